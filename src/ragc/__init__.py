@@ -154,10 +154,10 @@ _IMPORTED_WHEN_USED = {
     "Target": "ragc.targets.base",
     "TrustListing": "ragc.optimizers.results.trust_listing",
 }
-"""The module of each class that is imported when it is first used."""
+"""The module of each class, which is imported on first use."""
 
 _PACKAGES = ("metrics", "recipe")
-"""Packages that `import ragc` offers too, as in `ragc.metrics.score("f1", prediction, golds)`."""
+"""Packages that are attributes of `ragc`, as in `ragc.metrics.score("f1", prediction, golds)`."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,7 @@
-"""The public functions, also those behind the command line; each imports what it needs when it is called."""
+"""The public functions. The command line uses them too.
+
+Each imports its dependencies when it is called, so that `import ragc` is fast.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +40,17 @@ def compile(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Compiled:
-    """Search, prove and write the compiled program of a recipe file.
+    """Search for the best program, test it against the baseline, and write it.
 
     It is written to the directory `out`, by default `compiled/` and the name of the recipe file. `sets` are
-    overrides such as `"search.trials=5"`. `resume` continues a study that was interrupted, or starts one.
-    Gives a Compiled with `verdict` (str), `baseline` and `test` (an Interval a metric, on the test split),
+    overrides such as `"search.trials=5"`. `resume` continues an interrupted study, or starts one. Returns a
+    Compiled with `verdict` (str), `baseline` and `test` (an Interval per metric, on the test split),
     `differences`, `counters` (requests, tokens, US dollars, seconds) and the `program`.
 
         compiled = ragc.compile("recipe.toml", out="compiled/mine")
         print(compiled.verdict, compiled.test["f1"].mean)
 
-    Raises RecipeError with everything wrong in the recipe, UsageError, DataError, TargetError, and
+    Raises RecipeError with all problems of the recipe, UsageError, DataError, TargetError, and
     NothingAnswered when no program answered any dev question.
     """
     from ragc import recipe as recipes
@@ -59,11 +62,11 @@ def compile(
 
 
 def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None) -> dict[str, Any]:
-    """Check everything about a recipe file, and bound what compiling it takes; sends nothing.
+    """Check a recipe file and everything it needs, and bound the cost of compiling it. Sends nothing.
 
-    Gives a JSON object: `lm_calls`, `tokens` and `usd` at most, `lm_calls_about`, `tokens_about`, `usd_about`
-    and `seconds` as estimates, each None where it is not known, and the same by phase. With `out` it is
-    also checked that a compiled program can be written there.
+    Returns a JSON object: upper bounds `lm_calls`, `tokens` and `usd`, estimates `lm_calls_about`,
+    `tokens_about`, `usd_about` and `seconds` (each None where unknown), and the same by phase. With `out` it
+    also checks that a compiled program can be written there.
 
         ragc.plan("recipe.toml")["lm_calls"]
 
@@ -76,14 +79,14 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None
 
 
 def recipe_schema() -> dict[str, Any]:
-    """The JSON Schema of recipes (draft 2020-12), by which editors complete and check them."""
+    """The JSON Schema of recipes (draft 2020-12), for completion and checks in editors."""
     from ragc.recipe.schema import json_schema
 
     return json_schema()
 
 
 def examine_recipe(recipe: str | Path, *, sets: Sequence[str] = ()) -> Check:
-    """Whether this machine has the libraries, keys and roles that `recipe` needs; sends nothing."""
+    """Check that this machine has the libraries, keys and roles that `recipe` needs. Sends nothing."""
     from ragc import recipe as recipes
     from ragc.doctor import targets
 
@@ -93,7 +96,10 @@ def examine_recipe(recipe: str | Path, *, sets: Sequence[str] = ()) -> Check:
 def examine_targets(
     recipe: str | Path, *, sets: Sequence[str] = (), again: bool = False
 ) -> list[TargetCheck]:
-    """Whether each target of `recipe` answers, and what it can do; sends a few tiny requests, once."""
+    """Check that each target of `recipe` answers, and probe its capabilities with a few tiny requests.
+
+    The result is cached; `again` repeats the requests.
+    """
     from ragc import recipe as recipes
     from ragc.doctor import targets
 
@@ -108,18 +114,20 @@ def load(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> CompiledProgram:
-    """The compiled program in the directory `path`, to be called.
+    """Load the compiled program in the directory `path`.
 
-    A call gives a Row with `prediction` (str or None), `passages`, `counters` and `failure`; what it needs is
-    opened at the first one, for all threads and event loops. Relative paths of its recipe lead from `base`:
-    by default from where they led when this machine compiled it, else from the directory. A directory that
-    this machine neither compiled nor trusts is data: `trust_targets` allows its addresses and names of
-    variables, `trust_code` its programs and modules, and `sets` replaces what its recipe says.
+    A call returns a Row with `prediction` (str or None), `passages`, `counters` and `failure`. Targets and
+    sources are opened at the first call, for all threads and event loops. Relative paths of its recipe are
+    relative to `base`: by default the folder they referred to when this machine compiled it, else the
+    directory. A directory that was neither compiled nor trusted on this machine is only data: `trust_targets`
+    allows its addresses and environment variables, `trust_code` its programs and modules, and `sets`
+    overrides values of its recipe.
 
         with ragc.load("compiled/mine") as program:
             program("Which exception ends an iterator?").prediction
 
-    Raises ArtefactError for what is no compiled program; a call raises Untrusted for what nobody allowed.
+    Raises ArtefactError when `path` is not a compiled program; a call raises Untrusted for what was not
+    allowed.
     """
     from ragc.optimizers.results.resolve import opening
     from ragc.optimizers.results.session import load_to_answer
@@ -140,9 +148,9 @@ def ask(
 ) -> Row:
     """Answer one question with the compiled program or recipe at `path`.
 
-    `context` is what a row of its data says beside the question, such as `context_ids`; the other arguments
-    are those of `load`. Gives a Row with `prediction` (str, None where no reply could be read), `passages`,
-    `trace`, `counters` and `failure`.
+    `context` holds the other columns of a data row, such as `context_ids`; the other arguments are those of
+    `load`. Returns a Row with `prediction` (str, None where no reply could be read), `passages`, `trace`,
+    `counters` and `failure`.
 
         ragc.ask("compiled/mine", "Which exception ends an iterator?").prediction
 
@@ -168,8 +176,8 @@ def evaluate(
 ) -> Evaluation:
     """Score the compiled program or recipe at `path` on a split of its data: "train", "dev" or "test".
 
-    The other arguments are those of `load`. Gives an Evaluation with `rows` (a Row a question, in the order
-    of the split), `metrics` (an Interval a metric: mean, low, high, n) and `counters`.
+    The other arguments are those of `load`. Returns an Evaluation with `rows` (a Row per question, in the
+    order of the split), `metrics` (an Interval per metric: mean, low, high, n) and `counters`.
 
         ragc.evaluate("compiled/mine", split="dev").metrics["f1"].mean
 
@@ -182,9 +190,9 @@ def evaluate(
 
 
 def trust_listing(path: str | Path, *, base: str | Path | None = None) -> TrustListing:
-    """What the compiled directory `path` would run, read and speak to, with its digest; nothing is recorded.
+    """List what the compiled directory `path` would run, read and contact, with its digest; records nothing.
 
-    Raises ArtefactError for what is no compiled program.
+    Raises ArtefactError when `path` is not a compiled program.
     """
     from ragc.optimizers.results.trust_listing import listing
 
@@ -192,10 +200,10 @@ def trust_listing(path: str | Path, *, base: str | Path | None = None) -> TrustL
 
 
 def trust(path: str | Path, *, base: str | Path | None = None) -> TrustListing:
-    """Record on this machine that the compiled directory `path` is trusted as it is now.
+    """Record on this machine that the compiled directory `path` is trusted in its current state.
 
-    Its relative paths lead from `base`, by default from itself. Gives what it would do, as `trust_listing`.
-    Raises ArtefactError, and UsageError when the record cannot be written.
+    Its relative paths are relative to `base`, by default to itself. Returns the same listing as
+    `trust_listing`. Raises ArtefactError, and UsageError when the record cannot be written.
     """
     return trust_listing(path, base=base).record()
 
@@ -213,16 +221,17 @@ def compare(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> RunComparison:
-    """Compare the run `b` with the run `a`, question by question.
+    """Compare run `b` with run `a`, question by question.
 
-    Each is a compiled program, a recipe, or a file of rows that `ragc eval --out` wrote. The questions that
-    changed most are listed by the metric `by`, the first common one by default. `seed` is that of the
-    resampling; the other arguments are those of `evaluate` and hold for both. Gives a RunComparison with
-    a row a metric: both intervals, the paired difference, its p adjusted over all metrics, and a verdict.
+    Each is a compiled program, a recipe, or a file of rows written by `ragc eval --out`. The questions that
+    changed most are ranked by the metric `by`, by default the first common one. `seed` is the seed of the
+    resampling. The other arguments are those of `evaluate` and apply to both. Returns a RunComparison with a
+    row per metric: both intervals, the paired difference, its p-value adjusted over all metrics, and a
+    verdict.
 
         ragc.compare("compiled/old", "compiled/new", split="dev").rows[0].verdict
 
-    Raises UsageError where the runs share no questions or no metric, and what `evaluate` raises.
+    Raises UsageError where the runs share no question or no metric, and what `evaluate` raises.
     """
     from ragc.optimizers.results import comparison
 
@@ -241,9 +250,9 @@ def compare(
 def index(
     recipe: str | Path, *, sets: Sequence[str] = (), progress: Progress | None = None
 ) -> list[dict[str, Any]]:
-    """Build the indexes that the programs of a recipe file search; those that are there stay.
+    """Build the indexes that the programs of a recipe file search; existing indexes are reused.
 
-    Gives a JSON object an index, with `path`, `bytes` and `passages`. Raises RecipeError, DataError and
+    Returns a JSON object per index, with `path`, `bytes` and `passages`. Raises RecipeError, DataError and
     SourceError.
     """
     from ragc import recipe as recipes
@@ -267,9 +276,9 @@ def export(
 ) -> Exported:
     """Write the prompts of the compiled program at `path` to `out`, in one format or "all".
 
-    With `questions` that many dev questions go along as cases, and the first as a worked example, where the
-    format has a place for them. Otherwise no model is called, and the arguments of `load` are not used.
-    `force` replaces what is there. Gives an Exported with the paths by format.
+    With `questions`, that many dev questions are answered and exported as cases, and the first as a worked
+    example, in formats that support them. Without, no model is called and the arguments of `load` are not
+    used. `force` replaces an existing export. Returns an Exported with the paths by format.
 
         ragc.export("compiled/mine", "jinja2", "prompts")
 
@@ -295,9 +304,9 @@ def check_export(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> str:
-    """Render the compiled program at `path` again and compare it with what was `exported`.
+    """Render the compiled program at `path` again and compare it with the export at `exported`.
 
-    Gives the ids of the formats. The other arguments are those of `export`. Raises ArtefactError with the
+    Returns the ids of the formats. The other arguments are those of `export`. Raises ArtefactError with the
     first difference.
     """
     from ragc import exports
@@ -310,7 +319,7 @@ def check_export(
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:
     """An Optuna study for a recipe file, to be optimized with `objective` of the same `name`.
 
-    It is stored in a folder that is printed, under `name` or the recipe's own.
+    It is stored under `name`, by default the recipe's name, in a folder whose path is printed.
 
         study, objective = ragc.study("recipe.toml"), ragc.objective("recipe.toml")
         study.optimize(objective, n_trials=20)
@@ -326,9 +335,8 @@ def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> op
 def study_status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     """The state of the study of the compiled program at `path`, finished or not.
 
-    Gives a StudyStatus: trials, best values, budget, log. A study's directory that is not in this machine's
-    cache is one from outside; `trust_targets` allows its addresses. Raises ArtefactError where there is no
-    study.
+    Returns a StudyStatus: trials, best values, budget, log. A study outside this machine's cache is
+    untrusted; `trust_targets` allows its addresses. Raises ArtefactError where there is no study.
     """
     from ragc.optimizers.search.status import status
 
@@ -336,9 +344,9 @@ def study_status(path: str | Path, *, trust_targets: bool = False) -> StudyStatu
 
 
 def join_study(study: str, *, trials: int | None = None) -> NoReturn:
-    """Make this process a worker of a running `study`, an --out directory or HOST:PORT; it never returns.
+    """Make this process a worker of a running `study`, given as an --out directory or HOST:PORT.
 
-    It runs so many `trials` at a time, by default one a core. Raises UsageError.
+    Never returns. It runs up to `trials` trials at a time, by default one per core. Raises UsageError.
     """
     from ragc.optimizers.distributed.worker import join
 
@@ -346,10 +354,10 @@ def join_study(study: str, *, trials: int | None = None) -> NoReturn:
 
 
 def objective(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> Objective:
-    """A recipe file as an objective for `study.optimize`; nothing is sent before it is called.
+    """A recipe file as an objective for `study.optimize`; nothing is sent until it is called.
 
-    A call gives the mean of the objective over the dev questions, one of each where there are several; more
-    is better. Raises RecipeError and DataError.
+    A call returns the mean of the objective over the dev questions, or a tuple of means for several
+    objectives. Larger is better. Raises RecipeError and DataError.
     """
     from ragc import recipe as recipes
     from ragc.optimizers.integrations import optuna_objective
@@ -361,9 +369,9 @@ def program(name: str, /, *, store: bool = True, **parts: Any) -> RagProgram:
     """The program `name` (`ragc list programs`) on targets and sources of your own, as a `dspy.Module`.
 
     `parts` are its targets by role (`main`, `proxy`, `judge`, `teacher`), its sources by name (`local`,
-    `web`, `kg`, `dense`) and its knobs (`ragc list knobs NAME`), in any order; knobs that are left out keep
-    their declared defaults. Targets are opened at the first question, in any number of threads. Replies come
-    from the call store of this user, and go there; with `store=False` they are held in memory only.
+    `web`, `kg`, `dense`) and its knobs (`ragc list knobs NAME`), in any order; omitted knobs have their
+    declared defaults. Targets are opened at the first question, in any number of threads. Replies are stored
+    in this user's call store and replayed from it; with `store=False` they are held in memory only.
 
     A target may also be a `dspy.LM`, where `lm` is short for `main`, and a source a function that takes the
     query (and `k`, if it names it) and returns a list of texts, mappings with `text`, or passages. Without a
@@ -378,9 +386,9 @@ def program(name: str, /, *, store: bool = True, **parts: Any) -> RagProgram:
         program = ragc.program("vanilla", main=lm, local=local, top_k=3)
         program(question="Which exception ends an iterator?").answer
 
-    Raises UnknownName, with the nearest name, for a program, role, source or knob that does not exist;
-    UsageError for one that is missing or out of range; CapabilityMissing for a target that cannot do what
-    the program needs. A call raises ParseFailure for a reply that cannot be read, and TargetError.
+    Raises UnknownName, with the nearest name, for an unknown program, role, source or knob; UsageError for
+    one that is missing or out of range; CapabilityMissing for a target that lacks a capability of the
+    program. A call raises ParseFailure for a reply that cannot be read, and TargetError.
     """
     from ragc.optimizers.integrations.without_recipe import build_program
 
@@ -399,8 +407,8 @@ def target(kind: str | BaseLM, /, *, model: str = "", base_url: str = "", **opti
 
         lm = ragc.target("vllm", model="Qwen/Qwen2.5-7B-Instruct", base_url="http://127.0.0.1:8000/v1")
 
-    Raises UnknownName, with the nearest name, for a kind or an option that does not exist, and UsageError for
-    values that cannot be, or a file that is not there.
+    Raises UnknownName, with the nearest name, for an unknown kind or option, and UsageError for invalid
+    values or a missing file.
     """
     from ragc.optimizers.integrations.without_recipe import build_target
 
@@ -417,7 +425,7 @@ def source(
     record: str | Path | None = None,
     **options: Any,
 ) -> Source:
-    """Something to search (`ragc list sources`), for `ragc.program`; nothing is sent or indexed yet.
+    """A source of passages (`ragc list sources`), for `ragc.program`. Nothing is sent or indexed yet.
 
     `kind` may also be a function that takes the query, or a retriever of DSPy.
 
@@ -430,8 +438,8 @@ def source(
 
         local = ragc.source("bm25", corpus=[{"id": "stop", "text": "StopIteration ends an iterator."}])
 
-    Raises UnknownName, with the nearest name, for a kind that does not exist; UsageError for an option that
-    does not exist or cannot be, or a file that is not there; DataError with everything wrong in a corpus.
+    Raises UnknownName, with the nearest name, for an unknown kind; UsageError for an unknown or invalid
+    option, or a missing file; DataError with all problems of a corpus.
     """
     from ragc.optimizers.integrations.without_recipe import build_one_source
 

@@ -1,22 +1,22 @@
-"""Everything ragc raises on purpose.
+"""All errors that ragc raises deliberately.
 
     RagcError                      exit 1: the run failed
-    ├── UsageError                 exit 2: what was asked cannot be done
-    │   ├── UnknownName            a name that nothing answers to, with the nearest one that exists
+    ├── UsageError                 exit 2: the request is invalid
+    │   ├── UnknownName            an unknown name, with the nearest known one
     │   ├── RecipeError            all problems of one recipe, each with its line
     │   └── DataError              all problems of one data file, each with its line
     ├── TargetError                a language model could not answer
-    │   ├── TargetUnavailable      no endpoint, refused, timed out: another try may succeed
+    │   ├── TargetUnavailable      no endpoint, refused, timed out: a retry may succeed
     │   └── CapabilityMissing      the target cannot do what the program needs
     ├── ParseFailure               a reply did not fit its signature
-    ├── SourceError                a search could not be made
+    ├── SourceError                a search failed
     ├── StoreError                 the call store cannot be read or written
-    ├── BudgetExhausted            the next request would pass the budget
+    ├── BudgetExhausted            the next request would exceed the budget
     ├── NothingAnswered            every question failed under every trial
     └── ArtefactError              a compiled program or study cannot be read
-        └── Untrusted              one from outside wants what nobody allowed it
+        └── Untrusted              an untrusted one needs a permission
 
-Every message says what was asked, what was found and what to do.
+Every message says what was requested, what was found and what to do.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from typing import Any
 
 
 class RagcError(Exception):
-    """Base of every error that ragc raises on purpose; the command line exits 1."""
+    """Base of every error that ragc raises deliberately; the command line exits 1."""
 
     exit_code = 1
 
 
 class UsageError(RagcError):
-    """The request itself is wrong; the command line exits 2 and nothing was sent."""
+    """The request itself is invalid; the command line exits 2, and nothing was sent."""
 
     exit_code = 2
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The sentence ` Did you mean 'x'?` for the closest known name, or an empty string."""
+    """The sentence ` Did you mean 'x'?` for the nearest known name, or an empty string."""
     near = get_close_matches(name, list(known), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
 class UnknownName(UsageError):
-    """A name that nothing answers to."""
+    """A name that does not exist."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
@@ -77,7 +77,7 @@ class DataError(Problems):
 class TargetError(RagcError):
     """A language model could not answer.
 
-    `endpoint` is what was asked, `request_id` the number that a server gave the request; "" where not known.
+    `endpoint` names the endpoint, `request_id` is the server's id of the request; "" where unknown.
     """
 
     def __init__(self, message: str, *, endpoint: str = "", request_id: str = "") -> None:
@@ -86,7 +86,7 @@ class TargetError(RagcError):
 
 
 class TargetUnavailable(TargetError):
-    """The endpoint refused, timed out or failed in a way that another try may cure."""
+    """The endpoint refused, timed out or failed in a way that a retry may cure."""
 
 
 class CapabilityMissing(TargetError, UsageError):
@@ -96,8 +96,8 @@ class CapabilityMissing(TargetError, UsageError):
 class ParseFailure(RagcError):
     """A reply did not fit its signature, and the repair call did not help.
 
-    `counters` are what the question that it ended cost, by name, and `events` the trace until then; both are
-    empty where no program answered a question.
+    `counters` are the costs of the failed question by name, and `events` its trace so far. Both are empty
+    outside a program.
     """
 
     counters: Mapping[str, float] = MappingProxyType({})
@@ -105,7 +105,7 @@ class ParseFailure(RagcError):
 
 
 class SourceError(RagcError):
-    """A search could not be made."""
+    """A search failed."""
 
 
 class StoreError(RagcError):
@@ -113,11 +113,11 @@ class StoreError(RagcError):
 
 
 class BudgetExhausted(RagcError):
-    """The next request would pass the budget; what was done so far is kept."""
+    """The next request would exceed the budget; completed work is stored."""
 
 
 class NothingAnswered(RagcError):
-    """Every question failed under every trial, so there is nothing to compile; all replies are kept."""
+    """Every question failed under every trial, so there is nothing to compile; all replies are stored."""
 
 
 class ArtefactError(UsageError):
@@ -125,4 +125,4 @@ class ArtefactError(UsageError):
 
 
 class Untrusted(ArtefactError):
-    """A compiled directory from outside would run, read or speak to what nobody allowed it."""
+    """A compiled directory from outside would run, read or contact something that is not allowed."""

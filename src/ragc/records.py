@@ -1,7 +1,7 @@
-"""The records that flow through every room: passages, hits, questions.
+"""The records used in every package: passages, hits, questions.
 
-They are frozen, hold tuples instead of lists, and compare by value, so they can key a cache
-and travel between threads.
+They are frozen, hold tuples instead of lists, and compare by value. They can be cache keys and passed between
+threads.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Passage:
 
     @property
     def parent(self) -> str:
-        """The id of the passage this one was cut from; its own id when it was not cut.
+        """The id of the passage that this one was cut from; its own id when it was not cut.
 
-        A chunk is told by `#0` at the end of its id, or `#n` and an offset. So an uncut passage may have any
-        id that does not end in `#0`; `read_corpus` refuses that one.
+        A chunk is recognized by `#0` at the end of its id, or by `#n` and an offset. So an uncut passage may
+        have any id that does not end in `#0`; `read_corpus` refuses such an id.
         """
         whole, _, n = self.id.rpartition("#")
         cut = n == "0" or (self.start > 0 and n.isascii() and n.isdecimal())
@@ -38,7 +38,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage found by a search. `score` is higher-is-better and comparable within one search."""
+    """A search result. `score` is higher-is-better and comparable within one search."""
 
     passage: Passage
     score: float
@@ -53,9 +53,9 @@ class Hit:
 class Question:
     """One item of a data set.
 
-    `answers` are interchangeable gold answers, at least one. `gold_ids` name the passages that
-    support the answer, `context_ids` the passages that come with the question; both may be empty.
-    `extra` keeps what else the file said (JSON values only).
+    `answers` are interchangeable gold answers, at least one. `gold_ids` are the passages that support the
+    answer, `context_ids` the passages supplied with the question; both may be empty. `extra` holds the other
+    fields of the file (JSON values only).
     """
 
     id: str
@@ -68,7 +68,7 @@ class Question:
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def context(self) -> dict[str, Any]:
-        """What a program may be told beside the question, never its answers; what is empty is left out.
+        """The inputs of a program beside the question, never its answers; empty ones are left out.
 
         `sub_questions` are those of the row, or of its `qa_pairs` (ALCE's ASQA).
         """

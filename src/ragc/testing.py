@@ -17,12 +17,12 @@ Script = Iterable[str | dict[str, Any] | Reply] | Callable[[ChatRequest], "str |
 
 
 class ScriptedTarget:
-    """Answers from a script and keeps every request; running out of replies is a test failure.
+    """Answers from a script and records every request; running out of replies is a test failure.
 
-    The script is a list of replies in order, or a function of the request. A reply is a text, an
-    object that becomes JSON, or a whole `Reply`. Tokens are counted in words. `peak` is the most
-    requests ever in flight. With `hold` a reply waits until no further request comes, and `steps`
-    counts how often that was: the depth of the call graph.
+    The script is a list of replies in order, or a function of the request. A reply is a text, an object that
+    becomes JSON, or a whole `Reply`. Tokens are counted in words. `peak` is the maximum number of requests in
+    flight. With `hold` a reply waits until no further request arrives, and `steps` counts these waits: the
+    depth of the call graph.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class ScriptedTarget:
 
     @property
     def replies_left(self) -> int:
-        """How many scripted replies have not been used."""
+        """The number of unused scripted replies."""
         return len(self._replies)
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Nothing to make ready."""
+        """Does nothing."""
 
     async def complete(self, request: ChatRequest) -> Reply:
         """The next reply of the script."""
@@ -72,7 +72,7 @@ class ScriptedTarget:
             self._flying -= 1
 
     async def _together(self) -> None:
-        """Wait until no further request joins those in flight, then go on with all of them as one step."""
+        """Wait until no further request joins those in flight, then continue all of them as one step."""
         if self._gate is None:
             self._gate = asyncio.ensure_future(self._wait_until_idle())
         await asyncio.shield(self._gate)
@@ -104,11 +104,11 @@ class ScriptedTarget:
         return len(text.split())
 
     async def aclose(self) -> None:
-        """Nothing to free."""
+        """Does nothing."""
 
 
 class ListSource:
-    """A source that always finds the first `k` of the passages it was given."""
+    """A source that always returns the first `k` of its passages."""
 
     kind = "list"
 
@@ -123,7 +123,7 @@ class ListSource:
         return f"{type(self).__name__}({len(self.passages)} passages)"
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """The first `k` passages, with falling scores."""
+        """The first `k` passages, with descending scores."""
         return tuple(Hit(p, 1.0 / (i + 1)) for i, p in enumerate(self.passages[:k]))
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
@@ -132,7 +132,7 @@ class ListSource:
         return tuple(free[-n:]) if n else ()
 
     def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
-        """The source itself: its passages are not cut. The arguments are kept in `cut`."""
+        """The source itself: its passages are not cut. The arguments are recorded in `cut`."""
         self.cut = (chunk_size, overlap)
         return self
 
@@ -150,13 +150,12 @@ class FailingSource(ListSource):
 
 @dataclass(frozen=True)
 class SchemaReplies:
-    """Makes replies that fit any schema of ours: a script for `ScriptedTarget`.
+    """Generates replies that fit any schema of ragc: a script for `ScriptedTarget`.
 
-    Of several options the first is taken, of a range the least, of a list one item; `last` takes the
-    last option and the greatest number, `full` as many items as there may be (5 without a bound), an
-    empty `text` no items. `fields` are values by output field, or by field of an output that is one of
-    several objects: a list is used up in order, its last value again and again. Every token has the log
-    probability `logprob`.
+    By default: the first option, the minimum of a range, one list item. `last` takes the last option and the
+    maximum, `full` as many items as allowed (5 without a bound), an empty `text` no items. `fields` are
+    values by output field, or by field of an output that is one of several objects: a list is used in order,
+    its last value repeatedly. Every token has the log probability `logprob`.
     """
 
     last: bool = False
@@ -166,7 +165,7 @@ class SchemaReplies:
     logprob: float = -0.01
 
     def __call__(self, request: ChatRequest) -> Reply:
-        """A reply that fits `request`; the text itself where it has no schema."""
+        """A reply that fits `request`; `text` itself without a schema."""
         text = self.text
         if request.schema:
             values = self.example(request.schema)
@@ -222,10 +221,10 @@ def _next(value: Any) -> Any:
 
 
 def settings(knobs: type[Knobs], most: int = 40) -> Iterator[dict[str, Value]]:
-    """The defaults, then each knob at each option or end of its range, its upper end cut at `most`
-    or twice the lower one.
+    """The defaults, then each knob at each option or end of its range.
 
-    A knob that matters only under a value of another comes with that value.
+    The upper end is capped at `most` or twice the lower one. A knob that matters only under a value of
+    another comes with that value.
     """
     yield {}
     for knob in knobs.list_knobs():
@@ -235,7 +234,7 @@ def settings(knobs: type[Knobs], most: int = 40) -> Iterator[dict[str, Value]]:
 
 
 def ends(knob: Knob, most: int = 40) -> tuple[Value, ...]:
-    """The options of a knob, or the ends of its range, the upper one cut as in `settings`."""
+    """The options of a knob, or the ends of its range, the upper one capped as in `settings`."""
     if knob.kind == "switch":
         return (False, True)
     if knob.kind == "choice":

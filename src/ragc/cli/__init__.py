@@ -1,1 +1,1 @@
-"""The command line and what people see of it."""
+"""The command line and its output."""

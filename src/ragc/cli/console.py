@@ -28,7 +28,7 @@ _COLUMNS = 40
 
 
 def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
-    """The lines for what `provenance.json` says of a search; none where nothing was calibrated."""
+    """The lines on the calibration of a search in `provenance.json`; none without one."""
     calibrations: Sequence[Mapping[str, Any]] = search.get("calibration") or ()
     if not calibrations:
         return
@@ -54,9 +54,9 @@ def _outcome(calibration: Mapping[str, Any]) -> str:
 
 
 def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUMNS) -> str:
-    """`means` over the range of the rising `points` in `columns` characters, the lowest mean the lowest bar.
+    """`means` over the range of the ascending `points` as a bar chart of `columns` characters.
 
-    A column stands for the mean of the point next to it.
+    The lowest mean has the lowest bar. A column shows the mean of the nearest point.
     """
     low, high = points[0], points[-1]
     least, most = min(means), max(means)
@@ -71,20 +71,20 @@ def curve(points: Sequence[float], means: Sequence[float], columns: int = _COLUM
 
 
 def error(text: str) -> None:
-    """One clear sentence on stderr."""
-    with suppress(OSError):  # a full or closed stderr
+    """Print one sentence on stderr."""
+    with suppress(OSError):  # stderr may be full or closed
         screen.show(f"ragc: {text}".split("\n"), sys.stderr, hang=0)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> None:
-    """Rows as aligned columns: id, then what is said of it."""
+    """Print rows as aligned columns: the id, then the description."""
     width = max((len(str(row["id"])) for row in rows), default=0)
     listed = (f"{row['id']:<{width}}  {row.get('about', '')}{_range(row)}" for row in rows)
     screen.show(listed, hang=min(width, 28) + 2)
 
 
 def print_indexes(rows: Sequence[dict[str, Any]]) -> None:
-    """The indexes of a recipe's program, or that there are none to build."""
+    """Print the indexes of a recipe's program, or that there are none to build."""
     table(rows) if rows else lines(["There is nothing to build: no source of this recipe keeps an index."])
 
 
@@ -102,7 +102,7 @@ def _range(row: dict[str, Any]) -> str:
 
 
 def plan(estimate: dict[str, Any]) -> None:
-    """The dry run."""
+    """Print the estimate of `ragc plan`."""
     from ragc.cli import plan as plan_view
 
     lines(plan_view.lines(estimate))
@@ -110,7 +110,7 @@ def plan(estimate: dict[str, Any]) -> None:
 
 
 def print_compiled(result: Compiled) -> None:
-    """The before/after table, the verdict, the fitted thresholds, and one answered question."""
+    """Print the before/after table, the verdict, the fitted thresholds, and one answered question."""
     if result.test:
         rows = [("metric", "baseline", "compiled", "difference (95% interval)", "p")]
         for name, before in result.baseline.items():
@@ -138,7 +138,7 @@ def print_compiled(result: Compiled) -> None:
 
 
 def print_export(result: Exported) -> None:
-    """What an export wrote, how to load it where that is one format, and which cannot say the program."""
+    """Print the files of an export, how to load a single format, and the formats that were refused."""
     for id, path in result.written.items():
         sys.stdout.write(f"{id:<14} {path}\n")
         if len(result.written) == 1:
@@ -152,17 +152,17 @@ def print_export(result: Exported) -> None:
 
 
 def lines(text_lines: Iterable[str]) -> None:
-    """Lines as they are; on a terminal, wrapped to fit it."""
+    """Print lines, wrapped on a terminal."""
     screen.show(text_lines)
 
 
 def status(rows: Sequence[str]) -> None:
-    """Two columns of names and values, wrapped in the second."""
+    """Print two columns of names and values, wrapped in the second."""
     screen.show(rows, hang=14)
 
 
 def print_export_check(path: str, formats: str) -> None:
-    """An export that was found to be what the compiled program gives."""
+    """Print that an export matches the compiled program."""
     lines([f"{path} is what the compiled program gives ({formats})."])
 
 
@@ -171,7 +171,7 @@ def _interval(value: Interval) -> str:
 
 
 def print_answer(row: Row, *, trace: bool) -> None:
-    """A question, its passages and the answer; every event with `trace`."""
+    """Print a question, its passages and the answer; every event with `trace`."""
     lines([f"Q: {row.question.question}"])
     if trace:
         from ragc.cli.trace import lines as traced
@@ -188,7 +188,7 @@ def print_answer(row: Row, *, trace: bool) -> None:
 
 
 def _print_calls(events: Iterable[Event], questions: int) -> None:
-    """The calls of each name and their tokens, for one question."""
+    """Print the calls by name with their tokens, per question."""
     from ragc.programs.trace import by_call
 
     sys.stdout.write(f"{'call':<16} {'calls':>8} {'prompt':>8} {'reply':>8}  a question\n")
@@ -199,7 +199,7 @@ def _print_calls(events: Iterable[Event], questions: int) -> None:
 
 
 def print_evaluation(evaluation: Evaluation) -> None:
-    """Every metric with its interval, what each call took, and what all cost."""
+    """Print every metric with its interval, the calls by name, and the total cost."""
     size = max((len(name) for name in evaluation.metrics), default=0)
     lines(f"{name:<{size}}  {_interval(value)}  n={value.n}" for name, value in evaluation.metrics.items())
     lines([evaluation.failures.text] if evaluation.failures.n else ())
@@ -215,7 +215,7 @@ def print_evaluation(evaluation: Evaluation) -> None:
 
 
 def _print_cache_share(cost: Mapping[str, float]) -> None:
-    """The share of prompt tokens from the server's prefix cache, where it told."""
+    """Print the share of prompt tokens from the server's prefix cache, where reported."""
     if looked_up := cost.get("prefix_tokens"):
         share = cost["prefix_cached_tokens"] / looked_up
         line = f"{share:.1%} of {looked_up:,.0f} prompt tokens came from the server's prefix cache"
@@ -223,7 +223,7 @@ def _print_cache_share(cost: Mapping[str, float]) -> None:
 
 
 def print_comparison(comparison: RunComparison) -> None:
-    """Two runs side by side: every metric, then the questions that changed most."""
+    """Print two runs side by side: every metric, then the questions that changed most."""
     if len(rows := comparison.table()) > 1:
         _grid(rows)
         lines([""])
@@ -237,7 +237,7 @@ def _grid(rows: Sequence[Sequence[str]]) -> None:
 
 
 def checks(results: Sequence[Check]) -> None:
-    """One line a check."""
+    """Print one line per check."""
     for check in results:
         mark = "ok  " if check.ok else "FAIL" if check.needed else "-   "
         screen.show([f"{mark} {check.id:<12} {check.found}"], hang=18)

@@ -1,4 +1,4 @@
-"""What ends a command, in one sentence: the operating system's refusals, and errors that nobody foresaw."""
+"""Turns the error that ends a command into one sentence: system errors, and unexpected ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEBUG_ENV = "RAGC_DEBUG"
 """The environment variable that shows tracebacks."""
 
 LOG = "last-error.log"
-"""The file in the cache home with the traceback of the last error that nobody foresaw."""
+"""The file in the cache folder with the traceback of the last unexpected error."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REMEDIES = {
@@ -36,10 +36,10 @@ _LONGEST = 300
 
 
 def sentence(error: BaseException, command: str, *, resumable: bool = False) -> str:
-    """What `error` ended, why, and what to do; `command` names what ran, such as `ragc compile`.
+    """One sentence: what `error` ended, why, and what to do; `command` is its name, such as `ragc compile`.
 
-    An error that nobody foresaw leaves its traceback in the cache home, or on stderr with RAGC_DEBUG=1.
-    `resumable` says that --resume goes on with what was done so far.
+    The traceback of an unexpected error is written to the cache folder, or to stderr with RAGC_DEBUG=1.
+    `resumable` says that --resume continues the command.
     """
     cause = _first_error(error)
     reason, remedy = _diagnose(cause)
@@ -65,7 +65,7 @@ def _first_error(error: BaseException) -> BaseException:
 
 
 def _diagnose(error: BaseException) -> tuple[str, str]:
-    """Why, and what to do; "" for an error that nobody foresaw."""
+    """The cause and the remedy; "" for an unexpected error."""
     if isinstance(error, UnicodeError):
         return (
             "a text holds what is no Unicode text (lone surrogates, or bytes of another encoding)",
@@ -88,7 +88,7 @@ def _diagnose(error: BaseException) -> tuple[str, str]:
 
 
 def _describe_bug(error: BaseException, cause: BaseException, command: str) -> str:
-    """One sentence on an error of ragc's own, whose traceback is kept or shown."""
+    """One sentence on an internal error, whose traceback is stored or shown."""
     description = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
     activity = activity_of(error) or activity_of(cause)
     begun = activity.name if activity else command
@@ -103,7 +103,7 @@ def _describe_bug(error: BaseException, cause: BaseException, command: str) -> s
 
 
 def _one_line(text: str) -> str:
-    """One line, and not a long one."""
+    """`text` on one line, shortened."""
     line = " ".join(text.split())
     return line if len(line) <= 2 * _LONGEST else f"{line[:_LONGEST]} … {line[-_LONGEST:]}"
 
@@ -124,7 +124,7 @@ def _show(error: BaseException) -> None:
 
 
 def _write_log(error: BaseException) -> Path | None:
-    """The file that holds the traceback of `error` now; None where it cannot be written."""
+    """Write the traceback of `error` to the log file; None where it cannot be written."""
     with suppress(Exception):
         log = paths.cache_home() / LOG
         outputs.put_file(log, _traceback_text(error).encode("utf-8", "backslashreplace"))
@@ -133,7 +133,7 @@ def _write_log(error: BaseException) -> Path | None:
 
 
 class _WatchedStream:
-    """A stream that remembers that it refused a text; some writers pass over that."""
+    """Wraps a stream and records a failed write, since some writers ignore the error."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -143,7 +143,7 @@ class _WatchedStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """As the stream does. Raises OSError."""
+        """As the stream's. Raises OSError."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -151,12 +151,12 @@ class _WatchedStream:
             raise
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """As the stream does. Raises OSError."""
+        """As the stream's. Raises OSError."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """As the stream does. Raises OSError."""
+        """As the stream's. Raises OSError."""
         try:
             self._stream.flush()
         except OSError as error:
@@ -166,7 +166,7 @@ class _WatchedStream:
 
 @contextmanager
 def streams() -> Iterator[None]:
-    """Let stdout and stderr take any text, and not fail once more when the interpreter ends."""
+    """Make stdout and stderr accept any text, and not fail again at interpreter exit."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -186,10 +186,10 @@ def streams() -> Iterator[None]:
 
 @contextmanager
 def interrupts() -> Iterator[None]:
-    """Let Ctrl-C end the command wherever it strikes, and print nothing of its own.
+    """Let Ctrl-C end the command at any point, without Python's own output.
 
     Python cannot raise in a destructor or in the callback of a weak reference: it prints a traceback and
-    goes on, as if no key had been pressed.
+    continues as if no key had been pressed.
     """
     usual = sys.unraisablehook
 
@@ -208,10 +208,10 @@ def interrupts() -> Iterator[None]:
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Pass over further interrupts while what one ended is put away, which takes a few seconds at most."""
+    """Ignore further interrupts during the cleanup after one, which takes a few seconds at most."""
     try:
         usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread, which alone is interrupted
+    except ValueError:  # only the main thread receives interrupts
         yield
         return
     try:
@@ -221,19 +221,19 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 def refusal(stream: Any) -> OSError | None:
-    """Why what was written to `stream` cannot be delivered; None when it was."""
+    """The error of writing to `stream`; None when everything was delivered."""
     try:
         stream.flush()
     except OSError as error:
         return error
     except (ValueError, AttributeError):
         return OSError(errno.EBADF, "it is closed")
-    refused: OSError | None = getattr(stream, "refused", None)  # a `_WatchedStream`, whatever is around it
+    refused: OSError | None = getattr(stream, "refused", None)  # a `_WatchedStream`, possibly wrapped
     return refused
 
 
 def _silence(stream: Any) -> None:
-    """Lead `stream` nowhere, so that its last flush does not fail."""
+    """Redirect `stream` to nowhere, so that its last flush does not fail."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -1,4 +1,4 @@
-"""What `ragc list` prints, from the tables that the code itself uses."""
+"""The output of `ragc list`, from the tables that the code itself uses."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The command line: each command parses, calls one public function, and prints.
+"""The command line: each command parses its arguments, calls one public function, and prints.
 
-Errors of use exit 2, errors of the run exit 1, an interrupt exits 130; each says one thing clearly.
+Exit codes: 2 for errors of use, 1 for errors of the run, 130 for an interrupt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "expo
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """The parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog="ragc", description="Compile retrieval-augmented programs for your questions, corpus and model."
     )
@@ -161,13 +161,13 @@ def _trusts(command: argparse.ArgumentParser) -> None:
 
 
 def _opening_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What the user said of how a compiled program is opened, as public functions take it."""
+    """The command-line options for opening a compiled program, as arguments of the public functions."""
     names = ("sets", "base", "trust_targets", "trust_code")
     return {name: getattr(args, name) for name in names}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command; returns the exit code."""
     with failures.streams(), failures.interrupts():
         if sys.stdout is None:
             console.error(
@@ -188,14 +188,14 @@ def _main(argv: Sequence[str] | None) -> int:
     try:
         status = _run(args)
     finally:
-        if loop := sys.modules.get("ragc.core.event_loop"):  # a command that asked nothing has none
+        if loop := sys.modules.get("ragc.core.event_loop"):  # not imported by a command without requests
             with failures.ignore_interrupts():
                 loop.release()
     return 1 if _output_failed() else status
 
 
 def _run(args: argparse.Namespace) -> int:
-    """The status of a command, whatever it raises."""
+    """The exit code of a command, whatever it raises."""
     try:
         status: int = args.run(args)
         return status
@@ -221,7 +221,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _output_failed() -> bool:
-    """Whether stdout did not take the result, which is told; a reader that went away is no failure."""
+    """Whether writing to stdout failed, which is reported; a closed pipe is not a failure."""
     refusal = failures.refusal(sys.stdout)
     if refusal is None or isinstance(refusal, BrokenPipeError):
         return False

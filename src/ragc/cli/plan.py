@@ -1,4 +1,4 @@
-"""The dry run as lines for people."""
+"""The text output of `ragc plan`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:
-    """What `ragc.optimizers.plan.estimate.estimate` found; "at most" stands only where that is a bound."""
+    """The lines for an estimate of `ragc.optimizers.plan.estimate.estimate`; "at most" marks upper bounds."""
     programs = ", ".join(plan["programs"])
     yield f"{programs} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {plan['trials']} trials"
     yield _calls(plan)

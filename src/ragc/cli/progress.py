@@ -1,4 +1,4 @@
-"""Progress as people see it: bars on a terminal, lines elsewhere; both on stderr."""
+"""Progress display on stderr: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ragc.core.progress import Progress
 from ragc.core.terminal import rich_console, visible
 
 _ROOMY = 100
-"""The columns from which on a bar is long and says how much time is left."""
+"""Minimum width in columns for a long bar with the remaining time."""
 
 
 @contextmanager
 def watching() -> Iterator[Progress]:
-    """Bars on a terminal; elsewhere one line a finished trial or phase."""
+    """A display with bars on a terminal; elsewhere with one line per finished trial or phase."""
     watcher: Progress = Bars() if sys.stderr.isatty() else Lines()
     try:
         yield watcher
@@ -34,34 +34,34 @@ class Lines:
         self._half = -1
 
     def _say(self, text: str) -> None:
-        with suppress(OSError):  # who watches must not end the work
+        with suppress(OSError):  # a failed display must not end the work
             sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
             sys.stderr.flush()
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        """One line as the phase begins."""
+        """Print one line."""
         self._say(name if total is None else f"{name}: {total:,} {unit[:-1] if total == 1 else unit}")
 
     def step(self, n: int = 1) -> None:
-        """Nothing is said of single steps."""
+        """Prints nothing."""
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """One line as the trial ends."""
+        """Print one line."""
         self._say(f"trial {index}/{of}  {score:.3f}  best {best:.3f}  {what}")
 
     def download(self, done: int, total: int) -> None:
-        """One line at the beginning, the middle and the end."""
+        """Print one line at the beginning, the middle and the end."""
         half = 2 * done // max(total, 1)
         if half > self._half:
             self._half = half
             self._say(f"downloaded {done >> 20} of {total >> 20} MiB")
 
     def note(self, text: str) -> None:
-        """One line."""
+        """Print one line."""
         self._say(text)
 
     def close(self) -> None:
-        """Nothing to put away."""
+        """Does nothing."""
 
 
 class Bars:
@@ -92,24 +92,24 @@ class Bars:
         self._live.start()
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        """A new bar replaces the last one."""
+        """Replace the bar."""
         if self._task is not None:
             self._live.remove_task(self._task)
         self._name = visible(f"{name}{self._best}")
         self._task = self._live.add_task(self._name, total=total)
 
     def step(self, n: int = 1) -> None:
-        """The bar advances."""
+        """Advance the bar."""
         if self._task is not None:
             self._live.advance(self._task, n)
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self._best = f"  best {best:.3f}"
         self._above(f"trial {index:>3}/{of}  {score:.3f}  best {best:.3f}  {what}")
 
     def download(self, done: int, total: int) -> None:
-        """The bar counts MiB, until all have come."""
+        """Show MiB on the bar until the download is complete."""
         if self._task is None:
             return
         if done >= total:
@@ -119,14 +119,14 @@ class Bars:
             self._live.update(self._task, description="downloading, MiB", total=size, completed=held)
 
     def note(self, text: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self._above(text)
 
     def _above(self, text: str) -> None:
-        """`text` above the bar, on lines that fit the terminal."""
+        """Print `text` above the bar, on lines that fit the terminal."""
         for line in screen.wrap(text, self._console.width):
             self._console.print(line, soft_wrap=True)
 
     def close(self) -> None:
-        """The bar goes away."""
+        """Remove the bar."""
         self._live.stop()

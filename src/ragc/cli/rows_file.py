@@ -1,4 +1,4 @@
-"""Where `ragc eval --out` puts its rows: a file of its own, or a device or pipe that takes them."""
+"""The output file of `ragc eval --out`: a regular file, or a device or pipe."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ragc.core.terminal import json_text
 from ragc.errors import UsageError
 
 _KEYS = frozenset({"id", "question", "answers", "prediction", "scores"})
-"""What every row has."""
+"""The keys of every row."""
 
 _AGAIN = "what was answered is kept in the store; mend that and run the same command again"
 
 
 class RowsFile:
-    """The file `out`, checked before anything is answered.
+    """The output file `out`, checked before any question is answered.
 
-    A file that is there is replaced at once when it is empty or holds rows. What is written to a character
-    device, a FIFO or stdout itself (`/dev/stdout`) replaces nothing. Raises UsageError for all else, and
-    where nothing can be written; it is tried.
+    An existing file is replaced atomically if it is empty or holds rows. A character device, a FIFO and
+    stdout (`/dev/stdout`) are written to directly. Raises UsageError for anything else, and when a test write
+    fails.
     """
 
     def __init__(self, out: str) -> None:
@@ -48,7 +48,7 @@ class RowsFile:
             outputs.check_writable(self._path)
 
     def _check(self) -> None:
-        """Raise UsageError unless rows are what is replaced."""
+        """Raise UsageError unless the existing file holds rows."""
         what = inputs.kind_of(self._path.lstat().st_mode)
         if what:
             raise UsageError(f"--out {self._out} is {what}; name a file for the rows.")
@@ -59,7 +59,7 @@ class RowsFile:
             )
 
     def write(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write `rows`, one a line. Raises OSError."""
+        """Write `rows`, one per line. Raises OSError."""
         text = "".join(f"{json_text(row)}\n" for row in rows)
         content = text.encode("utf-8", "backslashreplace")
         with doing(f"Writing the rows to {self._out}", _AGAIN):
@@ -80,7 +80,7 @@ def _is_stdout(out: str) -> bool:
 
 
 def _holds_rows(path: Path) -> bool:
-    """Whether every line of the file is a row, or there is none."""
+    """Whether every line of the file is a row, or the file is empty."""
     try:
         with inputs.regular(path).open("rb") as file:
             return all(_is_row(line) for line in file if line.strip())

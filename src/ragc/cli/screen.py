@@ -1,6 +1,6 @@
-"""Text that fits where it is shown: lines wrapped between words, tables whose columns never fold.
+"""Fits text to the output width: wrapped lines, and tables without wrapped cells.
 
-On a terminal its width counts (or `COLUMNS`); elsewhere lines stay whole, for whatever reads them next.
+On a terminal its width is used (or `COLUMNS`); elsewhere lines are not wrapped, for other programs to read.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 WIDE = 120
-"""The width of a table where there is no terminal and no `COLUMNS`."""
+"""The width of a table without a terminal and without `COLUMNS`."""
 
 LEAST = 40
-"""The narrowest terminal that is cared for."""
+"""The narrowest supported terminal."""
 
 _GAP = "  "
 
 
 def width(stream: TextIO | None = None) -> int:
-    """The columns of the terminal that `stream` is, standard output by default; WIDE where it is none."""
+    """The columns of the terminal `stream`, standard output by default; WIDE if it is not a terminal."""
     return max(LEAST, shutil.get_terminal_size((80 if is_terminal(stream) else WIDE, 24)).columns)
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether people look at `stream`, standard output by default."""
+    """Whether `stream`, standard output by default, is a terminal."""
     return (stream or sys.stdout).isatty()
 
 
 def show(lines: Iterable[str], stream: TextIO | None = None, *, hang: int = 4) -> None:
-    """Write `lines`, wrapped where `stream` is a terminal; what goes on is indented by `hang` more."""
+    """Write `lines`, wrapped where `stream` is a terminal; continuation lines are indented by `hang` more."""
     out = stream or sys.stdout
     fits = is_terminal(out)
     columns = width(out)
@@ -42,8 +42,8 @@ def show(lines: Iterable[str], stream: TextIO | None = None, *, hang: int = 4) -
 def wrap(line: str, columns: int, *, hang: int = 4) -> list[str]:
     """`line` in lines of at most `columns` columns, broken at blanks.
 
-    Further lines are indented as the first, and by `hang`. A word longer than a line stays whole, as a path
-    must to be copied, unless it has wide characters, which are words of their own.
+    Continuation lines are indented like the first, plus `hang`. A word longer than a line is not broken, so
+    that a path can be copied, unless it has wide characters, which count as separate words.
     """
     from rich.cells import cell_len
 
@@ -70,10 +70,10 @@ def _pieces(word: str, columns: int) -> list[str]:
 
 
 def grid(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
-    """The lines of a table in `columns` columns: the header, then a row a line, no cell on two lines.
+    """The lines of a table in `columns` columns: the header, then one line per row.
 
-    Columns that do not fit beside each other follow in a further table, after the first column again. Of a
-    column that is wider than a line the cells are cut, with `…` at the end.
+    Columns that do not fit follow in a further table, which repeats the first column. The cells of a column
+    that is wider than a line are cut, ending in `…`.
     """
     sizes = [_size(row[column] for row in rows) for column in range(len(rows[0]))]
     first = min(sizes[0], columns // 2)
@@ -91,7 +91,7 @@ def grid(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:
 
 
 def _groups(sizes: Sequence[int], columns: int, most: int) -> list[list[int]]:
-    """The columns after the first, at most so many side by side, as far as they fit `columns`."""
+    """The columns after the first in groups that fit `columns`, at most `most` per group."""
     groups: list[list[int]] = [[]]
     for column in range(1, len(sizes)):
         taken = sum(len(_GAP) + sizes[other] for other in (*groups[-1], column))
@@ -118,7 +118,7 @@ def _size(texts: Iterable[str]) -> int:
 
 
 def _cell(text: str, size: int) -> str:
-    """`text` in exactly `size` columns."""
+    """`text` padded or cut to exactly `size` columns."""
     from rich.cells import cell_len, set_cell_size
 
     return (

@@ -1,7 +1,7 @@
-"""A run as a person can follow it: what was decided, searched, found and said, in order.
+"""Prints the trace of a run: decisions, searches, passages and replies, in order.
 
-Each event starts with its place; concurrent branches stand one level deeper, so that `3.2` is the second
-event of branch 3. What a call wrote is shown in full up to a few lines, what it read in a few words.
+Each event starts with its position; concurrent branches are one level deeper, so that `3.2` is the second
+event of branch 3. Outputs of a call are shown in full up to a few lines, inputs in a few words.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ragc.programs.trace import Call, Event, Gate, Search
 
 WIDTH = 100
-"""The characters of a line where nothing else is asked for."""
+"""Default line width in characters."""
 
-_MOST = 4  # lines of a text
+_MOST = 4  # maximum lines of a text
 
 
 def lines(events: Sequence[Event], width: int = WIDTH) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _call(event: Call, width: int) -> list[str]:
 
 
 def _read(inputs: Mapping[str, Any]) -> str:
-    """What a call was given: short values as they are, long ones by their size."""
+    """The inputs of a call: short values in full, long ones by their size."""
     parts = []
     for name, value in inputs.items():
         if isinstance(value, list):

@@ -1,1 +1,1 @@
-"""What every package may use: event loop, counters, digests, paths, limits, texts."""
+"""Helpers for every package: event loop, counters, digests, paths, limits, text output."""

@@ -1,4 +1,4 @@
-"""What was being done when something failed: the innermost name goes along with the exception."""
+"""Names the step that failed: an exception carries the innermost activity that it left."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Activity:
 
 @contextmanager
 def doing(name: str, remedy: str = "") -> Iterator[None]:
-    """Let an exception that leaves the block say what was being done, unless something inside said it."""
+    """Attach this activity to an exception that leaves the block, unless an inner block has attached one."""
     try:
         yield
     except Exception as error:
         if activity_of(error) is None:
-            with suppress(AttributeError):  # an exception without a dictionary
+            with suppress(AttributeError):  # some exceptions have no `__dict__`
                 setattr(error, _ATTRIBUTE, Activity(name, remedy))
         raise
 
 
 def activity_of(error: BaseException | None) -> Activity | None:
-    """What was being done when `error`, or what it comes from, was raised; None where nobody said."""
+    """The activity attached to `error` or to an exception in its cause chain; None without one."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

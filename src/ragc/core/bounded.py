@@ -1,4 +1,4 @@
-"""Bodies of replies, read no further than a limit; packed ones are unpacked piece by piece."""
+"""Reads reply bodies up to a size limit; compressed bodies are decompressed piece by piece."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Any, cast
 import httpx
 
 MOST_BYTES = 8 * 2**20
-"""Bytes of one reply, unpacked, that are read by default."""
+"""Default limit of one reply in bytes, after decompression."""
 
 PACKED = "gzip, deflate"
-"""What a server may pack a reply as."""
+"""The encodings that a request accepts."""
 
 _PIECE = 2**16
 
 
 class TooLarge(httpx.ReadError):
-    """A reply of more bytes than are read."""
+    """A reply that exceeds the size limit."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"sent a reply of more than {most:,} bytes")
 
 
 async def unpack_bounded(parts: AsyncIterator[bytes], packed: str, most: int) -> AsyncIterator[bytes]:
-    """`parts` of a body, unpacked when it is `packed` as a Content-Encoding says.
+    """Decompress the `parts` of a body whose Content-Encoding is `packed`.
 
-    Raises TooLarge once more than `most` bytes came, before or after unpacking, and httpx.DecodingError for
-    what cannot be unpacked.
+    Raises TooLarge once more than `most` bytes were read, before or after decompression, and
+    httpx.DecodingError for data that cannot be decompressed.
     """
     unpack = _unpacker(packed.strip().lower())
     raw = whole = 0
@@ -47,12 +47,12 @@ async def unpack_bounded(parts: AsyncIterator[bytes], packed: str, most: int) ->
 
 
 async def body(parts: AsyncIterator[bytes], packed: str, most: int) -> bytes:
-    """The whole of what `unpack_bounded` gives."""
+    """The whole body as `unpack_bounded` yields it."""
     return b"".join([piece async for piece in unpack_bounded(parts, packed, most)])
 
 
 async def fetch(client: httpx.AsyncClient, url: str, most: int = MOST_BYTES, **more: Any) -> httpx.Response:
-    """The response to a GET, read no further than `most` bytes. Raises httpx's errors."""
+    """The response to a GET request. At most `most` bytes are read. Raises httpx's errors."""
     headers = {**more.pop("headers", {}), "accept-encoding": PACKED}
     async with client.stream("GET", url, headers=headers, **more) as response:
         packed = response.headers.pop("content-encoding", "")
@@ -61,7 +61,7 @@ async def fetch(client: httpx.AsyncClient, url: str, most: int = MOST_BYTES, **m
 
 
 def parts_of(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The body of `response` as it came; httpx's own iterator refuses one that stands in memory already."""
+    """The raw body of `response`. httpx's own iterator fails for a body that is already in memory."""
     return aiter(cast(httpx.AsyncByteStream, response.stream))
 
 
@@ -74,14 +74,14 @@ def _unpacker(packed: str) -> Callable[[bytes], Iterator[bytes]]:
 
 
 class _Inflating:
-    """Unpacks gzip, whose members may be many, and deflate with or without zlib's head."""
+    """Decompresses gzip (also with several members) and deflate (with or without the zlib header)."""
 
     def __init__(self, *, raw: bool) -> None:
         self._open = zlib.decompressobj(wbits=47)
         self._raw = raw
 
     def pieces(self, part: bytes) -> Iterator[bytes]:
-        """What `part` unpacks to, in pieces of at most 64 KiB."""
+        """The decompressed content of `part`, in pieces of at most 64 KiB."""
         while part:
             try:
                 piece = self._open.decompress(part, _PIECE)
@@ -99,7 +99,7 @@ class _Inflating:
 
 
 class Limit:
-    """The most bytes of the replies that are read in one context, and whether one was larger."""
+    """The size limit for replies in one context, in bytes, and whether a reply exceeded it."""
 
     def __init__(self, most: int) -> None:
         self.most, self.passed = most, False
@@ -110,7 +110,7 @@ _limit: ContextVar[Limit | None] = ContextVar("ragc_reply_limit", default=None)
 
 @contextmanager
 def limit_replies(limit: Limit) -> Iterator[None]:
-    """Inside, transports that were `bound` read no reply beyond `limit`, and lead nowhere else."""
+    """Inside the block, transports passed to `bind` read at most `limit` and follow no redirect."""
     token = _limit.set(limit)
     try:
         yield
@@ -119,10 +119,10 @@ def limit_replies(limit: Limit) -> Iterator[None]:
 
 
 def bind(transport: type[httpx.AsyncBaseTransport]) -> None:
-    """Let `transport`, a class of a library's, keep to the context's limit; without one nothing changes.
+    """Make the library class `transport` obey the size limit of the context; without one it is unchanged.
 
-    Within one a redirect says no longer where to: a library would send the prompt there, and the keys that
-    stand in headers of a provider's own.
+    Under a limit the target of a redirect is removed: a library would send the prompt there, and the keys in
+    provider-specific headers with it.
     """
     handle: Any = transport.handle_async_request
     if getattr(handle, "keeps_limit", False):
@@ -147,7 +147,7 @@ def bind(transport: type[httpx.AsyncBaseTransport]) -> None:
 
 
 class _LimitedStream(httpx.AsyncByteStream):
-    """A stream that ends in TooLarge at the limit, and remembers it."""
+    """A stream that raises TooLarge at the limit and records that on the limit."""
 
     def __init__(self, stream: Any, packed: str, limit: Limit) -> None:
         self._stream, self._packed, self._limit = stream, packed, limit

@@ -1,4 +1,4 @@
-"""Counters: what a question, a trial or a run has cost so far."""
+"""Counters: calls, tokens, dollars and searches of a question, a trial or a run."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ _lock = threading.Lock()
 class Counters:
     """Amounts that only grow.
 
-    `lm_calls`, the token counts, `usd` and `searches` count every call, replayed or not, and so
-    are the same when a run is repeated. `sent` and `replayed` split the calls by where the reply
-    came from. `repairs` counts second calls after a reply that did not parse, `truncated` replies
-    cut by the token limit, `mended` values of replies that were not written as asked for and were read as
-    what they mean, `trimmed` passages left out because they did not fit the context,
-    `failed_searches` searches that could not be made and gave nothing, `dropped` parts of typed
-    outputs that speak of something that is not there (an unknown id, words that are not in the text), or do
-    not fit where others of their list do.
-    `fallbacks` counts calls that another target answered because the one asked was not available.
-    `memo` counts typed calls that were replayed whole, without a prompt being formatted.
+    `lm_calls`, the token counts, `usd` and `searches` count every call, replayed or not. They are the same
+    when a run is repeated. The others:
+
+        sent, replayed      calls answered by the target, and from the call store
+        repairs             second calls after a reply that did not parse
+        truncated           replies cut by the token limit
+        mended              values in replies that broke the format and were read by their meaning
+        trimmed             passages left out because they did not fit the context
+        failed_searches     searches that failed and returned nothing
+        dropped             parts of typed outputs that were discarded: unknown ids, quotes that are not
+                            in the text, list items that do not fit the other items
+        fallbacks           calls answered by a fallback target
+        memo                typed calls replayed whole, without formatting a prompt
     """
 
     lm_calls: int = 0
@@ -50,13 +53,13 @@ class Counters:
         return self.prompt_tokens + self.completion_tokens
 
     def add(self, **amounts: float) -> None:
-        """Add `amounts` to the fields they name."""
+        """Add `amounts` to the fields of those names."""
         for name, amount in amounts.items():
             if amount:
                 setattr(self, name, getattr(self, name) + amount)
 
     def merge(self, other: Counters) -> None:
-        """Add all of `other`."""
+        """Add all amounts of `other`."""
         self.add(**other.to_json())
 
     def to_json(self) -> dict[str, float]:
@@ -64,16 +67,16 @@ class Counters:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def invariant(self) -> dict[str, float]:
-        """The amounts that do not depend on what the store already held."""
+        """The amounts that do not depend on the previous content of the call store."""
         return {name: n for name, n in self.to_json().items() if name not in _OF_THE_STORE}
 
 
 current: ContextVar[tuple[Counters, ...]] = ContextVar("ragc_counters", default=())
-"""The counters that calls made in this context are charged to, outermost first."""
+"""The counters charged with calls in this context, outermost first."""
 
 
 def count(**amounts: float) -> None:
-    """Add `amounts` to every counter of the present context; safe in any thread."""
+    """Add `amounts` to every counter of the current context. Thread-safe."""
     with _lock:
         for counters in current.get():
             counters.add(**amounts)
@@ -81,7 +84,7 @@ def count(**amounts: float) -> None:
 
 @contextmanager
 def counting(counters: Counters) -> Iterator[Counters]:
-    """Charge every call made inside to `counters` too."""
+    """Charge every call made inside the block to `counters`, in addition to the outer counters."""
     token = current.set((*current.get(), counters))
     try:
         yield counters

@@ -25,7 +25,7 @@ def digest(value: Any) -> str:
 
 
 def row_digest(key: str, text: str) -> str:
-    """What a stored row carries to show damage: 32 hexadecimal digits (128 bits) over key and text."""
+    """The checksum stored with a row to detect damage: 32 hexadecimal digits over key and text."""
     row = f"{len(key)} {key}{text}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(row).hexdigest()[:32]
 
@@ -36,7 +36,7 @@ def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verify_digest(value: object) -> dict[str, Any] | None:
-    """What was given to `add_digest`; None when `value` is not what that made of it."""
+    """The content that `add_digest` signed; None when `value` does not match its digest."""
     if not isinstance(value, dict):
         return None
     body = {name: item for name, item in value.items() if name != _SEAL}
@@ -49,7 +49,7 @@ def verify_digest(value: object) -> dict[str, Any] | None:
 def pretty(value: Any) -> str:
     """`value` as indented JSON with sorted keys and a final newline, for files that people read.
 
-    Halves of surrogate pairs, which UTF-8 cannot hold, are escaped.
+    Lone surrogates, which UTF-8 cannot encode, are escaped.
     """
     text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return escape_surrogates(text)
@@ -62,7 +62,7 @@ def file_digest(path: Path) -> str:
 
 
 def file_digests(files: Mapping[str, Path]) -> dict[str, str]:
-    """The SHA-256 of each of `files`, by the same names. Raises UsageError for one that cannot be read."""
+    """The SHA-256 of each of `files`, by the same names. Raises UsageError for a file that cannot be read."""
     digests = {}
     for name, path in files.items():
         try:
@@ -73,9 +73,9 @@ def file_digests(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:
-    """The SHA-256 of a model's files by their path in `folder`, in order; hidden files and folders aside.
+    """The SHA-256 of a model's files by their path in `folder`, sorted, without hidden files and folders.
 
-    `patterns` choose among the files at any depth. Raises UsageError for one that cannot be read.
+    `patterns` select files at any depth. Raises UsageError for a file that cannot be read.
     """
     matches = sorted({path for pattern in patterns for path in folder.rglob(pattern) if path.is_file()})
     paths = [(path.relative_to(folder), path) for path in matches]

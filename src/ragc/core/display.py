@@ -5,13 +5,13 @@ from __future__ import annotations
 from ragc.core.redact import shorten
 
 VALUE, WHOLE = 120, 500
-"""Characters of one value, and of a whole description, at most."""
+"""Maximum length in characters of one value, and of a whole description."""
 
 
 def describe(name: str, /, *parts: object, **settings: object) -> str:
     """`name(part, ..., setting=value, ...)`; a part or setting that is None or "" is left out.
 
-    Texts are cut and masked as `redact.shorten` does it, and written without quotes.
+    Texts are shortened and masked by `redact.shorten`, and written without quotes.
 
         >>> describe("Bm25Source", "3 passages", k1=0.9, chunk_size=None)
         'Bm25Source(3 passages, k1=0.9)'
@@ -25,7 +25,7 @@ def describe(name: str, /, *parts: object, **settings: object) -> str:
 
 
 def quantity(n: int, noun: str) -> str:
-    """`n` and the `noun`, in the plural where it is not one: `1 passage`, `1,200 passages`."""
+    """`n` and the `noun`, in the plural unless `n` is one: `1 passage`, `1,200 passages`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 

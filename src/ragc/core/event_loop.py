@@ -1,7 +1,7 @@
-"""The one event loop of a process: it owns HTTP clients, limits and the requests in flight.
+"""The one event loop of a process. HTTP clients, limits and requests in flight belong to it.
 
-Synchronous callers submit and wait; callers on another loop await without blocking theirs. Context
-variables travel along, so DSPy's settings of the calling thread hold inside.
+Synchronous callers submit a coroutine and wait. Callers on another loop await without blocking theirs.
+Context variables are copied to the loop, so DSPy's settings of the calling thread apply.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from weakref import WeakSet, finalize
 T = TypeVar("T")
 
 PATIENCE_S = 5.0
-"""How long the end of a process waits for connections to close."""
+"""Seconds that the process waits at exit for connections to close."""
 
 _MOMENT_S = 0.05
 
 
 class Closable(Protocol):
-    """What holds connections."""
+    """An object that holds connections."""
 
     async def aclose(self) -> None:
-        """Close them; a later use opens new ones."""
+        """Close the connections; a later use opens new ones."""
         ...
 
 
@@ -42,7 +42,7 @@ _interrupts: list[asyncio.TimerHandle] = []
 
 
 def get() -> asyncio.AbstractEventLoop:
-    """The process's loop, running in a daemon thread from the first call on."""
+    """The process's loop. The first call starts it in a daemon thread."""
     global _loop, _thread  # noqa: PLW0603 - one loop a process is the point
     with _lock:
         if _loop is None or _loop.is_closed():
@@ -55,24 +55,24 @@ def get() -> asyncio.AbstractEventLoop:
 
 
 def closes(holder: Closable) -> None:
-    """Let `release` close the connections of `holder`, which is not kept alive by this."""
+    """Register `holder`, so that `release` closes its connections. Holds only a weak reference."""
     _holders.add(holder)
 
 
 def closes_after(owner: object, close: Callable[[], Awaitable[object]]) -> Callable[[], object]:
-    """Let `close`, of connections on the process's loop, be awaited when `owner` is collected.
+    """Await `close`, which closes connections on the process's loop, when `owner` is garbage-collected.
 
     `owner` may be part of a cycle, which is collected at any time and on any thread. `close` must not refer
-    to it. What is returned takes `close` back.
+    to it. The returned function undoes the registration.
     """
     finalizer = finalize(owner, _orphan, close)
-    finalizer.atexit = False  # `release` was here before, and the loop may be gone
+    finalizer.atexit = False  # `release` ran before, and the loop may be gone
     return finalizer.detach
 
 
 def _orphan(close: Callable[[], Awaitable[object]]) -> None:
     _orphans.append(close)
-    with suppress(RuntimeError, AttributeError):  # there is no loop, and so nothing that is open on it
+    with suppress(RuntimeError, AttributeError):  # without a loop, no connection is open
         _loop.call_soon_threadsafe(_begin_closing)  # type: ignore[union-attr]
 
 
@@ -89,9 +89,9 @@ async def _close_orphans() -> None:
 
 
 def interrupt_again() -> None:
-    """Interrupt the main thread a moment from now, unless `release` comes first.
+    """Interrupt the main thread shortly, unless `release` runs first.
 
-    For an interrupt that was lost in a destructor, where Python raises nothing; it takes no lock.
+    For an interrupt that was lost in a destructor, where Python discards exceptions. It takes no lock.
     """
     with suppress(RuntimeError, AttributeError):
         _loop.call_soon_threadsafe(_interrupt_soon)  # type: ignore[union-attr]
@@ -108,10 +108,10 @@ def _interrupt() -> None:
 
 
 def release(patience_s: float = PATIENCE_S) -> None:
-    """Give up what is in flight on the process's loop and close all connections; the loop goes on.
+    """Cancel the requests in flight on the process's loop and close all connections; the loop keeps running.
 
-    For the end of a command and of a process, however it ends; an interrupt or `patience_s` seconds cut it
-    short.
+    Called at the end of a command and of the process, however it ends. An interrupt, or `patience_s` seconds,
+    cut it short.
     """
     loop, thread = _loop, _thread
     if loop is None or loop.is_closed() or thread is None or not thread.is_alive() or is_on_loop():
@@ -132,7 +132,7 @@ async def _release() -> None:
         with suppress(Exception):
             await holder.aclose()
     await _close_orphans()
-    await asyncio.sleep(0)  # transports close in the next turn
+    await asyncio.sleep(0)  # transports close in the next iteration of the loop
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
@@ -151,7 +151,7 @@ def is_on_loop() -> bool:
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` on the loop and wait for its result; an interrupt cancels it.
 
-    Raises RuntimeError when called from the loop itself, which would wait for ever.
+    Raises RuntimeError when called on the loop itself, where it would deadlock.
     """
     if is_on_loop():
         work.close()

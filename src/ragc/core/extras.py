@@ -1,4 +1,4 @@
-"""The extras of the package, the modules that each brings, and whether they are installed."""
+"""The package's extras, the modules that each installs, and whether they are installed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "redis": ("redis",),
     "postgres": ("psycopg",),
 }
-"""The modules of each extra that something of ragc imports by itself."""
+"""The modules of each extra that ragc imports directly."""
 
 
 def is_installed(module: str) -> bool:
-    """Whether `module`, of the top level, can be found; imports nothing."""
+    """Whether the top-level `module` can be found; imports nothing."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
@@ -33,7 +33,7 @@ def is_installed(module: str) -> bool:
 
 
 def missing_modules(modules: Iterable[str]) -> tuple[str, ...]:
-    """Those of `modules` that are not installed, in order."""
+    """The `modules` that are not installed, in order."""
     return tuple(module for module in modules if not is_installed(module))
 
 
@@ -45,7 +45,7 @@ def remedy(extra: str) -> str:
 def require(module: str, what: str, install: str = "") -> None:
     """Raise UsageError unless `module`, which `what` needs, is installed; imports nothing.
 
-    `install` is what pip installs where it is no extra of ragc.
+    `install` is the pip requirement to suggest for a module that is in no extra of ragc.
     """
     if not is_installed(module):
         extra = next((name for name, modules in EXTRAS.items() if module in modules), "")

@@ -1,4 +1,4 @@
-"""The garbage collector while questions are answered."""
+"""Settings of the garbage collector while questions are answered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 YOUNG = 20_000
-"""Objects made before the collector looks at them; Python's own default is 700."""
+"""Allocations between two collections; Python's default is 700."""
 
 _lock = threading.Lock()
 _inside = 0
@@ -18,18 +18,18 @@ _ours = False
 
 @contextmanager
 def frozen_gc() -> Iterator[None]:
-    """While inside, the collector leaves alone what is there already: the libraries, corpora and indexes.
+    """Freezes existing objects (libraries, corpora, indexes) inside the block.
 
-    Else it walks through all of them every few hundred questions.
-    Any number of threads may be inside; when the last one leaves, all is as it was before.
+    The garbage collector would otherwise scan them every few hundred questions. Thread-safe and reentrant:
+    the last thread to leave restores the previous state.
     """
     global _inside, _usual, _ours  # noqa: PLW0603 - a process has one collector
     with _lock:
         if not _inside:
             _usual = gc.get_threshold()
-            if _usual[0]:  # else whoever called has switched it off
+            if _usual[0]:  # the caller may have switched the collector off
                 gc.set_threshold(max(YOUNG, _usual[0]), *_usual[1:])
-            _ours = not gc.get_freeze_count()  # else whoever froze it would not have it thawed
+            _ours = not gc.get_freeze_count()  # a heap frozen by the caller stays frozen
         _inside += 1
         if _ours:
             gc.freeze()

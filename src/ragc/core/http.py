@@ -1,10 +1,10 @@
 """Connection pool for one server, and the classification of failed exchanges.
 
-Requests go straight to aiohttp. Cookies, redirects, the merging of addresses and the models of request and
-response, which httpx sees to, cost more than the exchange itself, and an API needs none of them. httpx's own
-client is used where the environment names a proxy, or a transport is given.
+Requests go straight to aiohttp. What httpx adds (cookies, redirects, URL merging, request and response
+models) costs more than the exchange itself, and an API needs none of it. httpx's own client is used where the
+environment names a proxy, or where a transport is given.
 
-`never_connected` and `exchange_error` say what a failed exchange means for its connection.
+`never_connected` and `exchange_error` classify a failed exchange.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Response(NamedTuple):
-    """The whole of a response: its status, its headers by any spelling of their names, its decoded body."""
+    """A response: its status, its headers (names in any case) and its decoded body."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -40,11 +40,11 @@ class Response(NamedTuple):
 
 
 class Pool:
-    """Connections to `url`, whose path is what paths are added to; at most `connections` of them.
+    """Connections to `url`, at most `connections` of them; request paths are appended to the path of `url`.
 
-    They belong to one event loop at a time: a request on another begins anew. Credentials and query of `url`
-    are sent with every request, and so are `headers`, which are asked for when the first one is. Of a reply
-    at most `most_bytes`, unpacked, are read.
+    They belong to one event loop at a time: a request on another loop opens new ones. Credentials and query
+    of `url`, and `headers`, go with every request; `headers` is called at the first request. At most
+    `most_bytes` of a reply, after decompression, are read.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Pool:
         self._forget_closing: Callable[[], object] = lambda: None
 
     async def send(self, method: str, path: str, content: bytes | None = None) -> Response:
-        """The whole response, whatever its status. Raises httpx's errors, of them TooLarge."""
+        """The whole response, whatever its status. Raises httpx's errors, including TooLarge."""
         held, address = self._client(), self._address(path)
         if isinstance(held, httpx.AsyncClient):
             async with held.stream(method, str(address), content=content) as answer:
@@ -135,7 +135,7 @@ def _closer(held: aiohttp.ClientSession | httpx.AsyncClient) -> Callable[[], Awa
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """What aiohttp raises for a reply that is no HTTP, which `map_aiohttp_exceptions` leaves, as httpx's."""
+    """Translate aiohttp's errors for malformed HTTP to httpx's; `map_aiohttp_exceptions` lacks them."""
     try:
         yield
     except (aiohttp.ClientError, HttpProcessingError, ValueError) as error:
@@ -143,10 +143,10 @@ def _translate_errors() -> Iterator[None]:
 
 
 def never_connected(error: BaseException | None) -> bool:
-    """Whether no connection came about, so that nothing took the request.
+    """Whether no connection was made, so that the request cannot have been processed.
 
-    httpx over aiohttp tells a connection that broke off before the head as one that timed out; the aiohttp
-    error behind it, where there is one, says which it was.
+    httpx over aiohttp reports a connection that broke before the response head as a timeout. The aiohttp
+    error in the cause chain, if any, distinguishes the two.
     """
     connect_failed = False
     while error is not None:
@@ -158,7 +158,7 @@ def never_connected(error: BaseException | None) -> bool:
 
 
 def exchange_error(error: Exception, endpoint: str, timeout_s: float) -> Exception:
-    """What to raise for an exchange of httpx's that gave no response: RetryableError or a TargetError."""
+    """The exception for an httpx exchange without a response: RetryableError or a TargetError."""
     why = shorten(str(error)) or type(error).__name__
     if isinstance(error, TooLarge):
         return RetryableError(str(error))

@@ -1,6 +1,6 @@
-"""Files that people name as input: only regular ones are read, and none without a bound.
+"""Reads input files named by the user: regular files only, up to a size limit.
 
-A device may never end and a FIFO may never begin.
+Reading a device may never end, and opening a FIFO may block for ever.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 LARGEST = 256 * 2**20
-"""Bytes of a file that is read as a whole: recipes, prompts, compiled programs, rows."""
+"""Maximum size in bytes of a file read as a whole: recipes, prompts, compiled programs, rows."""
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -24,28 +24,28 @@ _KINDS = (
 )
 
 
-# A pipe in the place of a file would be waited for, a link would lead elsewhere.
+# Opening a FIFO would block, and following a link could leave the folder.
 _READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class NotRegular(OSError):
-    """What was named is no regular file, or larger than may be read; `strerror` says which."""
+    """The path is not a regular file, or is too large; `strerror` says which."""
 
 
 class LeadsOut(NotRegular):
-    """A link leads out of the folder that was to be read."""
+    """A link leads out of the folder being read."""
 
 
 def kind_of(mode: int) -> str:
-    """What a file with the mode bits `mode` is, for people: `a FIFO`; "" for a regular one."""
+    """The kind of file with the mode bits `mode`, as a phrase such as `a FIFO`; "" for a regular file."""
     return next((name for holds, name in _KINDS if holds(mode)), "")
 
 
 def regular(path: Path) -> Path:
     """`path`, when it is a regular file or a link to one.
 
-    Raises IsADirectoryError for a folder, NotRegular for a device, a FIFO and a socket, else OSError.
+    Raises IsADirectoryError for a folder, NotRegular for a device, a FIFO or a socket, otherwise OSError.
     """
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
@@ -56,9 +56,9 @@ def regular(path: Path) -> Path:
 
 
 def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
-    """The regular file `path`, open for reading. Raises as `regular`; OSError for a link unless `follow`.
+    """Open the regular file `path` for reading. Raises as `regular`; OSError for a link unless `follow`.
 
-    What takes its place meanwhile is neither waited for nor read.
+    A file swapped in meanwhile is neither waited for nor read.
     """
     regular(path)
     file = os.fdopen(os.open(path, _READING if follow else _READING | _NO_LINK), "rb")
@@ -69,7 +69,7 @@ def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int = LARGEST, *, within: Path | None = None) -> bytes:
-    """The content of a regular file of at most `most` bytes; `within` a folder, links lead nowhere else.
+    """The content of a regular file of at most `most` bytes; links must stay inside `within`, if given.
 
     Raises as `regular`; NotRegular if larger; LeadsOut for a link that leads out of `within`.
     """
@@ -84,5 +84,5 @@ def read_bytes(path: Path, most: int = LARGEST, *, within: Path | None = None) -
 
 
 def read_text(path: Path, encoding: str = "utf-8", most: int = LARGEST, errors: str = "strict") -> str:
-    """As `read_bytes`, decoded. Raises UnicodeDecodeError too, unless `errors` says otherwise."""
+    """As `read_bytes`, decoded. Also raises UnicodeDecodeError, unless `errors` handles undecodable bytes."""
     return read_bytes(path, most).decode(encoding, errors)

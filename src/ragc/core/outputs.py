@@ -1,17 +1,16 @@
-"""Writing where people keep files: what ragc did not write stays, byte for byte.
+"""Writes output files and folders without touching foreign files: what ragc did not write is preserved.
 
-A folder that ragc writes has a manifest, a JSON file with the SHA-256 of every file under `files`. What a
-later write may replace or remove is what the manifest lists and still has that digest; all else belongs to
-others.
+A folder written by ragc has a manifest, a JSON file with the SHA-256 of every file under `files`. A later
+write may replace or remove a file only if the manifest lists it with its current digest.
 
     OUT/run.json              the manifest: {..., "files": {"program.json": "<sha256>", ...}}
-    OUT/.ragc-<random>/       a write under way
-        begun.json, then ready.json   what comes and what goes
+    OUT/.ragc-<random>/       a write in progress
+        begun.json, then ready.json   the plan: files to add and to remove
         new/                  the new files
 
-A new folder is made beside its name and renamed. In one that is there the new files are written apart; from
-the moment that `begun.json` is called `ready.json` the write is done, and `finish` moves the files to their
-names, after a kill too.
+A new folder is written under a temporary name beside its own and renamed. For an existing folder the new
+files are written to `new/`. Renaming `begun.json` to `ready.json` commits the write; `finish` then moves the
+files to their names, also after a kill.
 """
 
 from __future__ import annotations
@@ -39,24 +38,24 @@ _BEGUN, _READY, _NEW = "begun.json", "ready.json", "new"
 _PROBE_BYTES = 2**16
 
 Files = Mapping[str, bytes]
-"""Contents by relative path, with `/`."""
+"""File contents by relative path, with `/`."""
 
 
 class Foreign(UsageError):
-    """What stands there was not written by ragc, or was changed since."""
+    """The existing file or folder was not written by ragc, or was changed since."""
 
 
 def sha256(content: bytes) -> str:
-    """64 hexadecimal digits."""
+    """The SHA-256 of `content`, 64 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 def with_manifest(
     name: str, about: Mapping[str, Any], files: Files, written: Callable[[Any], bytes] | None = None
 ) -> dict[str, bytes]:
-    """`files` and their manifest `name`, which says `about` as well. Its own digest is that of `about`.
+    """`files` plus their manifest `name`, which also holds `about`. The manifest's own digest covers `about`.
 
-    `written` makes the bytes of the manifest; by default they are indented JSON with sorted keys.
+    `written` serializes the manifest; by default as indented JSON with sorted keys.
     """
     plain = {key: value for key, value in about.items() if key != FILES}
     listed = {each: sha256(content) for each, content in files.items()} | {name: _own_digest(plain)}
@@ -70,7 +69,7 @@ def _own_digest(plain: Mapping[str, Any]) -> str:
 
 
 def own_files(folder: Path, manifest: str) -> dict[str, str]:
-    """Digest by relative path of what ragc wrote into `folder`; {} where there is no manifest."""
+    """Digest by relative path of the files that ragc wrote into `folder`; {} without a manifest."""
     try:
         listed = json.loads(read_bytes(folder / manifest))[FILES]
         return {str(name): str(digest) for name, digest in listed.items() if _is_inside(str(name))}
@@ -84,7 +83,7 @@ def _is_inside(name: str) -> bool:
 
 
 def resolve_out(out: str | Path) -> Path:
-    """The absolute path that `out` leads to, links resolved. Raises UsageError where there can be none."""
+    """The absolute path of `out`, links resolved. Raises UsageError where none is possible."""
     text = os.fspath(out)
     try:
         text.encode("utf-8")
@@ -97,7 +96,7 @@ def resolve_out(out: str | Path) -> Path:
         path = Path(os.path.realpath(text))
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        pass  # `check_writable` tells what stands in the way
+        pass  # `check_writable` reports the obstacle
     except OSError as error:
         raise UsageError(f"{text} cannot be written: {error.strerror}; choose another --out.") from None
     if Path(text).is_symlink() and not path.exists():
@@ -106,9 +105,9 @@ def resolve_out(out: str | Path) -> Path:
 
 
 def check_writable(out: Path) -> None:
-    """Write something where `out` is or will be, and remove it. Raises UsageError when that fails.
+    """Check that `out` can be written, by writing and removing a file. Raises UsageError when that fails.
 
-    `out` is a path that `resolve_out` gave; nothing is left behind, no folder either.
+    `out` is a path from `resolve_out`. Nothing is left behind, not even a folder.
     """
     above = next(folder for folder in (out, *out.parents) if os.path.lexists(folder))
     missing = out.relative_to(above).parts
@@ -130,8 +129,8 @@ def check_writable(out: Path) -> None:
 def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], bool]) -> None:
     """Raise Foreign unless `out` may become a folder that is `what`, such as "a compiled program".
 
-    It may when it is not there, is an empty folder, or holds one that `ours` knows by its content and whose
-    files are as its manifest says. `out` is a path that `resolve_out` gave.
+    It may if it does not exist, is an empty folder, or holds one that `ours` recognizes by its content and
+    whose files match its manifest. `out` is a path from `resolve_out`.
     """
     if not os.path.lexists(out):
         return
@@ -155,7 +154,7 @@ def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], 
 def _check_own(
     folder: Path, name: str, manifest: str, listed: Mapping[str, str], content: bytes = b""
 ) -> None:
-    """Raise Foreign when `name` in `folder` is something that may not be replaced by `content`."""
+    """Raise Foreign unless `name` in `folder` may be replaced by `content`."""
     path = folder
     for part in PurePosixPath(name).parts[:-1]:
         path /= part
@@ -173,7 +172,7 @@ def _check_own(
 
 
 def _digest_at(path: Path, manifest: str = "") -> str:
-    """The digest of a file; of a manifest without its list."""
+    """The digest of a file; for the manifest, without its file list."""
     try:
         content = read_bytes(path)
         if not manifest:
@@ -184,10 +183,10 @@ def _digest_at(path: Path, manifest: str = "") -> str:
 
 
 def put_folder(out: Path, files: Files, manifest: str) -> None:
-    """Make `out` hold `files`, of which `manifest` lists all; foreign files in it stay.
+    """Write `files`, all listed by `manifest`, to the folder `out`; foreign files in it stay.
 
-    `out` is a path that `resolve_out` gave and `check_folder` let pass; what an earlier write put there and
-    this one does not is removed. Raises Foreign and OSError; then all is as it was.
+    `out` is a path from `resolve_out` that `check_folder` accepted. Files of an earlier write that are not in
+    `files` are removed. Raises Foreign and OSError, with the folder unchanged.
     """
     if not os.path.lexists(out):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +211,7 @@ def put_folder(out: Path, files: Files, manifest: str) -> None:
 
 
 def put_file(out: Path, content: bytes) -> None:
-    """Write a regular file at once; what is there before is replaced. Raises OSError, all then as it was."""
+    """Write a regular file atomically, replacing an existing one. Raises OSError, with the file unchanged."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(out.parent) as scratch:
         fresh = scratch / _NEW
@@ -221,13 +220,13 @@ def put_file(out: Path, content: bytes) -> None:
 
 
 def finish(folder: Path) -> None:
-    """Complete the writes into `folder` that a kill cut off after they were ready. Raises OSError."""
+    """Complete committed writes into `folder` that were killed before the end. Raises OSError."""
     for write in _pending_writes(folder, _READY):
         _roll_forward(folder, write)
 
 
 def remove(folder: Path, manifest: str) -> None:
-    """Remove what ragc wrote into `folder` and, when nothing else is in it, the folder. Raises OSError."""
+    """Remove the files that ragc wrote into `folder`, and the folder if it is then empty. Raises OSError."""
     listed = own_files(folder, manifest)
     for name, digest in sorted(listed.items(), key=lambda item: item[0] == manifest):  # the manifest last
         _remove_own(folder, name, digest, manifest)
@@ -236,7 +235,7 @@ def remove(folder: Path, manifest: str) -> None:
 
 
 def _pending_writes(folder: Path, state: str) -> Iterator[Path]:
-    """The writes in `folder` that are in `state`, each a real folder with a plan of ours."""
+    """The writes in `folder` in the given `state`: real folders with a plan written by ragc."""
     with suppress(OSError):
         for path in sorted(folder.glob(f"{_APART}*")):
             if stat.S_ISDIR(path.lstat().st_mode) and _plan(path / state):
@@ -244,7 +243,7 @@ def _pending_writes(folder: Path, state: str) -> Iterator[Path]:
 
 
 def _plan(path: Path) -> dict[str, Any]:
-    """What `path` says comes and goes; {} when it is no plan."""
+    """The plan in `path`: files to add and to remove; {} when it is not a plan."""
     try:
         plan = json.loads(read_bytes(path)) if not path.is_symlink() else {}
         whole = plan.get("format") == FORMAT and all(map(_is_inside, (*plan["new"], *plan["old"])))
@@ -255,13 +254,13 @@ def _plan(path: Path) -> dict[str, Any]:
 
 
 def _roll_forward(folder: Path, write: Path) -> None:
-    """Move what `write` holds to its names, remove what goes, then `write` itself."""
+    """Move the new files of `write` to their names, delete the files to remove, then `write` itself."""
     plan = _plan(write / _READY)
     for name in plan.get("new", ()):
         fresh, target = write / _NEW / name, folder / name
         if _is_regular(write / _NEW, name) and _is_free(folder, name, plan):
             target.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):  # another process finishes it too
+            with suppress(FileNotFoundError):  # another process may be finishing it too
                 fresh.replace(target)
     for name in plan.get("old", {}).keys() - set(plan.get("new", ())):
         _remove_own(folder, name, plan["old"][name])
@@ -270,7 +269,7 @@ def _roll_forward(folder: Path, write: Path) -> None:
 
 
 def _is_regular(folder: Path, name: str) -> bool:
-    """Whether `name` is a regular file in `folder`, reached without a link."""
+    """Whether `name` is a regular file in `folder`, reached without links."""
     try:
         above = [folder / parent for parent in PurePosixPath(name).parents]
         real = all(stat.S_ISDIR(each.lstat().st_mode) for each in above)
@@ -280,7 +279,7 @@ def _is_regular(folder: Path, name: str) -> bool:
 
 
 def _is_free(folder: Path, name: str, plan: Mapping[str, Any]) -> bool:
-    """Whether `name` in `folder` is not there, or is what the `plan` replaces; no link leads to it."""
+    """Whether `name` in `folder` does not exist or is a file that `plan` replaces, reached without links."""
     for parent in PurePosixPath(name).parents:
         path = folder / parent
         if os.path.lexists(path) and not stat.S_ISDIR(path.lstat().st_mode):
@@ -304,7 +303,7 @@ def _remove_own(folder: Path, name: str, digest: str, manifest: str = "") -> Non
 
 
 def _discard(write: Path) -> None:
-    """Remove a write: what its plan lists, and its folders. What is not of it stays."""
+    """Remove a write: the files in its plan, and its folders. Other files stay."""
     plan = _plan(write / _READY) or _plan(write / _BEGUN)
     for name in plan.get("new", ()):
         if _is_regular(write / _NEW, name):
@@ -320,13 +319,13 @@ def _discard(write: Path) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A new folder in `folder` that is gone afterwards, unless a write in it is ready."""
+    """A temporary folder in `folder`, removed at exit unless it holds a committed write."""
     scratch = Path(tempfile.mkdtemp(prefix=_APART, dir=folder))
     try:
         yield scratch
     finally:
         if not (scratch / _READY).exists():
-            shutil.rmtree(scratch, ignore_errors=True)  # made here a moment ago, by a name that was free
+            shutil.rmtree(scratch, ignore_errors=True)  # the name is random and was unused
 
 
 def _write_all(folder: Path, files: Files) -> None:
@@ -339,7 +338,7 @@ def _write_all(folder: Path, files: Files) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a new file, on the disk when this returns."""
+    """Write a new file and sync it to disk."""
     with path.open("xb") as file:
         file.write(content)
         file.flush()
@@ -347,7 +346,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Wait until the list of names of `folder` is on the disk."""
+    """Sync the directory entries of `folder` to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

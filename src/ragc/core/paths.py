@@ -1,4 +1,4 @@
-"""Paths: the cache of what can be computed again (store, studies, indexes, weights), and missing files."""
+"""Paths: the cache of recomputable data (store, studies, indexes, weights), and messages on missing files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ragc.errors import UsageError
 def cache_home() -> Path:
     """`$RAGC_HOME`, else `$XDG_CACHE_HOME/ragc`, else `~/.cache/ragc`. Not created here.
 
-    A relative `$XDG_CACHE_HOME` counts as none, as its specification wants. Raises UsageError for a relative
+    A relative `$XDG_CACHE_HOME` is ignored, as its specification requires. Raises UsageError for a relative
     `$RAGC_HOME`, and where no variable is set and this user has no home folder.
     """
     if own := os.environ.get("RAGC_HOME"):
-        if not Path(own).is_absolute():  # a folder of somebody else's could bring a record of trust along
+        if not Path(own).is_absolute():  # the folder of somebody else could contain a record of trust
             raise UsageError(
                 f"RAGC_HOME must be an absolute path, since another folder would have another cache; found "
                 f"{own!r}, so set it to {str(Path.cwd() / own)!r}."
@@ -31,12 +31,12 @@ def cache_home() -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Whether `path` is there; False for a name that no system takes."""
+    """Whether `path` exists; False for a name that the system does not allow."""
     return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
 
 
 def missing_file(what: str, value: str, base: Path) -> str:
-    """That `what`, the path `value` from `base`, is not there, and the nearest name in its folder."""
+    """The message that the file `value` (relative to `base`) is missing, with the nearest name there."""
     folder, shown = (base / value).parent, Path(value).parent
     if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
         lost = folder if str(shown) == "." else shown

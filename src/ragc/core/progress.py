@@ -1,4 +1,4 @@
-"""What long work tells whoever watches; the silent watcher is the default."""
+"""Progress of long work: the observer interface `Progress`, and one-line notices. Silent by default."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("ragc_told", de
 
 
 def notify(text: str) -> None:
-    """Tell one line to whoever listens in this context; nobody does by default."""
+    """Send one line to the listener of this context, if there is one."""
     listener = _listener.get()
     if listener is not None:
         listener(text)
@@ -19,7 +19,7 @@ def notify(text: str) -> None:
 
 @contextmanager
 def listening(note: Callable[[str], None]) -> Iterator[None]:
-    """Let `note` hear what is told inside."""
+    """Pass every notice sent inside the block to `note`."""
     token = _listener.set(note)
     try:
         yield
@@ -28,14 +28,14 @@ def listening(note: Callable[[str], None]) -> Iterator[None]:
 
 
 class Progress(Protocol):
-    """Told of phases, of single steps in them, and of finished trials. Calls must be cheap."""
+    """Observer of phases, steps and finished trials. Its methods must be cheap."""
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
-        """Work called `name` begins; it has `total` steps, each one of `unit`, None when unknown."""
+        """A phase called `name` begins; it has `total` steps of one `unit` each, None when unknown."""
         ...
 
     def step(self, n: int = 1) -> None:
-        """`n` more steps of the present phase are done."""
+        """`n` more steps of the current phase are done."""
         ...
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
@@ -43,20 +43,20 @@ class Progress(Protocol):
         ...
 
     def download(self, done: int, total: int) -> None:
-        """`done` of `total` bytes have come."""
+        """`done` of `total` bytes are downloaded."""
         ...
 
     def note(self, text: str) -> None:
-        """One line worth keeping."""
+        """Show one line permanently."""
         ...
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """The work has ended."""
         ...
 
 
 class Silent:
-    """A watcher that ignores everything."""
+    """A Progress that ignores everything."""
 
     def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
         """Ignored."""

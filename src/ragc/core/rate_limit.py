@@ -1,7 +1,7 @@
-"""Rates: never more than so much in any sixty seconds, or requests that are evenly spaced.
+"""Rate limits: a sliding window of sixty seconds, or evenly spaced requests.
 
-The libraries at hand keep a bucket that refills (aiolimiter), which lets nearly twice the limit through in
-some windows. Providers count windows, and so does this: it remembers what the last one held.
+Existing libraries (aiolimiter) use a token bucket, which allows nearly twice the limit in some windows.
+Providers count windows. So does this module: it remembers the requests of the last window.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Sleep = Callable[[float], Awaitable[None]]
 
 WINDOW_S = 60.0
 _LOOK_S = 1.0
-"""What is given back early frees its place after at most so many seconds."""
+"""Longest delay in seconds before capacity that was returned early is used."""
 
 
 class Reservation:
-    """One request of a window: when it was let through, and its tokens."""
+    """One request in a window: when it was let through, and its tokens."""
 
     __slots__ = ("at", "tokens")
 
@@ -30,9 +30,9 @@ class Reservation:
 
 
 class SlidingWindow:
-    """At most `requests` and at most `tokens` in any WINDOW_S seconds, in the order of asking; 0: no limit.
+    """At most `requests` and `tokens` in any WINDOW_S seconds, first come first served; 0 is no limit.
 
-    A request of more tokens than the limit counts as the limit. `clock` gives seconds that only grow.
+    A request of more tokens than the limit counts as the limit. `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class SlidingWindow:
         self._turn = asyncio.Lock()
 
     async def take(self, tokens: int = 0) -> Reservation:
-        """Wait until a request of `tokens` fits, and let it through."""
+        """Wait until a request of `tokens` fits, and record it."""
         async with self._turn:
             while (wait := self._wait(tokens)) > 0:
                 await self._sleep(min(wait, _LOOK_S))
@@ -58,7 +58,7 @@ class SlidingWindow:
             return taken
 
     def _wait(self, tokens: int) -> float:
-        """Seconds until a request of `tokens` fits into the window that ends then."""
+        """Seconds until a request of `tokens` fits into the window."""
         now = self._clock()
         while self._taken and now - self._taken[0].at >= WINDOW_S:
             self._taken.popleft()
@@ -79,13 +79,13 @@ class SlidingWindow:
 
 
 class Spacing:
-    """At most `per_second` requests a second, evenly spaced, in the order of asking, for any thread."""
+    """At most `per_second` requests a second, evenly spaced, first come first served. Thread-safe."""
 
     def __init__(self, per_second: float) -> None:
         self._gap, self._free, self._lock = 1 / per_second, 0.0, Lock()
 
     async def take(self) -> None:
-        """Wait until the next request may go."""
+        """Wait until the next request may be sent."""
         with self._lock:
             now = time.monotonic()
             at = max(now, self._free)

@@ -1,8 +1,8 @@
-"""What is printed for people: characters that act on a terminal are shown, wherever a text came from.
+"""Output for people: terminal control characters are escaped, whatever text they came from.
 
-Replies, passages, questions, file names and recipes are texts of others. While a command runs, the standard
-streams are `EscapedStream`, so that no line has to be cleaned where it is written; what rich draws goes past
-them, and is cleaned by the console that `rich_console` makes.
+Replies, passages, questions, file names and recipes are untrusted text. While a command runs, the standard
+streams are `EscapedStream`, so that no caller has to escape. Output drawn by rich bypasses them and is
+escaped by the console of `rich_console`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ragc.core.text import escape_surrogates
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# C0 but tab and line feed, DEL, C1, line and paragraph separators, bidirectional embeddings, overrides and
-# isolates, halves of surrogate pairs.
+# C0 except tab and line feed, DEL, C1, line and paragraph separators, bidirectional embeddings, overrides and
+# isolates, lone surrogates.
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
-    r"""`text` with every character that acts on a terminal written as an escape such as `\u001b`.
+    r"""`text` with every terminal control character escaped, such as `\u001b`.
 
-    The escapes are those of JSON: a JSON text stays one, of the same value.
+    The escapes are those of JSON, so JSON text remains valid and has the same value.
     """
     return _ACTING.sub(_escape, text)
 
 
 def json_text(value: Any) -> str:
-    """`value` as JSON on one line that UTF-8 can hold: halves of surrogate pairs are escaped."""
+    """`value` as one line of JSON that UTF-8 can encode: lone surrogates are escaped."""
     return escape_surrogates(json.dumps(value, ensure_ascii=False))
 
 
@@ -42,13 +42,13 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class EscapedStream:
-    """The text stream `stream`, on which everything written is `visible`, and of a spelling that it takes."""
+    """Wraps the text stream `stream`: escapes control characters, and what the encoding cannot represent."""
 
     def __init__(self, stream: Any) -> None:
-        self.rich_proxied_file = stream  # where rich, which looks for this name, writes what it drew
+        self.rich_proxied_file = stream  # rich looks for this attribute and writes its own output there
 
     def write(self, text: str) -> int:
-        """Write `text`; what the stream's encoding lacks is escaped too."""
+        """Write `text`; characters that the stream's encoding lacks are escaped too."""
         stream = self.rich_proxied_file
         shown = visible(text)
         try:
@@ -68,7 +68,7 @@ class EscapedStream:
 
 
 def escape_output(command: Callable[P, T]) -> Callable[P, T]:
-    """`command` with standard output and standard error `EscapedStream` while it runs."""
+    """Run `command` with standard output and standard error wrapped in `EscapedStream`."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -83,18 +83,19 @@ def escape_output(command: Callable[P, T]) -> Callable[P, T]:
 
 
 def rich_console(**options: Any) -> Any:
-    """A console of rich's on which texts are `visible`, and no markup in them is followed."""
+    """A rich console that escapes control characters and does not interpret markup."""
     from rich.console import Console
     from rich.text import Text
 
     stream = sys.stderr if options.pop("stderr", False) else sys.stdout
-    options.setdefault("file", getattr(stream, "rich_proxied_file", stream))  # a live display looks one deep
+    # a live display unwraps only one level
+    options.setdefault("file", getattr(stream, "rich_proxied_file", stream))
 
     class Plain(Console):
-        """Takes texts as they are."""
+        """A console that prints texts literally."""
 
         def render_str(self, text: str, **more: Any) -> Text:
-            """`text` as rich's own, made visible."""
+            """`text` as rich's Text, with control characters escaped."""
             return super().render_str(visible(text), **more)
 
     return Plain(markup=False, emoji=False, **options)

@@ -1,1 +1,1 @@
-"""What `ragc doctor` checks: the machine, what is kept, and the targets of a recipe."""
+"""The checks of `ragc doctor`: the machine, stored files, and the targets of a recipe."""

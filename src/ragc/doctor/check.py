@@ -1,4 +1,4 @@
-"""One finding of `ragc doctor`."""
+"""One check of `ragc doctor`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding. `needed` is False for what only some recipes use, and for what mends itself."""
+    """The result of a check.
+
+    `needed` is False for what only some recipes use, and for what repairs itself.
+    """
 
     id: str
     ok: bool

@@ -1,4 +1,4 @@
-"""What `ragc doctor` checks: that this machine can do what a recipe may ask of it."""
+"""Checks that this machine has what recipes may need."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ OPTIONAL = {module: extra for extra, modules in EXTRAS.items() for module in mod
 
 
 def examine(*, quick: bool = False, progress: Progress = SILENT) -> list[Check]:
-    """Every check, the needed ones first; nothing is downloaded, sent or changed.
+    """Every check, the required ones first; nothing is downloaded, sent or changed.
 
-    What is kept on this machine is read whole unless `quick`: a second for each GB, of replies ten.
+    Stored files are read completely unless `quick`: about a second per GB, for replies ten.
     """
     checks = [
         Check("python", (3, 11) <= sys.version_info[:2] < (3, 14), sys.version.split()[0]),
@@ -48,7 +48,7 @@ def _library(name: str, remedy: str, *, needed: bool) -> Check:
 
 
 def _check_cache() -> Check:
-    """The folder of all that ragc keeps on this machine, and the size of each part that is there."""
+    """The cache folder, and the size of each of its parts."""
     home = cache_home()
     parts = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
     sizes = ", ".join(f"{part.name} {_mebibytes(part):.1f} MiB" for part in parts) or "empty"
@@ -56,7 +56,7 @@ def _check_cache() -> Check:
 
 
 def _mebibytes(folder: Path) -> float:
-    """The size of all files in `folder`; one that goes away meanwhile counts nothing."""
+    """The size of all files in `folder`; files deleted meanwhile are ignored."""
     total = 0
     for path in folder.rglob("*"):
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""What `ragc doctor` says of what is kept on this machine: replies, indexes, weights and studies.
+"""Checks of stored files: replies, indexes, weights and studies.
 
-Everything is read whole; nothing is changed and nothing deleted. What mends itself, since it is asked, built
-or fetched again at its next use, is no failure.
+Files are read completely; nothing is changed or deleted. Damage that is repaired at the next use, by a new
+request, build or download, is not a failure.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def store_check(*, whole: bool, progress: Progress = SILENT) -> Check:
 
 
 def index_checks(progress: Progress = SILENT) -> list[Check]:
-    """One check for all indexes that are whole, and one for each that is not."""
+    """One check for all intact indexes, and one for each damaged one."""
     from ragc.corpora.storage.index_cache import BUILDING, SMALL, damage, indexes_home
 
     home = indexes_home()
@@ -75,7 +75,7 @@ def index_checks(progress: Progress = SILENT) -> list[Check]:
 
 
 def weights_checks(*, whole: bool, progress: Progress = SILENT) -> list[Check]:
-    """The weights and the embedder that ragc fetches; with `whole`, by their SHA-256."""
+    """The weights and the embedder that ragc downloads; with `whole`, verified by their SHA-256."""
     from ragc.corpora.embed.base import DEFAULT
     from ragc.corpora.embed.minilm import MINILM
     from ragc.targets.embedded.weights import SMOLLM2
@@ -97,7 +97,7 @@ def weights_checks(*, whole: bool, progress: Progress = SILENT) -> list[Check]:
 
 
 def study_checks(progress: Progress = SILENT) -> list[Check]:
-    """One check for all studies that are whole, and one for each that is not."""
+    """One check for all intact studies, and one for each damaged one."""
     from ragc.optimizers.search.status import damage
 
     folders = sorted(path for path in (cache_home() / "studies").glob("*") if path.is_dir())
@@ -114,7 +114,7 @@ def study_checks(progress: Progress = SILENT) -> list[Check]:
 
 
 def examine_kept(*, whole: bool, progress: Progress = SILENT) -> Sequence[Check]:
-    """All checks of this module; without `whole` nothing is read, which takes no time."""
+    """All checks of this module; without `whole` no file content is read."""
     checks = [store_check(whole=whole, progress=progress), *weights_checks(whole=whole, progress=progress)]
     if whole:
         checks += [*index_checks(progress), *study_checks(progress)]

@@ -1,4 +1,4 @@
-"""What `ragc doctor RECIPE` says of the targets of a recipe: whether they answer, and what they can do."""
+"""Checks of a recipe's targets: whether they answer, and their actual capabilities."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from ragc.targets.options import ServerOptions
 from ragc.targets.probe import ProbeResult, RawTarget, load_or_probe
 
 _USED: tuple[Capability, ...] = ("schema", "logprobs", "seed")
-"""What a program does better with, and so is worth declaring where it was found."""
+"""Capabilities that improve programs, and so are worth declaring."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetCheck(Check):
-    """The finding of one target: `id` is its name in the recipe, `found` a verdict in one line."""
+    """The check of one target: `id` is its name in the recipe, `found` a one-line verdict."""
 
     capabilities: tuple[Capability, ...] = ()
 
 
 def examine_recipe(recipe: Recipe) -> Check:
-    """Whether this machine has the libraries, keys and roles that `recipe` needs; nothing is sent."""
+    """Whether this machine has the libraries, keys and roles that `recipe` needs. Sends nothing."""
     problems = lacking(recipe)
     return Check("recipe", not problems, ". ".join(problems) or "nothing that it needs is missing here")
 
 
 def examine_targets(recipe: Recipe, *, again: bool = False) -> list[TargetCheck]:
-    """Each target of `recipe`, in its order: opened, probed once and remembered, `again` if so wished.
+    """Open and probe each target of `recipe`, in order; `again` repeats cached probes.
 
-    Servers and hosted models get a few tiny requests, which cost what they cost; nothing is stored but
-    what they can do.
+    Servers and hosted models receive a few tiny requests, at their usual price. Only the capabilities are
+    stored.
     """
     return [event_loop.run(_examine(name, spec, again=again)) for name, spec in recipe.target_specs().items()]
 
@@ -54,7 +54,7 @@ async def _examine(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
         if not isinstance(options, ServerOptions) or not hasattr(target, "raw"):
             able = _in_order(target.capabilities)
             return TargetCheck(name, True, f"{target.name}: ready; {', '.join(able)}", capabilities=able)
-        # Asked for everything, whatever the recipe has and lacks: what comes back tells.
+        # Probe every capability, whatever the recipe's `has` and `lacks` say.
         every = {"has": list(get_args(Capability)), "lacks": []}
         whole: Any = targets.build(replace(spec, options={**spec.options, **every}))
         opened.append(whole)

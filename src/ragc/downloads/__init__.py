@@ -1,1 +1,1 @@
-"""Files that are fetched once a user, checked and kept."""
+"""Files that are downloaded once per user, verified and cached."""

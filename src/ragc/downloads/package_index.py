@@ -1,8 +1,8 @@
-"""Where pip would find a wheel: the index, certificates and proxy of pip's own configuration.
+"""Finds wheels as pip would: with the index, certificates and proxy of pip's configuration.
 
-Nothing here names a host but PyPI's public default, so whoever has set up pip for a mirror has set
-this up too. Credentials in an index address are sent and never shown. What an index answers is data: a
-page of any shape or size ends in one sentence.
+The only host named here is PyPI's public default, so pip's settings for a mirror apply too. Credentials in an
+index address are sent and never shown. Index pages are untrusted: an invalid or oversized one ends in a
+one-sentence error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import httpx
 PUBLIC_INDEX = "https://pypi.org/simple"
 
 LARGEST_PAGE = 32 * 2**20
-"""Bytes of an index page; the largest of PyPI have a tenth."""
+"""Maximum bytes of an index page; the largest of PyPI have a tenth."""
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _SECTIONS = (":env:", "download", "install", "global")
@@ -35,7 +35,7 @@ _UV = {"index-url": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"), "find-links": ("UV_FIN
 
 
 class Link(NamedTuple):
-    """A file on an index; `sha256` is empty when the index does not say."""
+    """A file on an index; `sha256` is empty when the index does not state it."""
 
     url: str
     sha256: str
@@ -43,10 +43,10 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PipSettings:
-    """What of pip's configuration decides where a wheel comes from.
+    """The part of pip's configuration that decides where a wheel comes from.
 
     `indexes` are addresses, `http:`, `https:` or `file:`, tried in order, and empty under `no-index`;
-    `folders` are the local ones of `find-links`. `timeout_s` is for one reading from a server.
+    `folders` are the local ones of `find-links`. `timeout_s` applies to each read from a server.
     """
 
     indexes: tuple[str, ...] = (PUBLIC_INDEX,)
@@ -56,10 +56,10 @@ class PipSettings:
     timeout_s: float = field(default=30.0)
 
     def client(self) -> httpx.Client:
-        """A client with pip's certificates and proxy; the environment's where pip says nothing.
+        """A client with pip's certificates and proxy; those of the environment where pip sets none.
 
-        It follows no redirect from https to anything else. Raises ValueError for a proxy or certificates that
-        cannot be used.
+        It follows no redirect from https to anything else. Raises ValueError for an unusable proxy or
+        certificates.
         """
         try:
             verify = ssl.create_default_context(cafile=self.cert) if Path(self.cert).is_file() else True
@@ -75,7 +75,7 @@ class PipSettings:
 
 
 def pip_settings(environ: Mapping[str, str] = os.environ) -> PipSettings:
-    """Pip's settings: its configuration files where pip is installed, and `environ` over them."""
+    """Pip's settings: its configuration files if pip is installed, overridden by `environ`."""
     settings = {} if environ is not os.environ else _pip_config()
     for name, text in environ.items():
         if name.startswith("PIP_") and text:
@@ -105,7 +105,7 @@ def pip_settings(environ: Mapping[str, str] = os.environ) -> PipSettings:
 
 
 def has_pip() -> bool:
-    """Whether this Python can run pip; the Pythons that uv makes cannot."""
+    """Whether this Python can run pip; Pythons created by uv cannot."""
     return importlib.util.find_spec("pip") is not None
 
 
@@ -116,7 +116,10 @@ def find_wheel(
     filename: str,
     extensions: Mapping[str, Any] | None = None,
 ) -> Link:
-    """Where `index` keeps `filename` of `project`. Raises as `list_files`; LookupError without the file."""
+    """The link to `filename` of `project` on `index`.
+
+    Raises as `list_files`; LookupError without the file.
+    """
     links = list_files(client, index, project, extensions)
     if filename not in links:
         raise LookupError(f"the index lists {len(links)} files of {project} and not {filename}")
@@ -126,10 +129,10 @@ def find_wheel(
 def list_files(
     client: httpx.Client, index: str, project: str, extensions: Mapping[str, Any] | None = None
 ) -> dict[str, Link]:
-    """The files of `project` by name that `index` (PEP 691, else PEP 503, or a folder of such pages) lists.
+    """The files of `project` by name on `index` (PEP 691, else PEP 503, or a folder of such pages).
 
     `extensions` are those of the request. Raises httpx.HTTPError, LookupError when the index does not know
-    the project, and ValueError when its page is too large or of a shape that cannot be read.
+    the project, and ValueError when its page is too large or unreadable.
     """
     if _scheme(index) == "file":
         page = _folder(index) / project / "index.html"
@@ -151,7 +154,7 @@ def list_files(
 
 
 def _links(listed: Mapping[str, Link], base: str) -> dict[str, Link]:
-    """`listed` with whole addresses; those of another scheme than `base` are left out, but for https."""
+    """`listed` with absolute addresses; only those with the scheme of `base` or https."""
     links: dict[str, Link] = {}
     for name, link in listed.items():
         try:
@@ -164,7 +167,7 @@ def _links(listed: Mapping[str, Link], base: str) -> dict[str, Link]:
 
 
 def _json_links(body: bytes) -> dict[str, Link]:
-    """The files of a page in JSON; items that are none are passed over."""
+    """The files of a JSON page; invalid items are skipped."""
     try:
         page: Any = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -210,7 +213,7 @@ def _parse_href(href: str) -> tuple[str, Link]:
 
 
 def _refuse_downgrade(answer: httpx.Response) -> None:
-    """Raise ValueError for a redirect to another kind of address: only http may become https."""
+    """Raise ValueError for a redirect to another scheme, except from http to https."""
     if not answer.has_redirect_location:
         return
     before, after = answer.url.scheme, _scheme(urljoin(str(answer.url), answer.headers["location"]))
@@ -225,7 +228,7 @@ def _too_large(project: str) -> str:
 
 
 def _scheme(address: str) -> str:
-    """The scheme of `address`; "" when there is none, or the address cannot be read."""
+    """The scheme of `address`; "" without one, or for an unreadable address."""
     try:
         return urlsplit(address).scheme
     except ValueError:
@@ -233,7 +236,7 @@ def _scheme(address: str) -> str:
 
 
 def _seconds(text: str) -> float:
-    """Pip's timeout; its use here is 30 s where nothing sensible is set."""
+    """Pip's timeout in seconds; 30 where the setting is absent or invalid."""
     try:
         value = float(text)
     except ValueError:
@@ -265,13 +268,13 @@ def _pip_config() -> dict[str, str]:
 
 
 class _Anchors(HTMLParser):
-    """Collects the targets of a page's links."""
+    """Collects the link targets of a page."""
 
     def __init__(self) -> None:
         super().__init__()
         self.hrefs: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep what an anchor leads to."""
+        """Collect the target of an anchor."""
         if tag == "a":
             self.hrefs.extend(value for name, value in attrs if name == "href" and value)

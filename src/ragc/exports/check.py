@@ -1,4 +1,4 @@
-"""Checking an export: it is written again in memory and compared."""
+"""Verifies an export: renders it again in memory and compares."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def check(
     compiled: CompiledProgram | ExportedProgram | Any, path: str | Path, *, format: str | None = None
 ) -> str:
-    """Render `compiled` again and compare it with the export at `path`; gives the id of its format.
+    """Render `compiled` again and compare it with the export at `path`; returns the id of its format.
 
-    A folder names its format; that of a single file is told by the suffix of its name unless `format` is
-    given. Of a folder of several formats all are checked, and their ids given with commas. A program
-    exported with cases is checked with the same cases. The example of an export is taken as it stands, if
-    its messages are what its inputs give.
+    A folder names its format; that of a single file is detected from its suffix unless `format` is given. In
+    a folder of several formats all are checked, and their ids returned with commas. A program exported with
+    cases is checked with the same cases. The worked example of an export is accepted if its messages match
+    its inputs.
 
-    Raises ArtefactError with the first difference: the file, the line, what stands there and what should.
+    Raises ArtefactError with the first difference: the file, the line, the actual and the expected text.
     """
     path, program = Path(path), program_of(compiled)
     if listed := _format_ids(path):
@@ -48,7 +48,7 @@ def check(
 
 
 def _with_example(program: ExportedProgram, path: Path) -> ExportedProgram:
-    """`program` with the example that the export at `path`, or the first one in it, holds."""
+    """`program` with the worked example of the export at `path`, or of the first export in it."""
     from ragc.exports.examples import example_at
 
     places = (path / EXAMPLE, *sorted(path.glob(f"*/{EXAMPLE}"))) if path.is_dir() else ()
@@ -65,13 +65,14 @@ def _compare_all(folder: Path, wanted: Mapping[str, bytes]) -> None:
             raise ArtefactError(f"{folder / name}: this file is not part of the export.")
         if name not in file_names:
             raise ArtefactError(f"{folder / name}: this file of the export is missing.")
-        if (folder / name).resolve() != folder.resolve() / name:  # what it leads to would be shown
+        # a link could make the error show a foreign file
+        if (folder / name).resolve() != folder.resolve() / name:
             raise ArtefactError(f"{folder / name}: this is reached by a link, and an export has none.")
         _compare(folder / name, wanted[name])
 
 
 def _format_ids(path: Path) -> tuple[str, ...]:
-    """The ids of the formats that a folder of several tells of; none where `path` is something else."""
+    """The ids of the formats in a folder of several; none where `path` is something else."""
     try:
         graph = json.loads(inputs.read_bytes(path / GRAPH))
         return tuple(sorted({*map(str, graph["exports"]), *map(str, graph["refused"])}))
@@ -80,7 +81,7 @@ def _format_ids(path: Path) -> tuple[str, ...]:
 
 
 def _format_at(path: Path) -> Format:
-    """The format of the export at `path`: what its graph says, or the longest suffix that its name has."""
+    """The format of the export at `path`, from its graph, or by the longest matching suffix."""
     if path.is_dir():
         try:
             graph = json.loads(inputs.read_bytes(path / GRAPH))

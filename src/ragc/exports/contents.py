@@ -1,4 +1,4 @@
-"""What an export consists of: the files of its format, and in a folder graph, README and example."""
+"""The contents of an export: the files of its format, and in a folder also graph, README and example."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ragc.exports.formats.base import Format
 from ragc.prompts.model import ExportedProgram
 
 README, EXAMPLE = "README.md", "example.json"
-"""What a folder holds beside `graph.json` and the files of its format."""
+"""Files of a folder besides `graph.json` and the files of its format."""
 
 Tree = bytes | Mapping[str, bytes]
 """One file, or the files of a folder by relative path."""
 
 
 def program_of(compiled: Any) -> ExportedProgram:
-    """What an export says of `compiled`: a compiled program, a RagProgram, or that already."""
+    """The ExportedProgram of a compiled program or a RagProgram; an ExportedProgram is returned unchanged."""
     if isinstance(compiled, ExportedProgram):
         return compiled
     from ragc.exports.derive import derive_export
@@ -30,9 +30,9 @@ def program_of(compiled: Any) -> ExportedProgram:
 
 
 def export_tree(chosen: Format, program: ExportedProgram, *, file: bool = False) -> Tree:
-    """One file's bytes, or those of every file of a folder by relative path, in the order of their names.
+    """The bytes of one file, or those of all files of a folder by relative path, sorted by name.
 
-    `file` asks for one file of a format that else makes a folder, where the format allows it.
+    `file` requests a single file from a format that normally writes a folder, where it allows that.
     """
     from ragc.exports.readme import readme
 
@@ -47,7 +47,7 @@ def export_tree(chosen: Format, program: ExportedProgram, *, file: bool = False)
 
 @dataclass(frozen=True, slots=True)
 class ExportBundle:
-    """Exports in several formats: the name of each by id, why others are left out, and all files by path."""
+    """Exports in several formats: the path of each by id, why others were refused, and all files by path."""
 
     names: Mapping[str, str]
     refused: Mapping[str, str]
@@ -55,7 +55,7 @@ class ExportBundle:
 
 
 def export_bundle(formats: Iterable[Format], program: ExportedProgram) -> ExportBundle:
-    """An export in each of the `formats` that can say `program`, with `graph.json` and a README on them."""
+    """Exports in all `formats` that can express `program`, with a common `graph.json` and README."""
     from ragc.exports.readme import overview
 
     names: dict[str, str] = {}
@@ -76,7 +76,7 @@ def export_bundle(formats: Iterable[Format], program: ExportedProgram) -> Export
 
 
 def _add_manifest(about: dict[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """`files` and the `graph.json` that says `about` and lists their digests, in the order of their names."""
+    """`files` with a `graph.json` of `about` and their digests, sorted by name."""
     return dict(sorted(outputs.with_manifest(GRAPH, about, files, json_bytes).items()))
 
 

@@ -1,10 +1,10 @@
-"""Deriving an export from a program: prompts as templates, without a model, a source or a network.
+"""Derives an export from a program: prompts as templates, without a model, a source or a network.
 
-A prompt's text is taken from what its predictor renders: every input is given as a mark, and where the mark
-comes out is the slot. So a template says what the predictor says, whatever its layout.
+A prompt's text is rendered by its predictor with a marker as the value of every input; the markers in the
+output become slots. So a template matches the predictor's output for any layout.
 
-The targets and sources of `runtime` answer nothing: they suffice to build a program and read its prompts,
-never to run it.
+The targets and sources of `runtime` are stubs: they suffice to build a program and read its prompts, not to
+run it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
 
 
 class OfflineStub:
-    """A target and source that can do everything and refuses to do it, with UsageError."""
+    """A target and source that claims every capability and raises UsageError when used."""
 
     name = model = identity = kind = fingerprint = "stand-in"
     capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prompt_logprobs", "n", "seed"})
@@ -55,7 +55,7 @@ class OfflineStub:
         return self
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Nothing to make ready."""
+        """Does nothing."""
 
     async def complete(self, request: ChatRequest) -> Reply:
         """Raises UsageError."""
@@ -66,7 +66,7 @@ class OfflineStub:
         return len(text.split())
 
     async def aclose(self) -> None:
-        """Nothing to free."""
+        """Does nothing."""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """Raises UsageError."""
@@ -77,7 +77,7 @@ class OfflineStub:
         raise _offline_error("search")
 
     def rechunk(self, chunk_size: int, overlap: float) -> OfflineStub:
-        """Itself: there is nothing to cut."""
+        """Itself."""
         return self
 
 
@@ -94,7 +94,7 @@ def tables(recipe: str) -> Mapping[str, Any]:
 
 
 def runtime(entry: Method, recipe: Mapping[str, Any]) -> Runtime:
-    """A runtime with the roles and sources that `recipe` names; where it names none, all that may be used."""
+    """A stub runtime with the roles and sources of `recipe`, by default all that the method may use."""
     roles: Iterable[Any] = recipe.get("targets") or ROLES
     sources: Iterable[str] = recipe.get("sources") or (*entry.sources, *entry.optional_sources)
     nothing = OfflineStub()
@@ -102,11 +102,11 @@ def runtime(entry: Method, recipe: Mapping[str, Any]) -> Runtime:
 
 
 def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, str]:
-    """The id of the model of each role, without addresses, and of a path its last part only."""
+    """The model id of each role, without addresses, and only the last part of a path."""
     by_role = {}
     for role, table in (recipe.get("targets") or {}).items():
         id = str(table.get("model") or "")
-        if not id:  # the default of its kind: its name ends with the model's
+        if not id:  # the kind's default model, whose name ends the target's name
             target_name = ((provenance.get("targets") or {}).get(role) or {}).get("name") or ""
             id = str(target_name).rpartition(" ")[2]
         if table.get("kind") == "embedded" or id[:1] in ("/", "~", ".") or PureWindowsPath(id).drive:
@@ -118,7 +118,7 @@ def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str
 
 _KINDS: Mapping[type, Kind] = {str: "text", bool: "flag", int: "integer", float: "number"}
 _OPEN, _CLOSE = "\ue000", "\ue001"
-"""Characters for private use around the name of an input, where its value will stand."""
+"""Private-use characters that delimit the marker of an input."""
 
 
 def derive_export(
@@ -127,10 +127,10 @@ def derive_export(
     cases: Iterable[Case] = (),
     example: Mapping[str, Any] | None = None,
 ) -> ExportedProgram:
-    """All that an export says of `compiled`, a compiled program or one made in Python.
+    """The ExportedProgram of `compiled`, a compiled program or one made in Python.
 
-    `cases` and `example` are given where a format is to carry them. Raises NotExpressible when a prompt is
-    no fixed template, and ArtefactError when this version of ragc cannot build the program.
+    `cases` and `example` are for formats that include them. Raises NotExpressible when a prompt is not a
+    fixed template, and ArtefactError when this version of ragc cannot build the program.
     """
     if isinstance(compiled, RagProgram):
         program = compiled
@@ -163,8 +163,8 @@ def derive_export(
 def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
     """The prompt of the predictor `call`; `program` is the fingerprint of its program.
 
-    Raises NotExpressible when the question decides which demonstrations are shown, when an input is of a
-    type other than text, number, flag or a list of those, or when the layout changes a value.
+    Raises NotExpressible when demonstrations depend on the question, when an input has a type other than
+    text, number, flag or a list of those, or when the layout changes a value.
     """
     what = f"The prompt {name!r}"
     _check_fixed(what, call)
@@ -201,7 +201,7 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
 
 
 def _prompt_demos(call: RagPredict) -> list[Mapping[str, Any]]:
-    """The demonstrations that `call` gives to its layout, which leaves out those without input or output."""
+    """The demonstrations that `call` passes to its layout, which drops those without input or output."""
     places: Sequence[int] = range(min(len(call.demos), call.max_demos))
     if isinstance(call, ChoosingPredict):
         places = choose_demos(call.demos, call.max_demos, where="any", domain="", invalid=call.invalid)
@@ -209,7 +209,7 @@ def _prompt_demos(call: RagPredict) -> list[Mapping[str, Any]]:
 
 
 def _values(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
-    """What `demo` says of the fields of `signature`, apart from inputs that repeat another."""
+    """The values of `demo` for the fields of `signature`, without inputs that repeat another."""
     return {
         name: demo[name]
         for name, info in signature.fields.items()
@@ -234,7 +234,7 @@ def _check_fixed(what: str, call: RagPredict) -> None:
 
 
 def _input(what: str, name: str, info: Any) -> Input:
-    """The input that a field is; raises NotExpressible for a type that has no slot."""
+    """The Input for a field; raises NotExpressible for an unsupported type."""
     one, many = _unwrap(info.annotation), False
     if get_origin(one) in (list, tuple) and get_args(one):
         one, many = _unwrap(get_args(one)[0]), True
@@ -245,7 +245,7 @@ def _input(what: str, name: str, info: Any) -> Input:
 
 
 def _unwrap(annotation: Any) -> Any:
-    """The plain type of an annotated one, and of options their common type."""
+    """The plain type of an annotated one, and the common type of a choice of values."""
     if get_origin(annotation) is Annotated:
         return _unwrap(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
@@ -269,7 +269,7 @@ def _mark(name: str) -> str:
 
 
 def _parts(what: str, content: str, inputs: Mapping[str, Input], layout: str) -> tuple[Part, ...]:
-    """`content` cut at the marks; a list's mark goes with what the layout puts around a single item."""
+    """`content` split at the markers; a list's marker includes what the layout adds around a single item."""
     pieces = re.split(rf'(\[1\] {_OPEN}\w+{_CLOSE}|\["{_OPEN}\w+{_CLOSE}"\]|{_OPEN}\w+{_CLOSE})', content)
     parts: list[Part] = []
     for text, mark in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
@@ -293,7 +293,7 @@ def _slot(what: str, mark: str, inputs: Mapping[str, Input], layout: str) -> Slo
 
 
 def _note(recipe: Mapping[str, Any]) -> str:
-    """Where demonstrations are from, and under which licence."""
+    """The origin and licence of demonstrations."""
     from ragc.corpora import datasets
 
     id = str((recipe.get("data") or {}).get("dataset") or "")

@@ -1,4 +1,4 @@
-"""Putting an export on disk at once, and never over something else."""
+"""Writes an export to disk atomically, and never over foreign files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ragc.errors import UsageError
 
 GRAPH = "graph.json"
 VERSION = "export/1"
-"""What the key `ragc` of every `graph.json` says."""
+"""The value of the key `ragc` in every `graph.json`."""
 
 WRITTEN = "exports.sha256"
-"""The file of the cache that keeps the digest of every single-file export: it has no room for a manifest."""
+"""The cache file with the digests of all single-file exports, which have no manifest."""
 
 
 def refuse_existing(out: Path, *, force: bool) -> None:
     """Raise UsageError when `out` exists, unless `force` is true and it is empty or an unchanged export.
 
-    Raises it too when nothing can be written there; it is tried.
+    Also raises it when a test write fails.
     """
     if os.path.lexists(out) and not force:
         raise UsageError(f"{out} exists; choose another --out, or replace it with --force.")
@@ -36,7 +36,7 @@ def refuse_existing(out: Path, *, force: bool) -> None:
 
 
 def _check(where: Path, out: Path) -> None:
-    """Raise UsageError unless what is at `where` is an export, and unchanged."""
+    """Raise UsageError unless `where` holds an unchanged export."""
     folder = stat.S_ISDIR(where.lstat().st_mode)
     if not (_is_export(where) or not any(where.iterdir()) if folder else _is_own_file(where)):
         known = "" if folder else " (a single file is known when it was exported on this machine, unchanged)"
@@ -57,7 +57,7 @@ def _is_export(folder: Path) -> bool:
 
 
 def _is_own_file(path: Path) -> bool:
-    """Whether the regular file `path` is empty, or was exported on this machine and is as it was then."""
+    """Whether the regular file `path` is empty, or an unchanged export of this machine."""
     try:
         content = inputs.read_bytes(path)
         known = inputs.read_text(_record_file()).split() if content else ()
@@ -71,7 +71,7 @@ def _record_file() -> Path:
 
 
 def _record_export(content: bytes) -> None:
-    """Remember a single-file export; where that fails it is only not replaced later."""
+    """Record a single-file export; if that fails, it only cannot be replaced later."""
     with suppress(OSError):
         _record_file().parent.mkdir(parents=True, exist_ok=True)
         with _record_file().open("a", encoding="ascii") as file:
@@ -79,10 +79,10 @@ def _record_export(content: bytes) -> None:
 
 
 def write_atomically(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
-    """Write a file, or a folder of files by relative path, to `out`, which `refuse_existing` let pass.
+    """Write a file, or a folder of files by relative path, to `out`, which `refuse_existing` accepted.
 
-    An export that is there is replaced at once; files of others in its folder stay. Raises UsageError when
-    they are where a file should be, and OSError.
+    An existing export is replaced atomically; foreign files in its folder stay. Raises UsageError when one is
+    in the way, and OSError.
     """
     where = outputs.resolve_out(out)
     with doing(f"Writing the export to {out}"):
@@ -102,7 +102,7 @@ def _put(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
 
 
 def _replace(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
-    """Put a file in the place of a folder, or a folder in that of a file."""
+    """Replace a folder by a file, or a file by a folder."""
     if where.is_dir():
         foreign = _foreign(where)
         if foreign is not None:
@@ -130,7 +130,7 @@ def _replace(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
 
 
 def _foreign(folder: Path) -> Path | None:
-    """Something in `folder` that its manifest does not list; None when all is listed."""
+    """A file in `folder` that its manifest does not list; None when all are listed."""
     listed = outputs.own_files(folder, GRAPH)
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()

@@ -1,4 +1,4 @@
-"""Reading a compiled program from disk for export: its prompts, dev questions as cases, a worked example.
+"""Loads a compiled program for export: its prompts, dev questions as cases, a worked example.
 
 A worked example is one traced question: each call with its messages, checked against the prompts.
 """
@@ -74,16 +74,16 @@ def _messages(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> list[dict[st
 
 
 def _prompt_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the `inputs` inputs that the prompt has."""
+    """The `inputs` that the prompt has."""
     own_inputs = {one.name: inputs[one.name] for one in prompt.inputs if one.name in inputs}
     check_inputs(prompt, own_inputs)
     return own_inputs
 
 
 def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
-    """`program` with the example in the file `path`, whose messages are made anew from its inputs.
+    """`program` with the example in the file `path`, whose messages are rendered again from its inputs.
 
-    Raises ArtefactError when it cannot be read, or a call of it is none of the program's.
+    Raises ArtefactError when it cannot be read, or a call in it does not belong to the program.
     """
     try:
         example = json.loads(inputs.read_text(path))
@@ -99,12 +99,12 @@ def example_at(path: Path, program: ExportedProgram) -> ExportedProgram:
 def open_for_export(
     path: str | Path, *, questions: int = 0, progress: Progress | None = None, how: Opening | None = None
 ) -> ExportedProgram:
-    """The compiled program in the directory `path`, ready to export. No model is called without `questions`.
+    """The compiled program in the directory `path`, ready to export. Calls no model without `questions`.
 
-    With `questions` that many dev questions, the first ones, are answered (replayed where the store has
-    them): the last call of each becomes a case for the formats that carry cases, and the first question that
-    was answered the worked example; `how` says how the program is opened then. Raises ArtefactError, and
-    UsageError when there are fewer questions.
+    With `questions`, that many dev questions, the first ones, are answered (replayed where stored): the last
+    call of each becomes a case for the formats that carry cases, and the first answered question the worked
+    example; `how` says how the program is opened then. Raises ArtefactError, and UsageError when there are
+    fewer questions.
     """
     from ragc.optimizers.results import compiled
 

@@ -1,4 +1,4 @@
-"""How an export is loaded: a few lines for its consumer, with the real path and the inputs by name."""
+"""Instructions for loading an export: a few lines for its consumer, with the real path and input names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _EXAMPLES: Mapping[str, Any] = {"text": "...", "integer": 1, "number": 1.0, "flag": True}
 
 HINT = "Add --questions N to send N dev questions along as cases."
-"""What is said of a format with a place for cases when an export has none."""
+"""The hint for a format with cases when an export has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,17 @@ class ExportedPrompt:
 
     @property
     def file(self) -> str:
-        """The path of the prompt's file as a text of Python."""
+        """The path of the prompt's file as a Python literal."""
         return repr(str(self.path))
 
     @property
     def shell(self) -> str:
-        """The same as a word of a shell."""
+        """The path of the prompt's file as a shell word."""
         return shlex.quote(str(self.path))
 
     @property
     def inputs(self) -> str:
-        """Inputs to be filled in, as a line of Python that names them `inputs`."""
+        """A line of Python that assigns placeholder `inputs`."""
         return inputs_line(example_inputs(self.prompt))
 
 
@@ -49,7 +49,7 @@ Load = Callable[[ExportedPrompt], Sequence[str]]
 
 
 def example_inputs(prompt: CompiledPrompt) -> dict[str, Any]:
-    """A value of its type for each input of `prompt`."""
+    """A placeholder value of the right type for each input of `prompt`."""
     return {one.name: _example(one) for one in prompt.inputs}
 
 
@@ -58,7 +58,7 @@ def _example(one: Input) -> Any:
 
 
 def inputs_line(inputs: Mapping[str, Any]) -> str:
-    """The line of Python that names `inputs`."""
+    """The line of Python that assigns `inputs`."""
     return f"inputs = {dict(inputs)!r}"
 
 
@@ -70,10 +70,10 @@ def loading(chosen: Format, program: ExportedProgram, out: Path, *, folder: bool
 
 
 def hints(chosen: Format, program: ExportedProgram) -> tuple[str, ...]:
-    """What more an export in this format could hold."""
+    """What else an export in this format could include."""
     return (HINT,) if chosen.cases and not program.cases else ()
 
 
 def unmentioned_notes(chosen: Format, program: ExportedProgram, *, folder: bool) -> tuple[str, ...]:
-    """What goes with the demonstrations, where it stands neither in a README nor in the file."""
+    """The licence note of demonstrations, where neither a README nor the file contains it."""
     return (program.note,) if chosen.alone and program.note and not folder else ()

@@ -1,4 +1,4 @@
-"""The README of an export: for a person who rebuilds the loop."""
+"""The README of an export, for a person who implements the program again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def readme(chosen: Format, program: ExportedProgram) -> str:
 
 
 def overview(program: ExportedProgram, names: Mapping[str, str], refused: Mapping[str, str]) -> str:
-    """The text of the `README.md` above exports in several formats: `names` by id, and who was `refused`."""
+    """The text of the `README.md` above exports in several formats: `names` by id, and the `refused` ones."""
     from ragc.exports.formats.base import format_of
 
     lines = [f"# {program.method}: {program.about}", "", f"Program {program.fingerprint} in several formats."]

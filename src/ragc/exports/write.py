@@ -1,4 +1,4 @@
-"""Exports: what a format author and a caller need, in one place."""
+"""Writes exports: the entry points for format authors and callers."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _OTHER_SUFFIXES = frozenset({".txt", ".md", ".yml", ".jinja2", ".j2", ".toml", "
 
 
 def _of_file(out: Path) -> bool:
-    """Whether the name of `out` ends as that of a file."""
+    """Whether `out` has the suffix of a file."""
     suffixes = {Path(f"x{format_of(id).suffix}").suffix for id in FORMATS} | _OTHER_SUFFIXES
     return out.suffix.lower() in suffixes
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export wrote: the path of each format by id, and why others were left out.
+    """The result of an export: the path of each format by id, and why others were refused.
 
-    `loading` are lines that load what was written, by id, and `hints` what more it could hold.
+    `loading` are the lines that load each export, by id, and `hints` what else it could include.
     """
 
     written: Mapping[str, Path]
@@ -63,7 +63,7 @@ class Exported:
 
 
 def refuse(format: str, out: str | Path, *, force: bool = False) -> None:
-    """Raise what `export` would raise before it looks at a program: UnknownName, or UsageError on `out`."""
+    """Raise the errors of `export` that need no program: UnknownName, or UsageError on `out`."""
     for id in FORMATS if format == ALL else (format,):
         format_of(id)
     if format == ALL or (format_of(format).folder and not format_of(format).alone):
@@ -72,13 +72,13 @@ def refuse(format: str, out: str | Path, *, force: bool = False) -> None:
 
 
 def refuse_for(program: ExportedProgram, format: str, out: str | Path) -> None:
-    """Raise UsageError when `program` makes a folder in `format`, and `out` is the name of a file."""
+    """Raise UsageError when `program` needs a folder in `format`, and `out` is the name of a file."""
     if format != ALL and not program.single:
         refuse_suffix(Path(out), f"{program.method} makes several calls, so its export --to {format}")
 
 
 def refuse_suffix(out: Path, what: str) -> None:
-    """Raise UsageError when `out`, which would be a folder, has the suffix of a file; `what` begins it."""
+    """Raise UsageError when `out`, a folder, has the suffix of a file; `what` begins the message."""
     if _of_file(out):
         raise UsageError(
             f"{what} is a folder, and --out {out} is the name of a file; name a folder, such as "
@@ -89,14 +89,14 @@ def refuse_suffix(out: Path, what: str) -> None:
 def export(
     compiled: CompiledProgram | ExportedProgram | Any, format: str, out: str | Path, *, force: bool = False
 ) -> Exported:
-    """Write `compiled` in `format` to `out`, at once.
+    """Write `compiled` in `format` to `out`, atomically.
 
-    `compiled` is a compiled program, a RagProgram, or what `derive.exported` made of one, with cases or an
-    example. A program of one call is one file where the format allows it, others are a folder with
-    `graph.json`, `README.md` and, where there is one, `example.json`. With `format` "all" `out` is a folder
-    with an export for each format, named after it, and `graph.json` lists them; formats that cannot say the
-    program, or not without questions, are told in `refused`. Raises UnknownName, NotExpressible, and
-    UsageError when `out` exists and `force` is false, or is something else than an export.
+    `compiled` is a compiled program, a RagProgram, or an ExportedProgram with cases or an example. A program
+    of one call is one file where the format allows it, others are a folder with `graph.json`, `README.md`
+    and, if there is one, `example.json`. With `format` "all" `out` is a folder with an export per format,
+    named after it, and `graph.json` lists them; formats that cannot express the program, or not without
+    questions, are listed in `refused`. Raises UnknownName, NotExpressible, and UsageError when `out` exists
+    and `force` is false, or is not an export.
     """
     out = Path(out)
     refuse(format, out, force=force)

@@ -1,8 +1,7 @@
-"""Metrics: how an answered question is scored, and whether a difference is real.
+"""Metrics: how an answered question is scored, and whether a difference is significant.
 
-One file per family; each ends in a tuple `METRICS`, and the tuple here joins them in the order in which
-tables print them. `significance` holds the intervals and tests. Importing this package imports neither
-numpy nor scipy.
+One file per family; each ends in a tuple `METRICS`, and the tuple here joins them in the order of printed
+tables. `stats` has the intervals and tests. Importing this package imports neither numpy nor scipy.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def get(metric_id: str) -> Metric:
     """The metric of that id; `recall@5` is cut at the number given, `tokens@proxy` counts the proxy only,
     `upper_bound@f1` is the best F1 of all answers that a program chose among.
 
-    Rows of `METRICS` such as `recall@k` are for listing, and scoring with them raises UsageError.
-    Raises UnknownName, with the nearest id, when nothing answers to `metric_id`.
+    Rows of `METRICS` such as `recall@k` are for listing; scoring with them raises UsageError. Raises
+    UnknownName, with the nearest id, for an unknown id.
     """
     if metric := _BY_ID.get(metric_id):
         return metric

@@ -1,13 +1,13 @@
-"""ALCE's metrics of what an answer says: ASQA's `str_em` and `str_hit`, QAMPARI's precision, recall and F1.
+"""ALCE's answer metrics: ASQA's `str_em` and `str_hit`, QAMPARI's precision, recall and F1.
 
-Gao et al. 2023, arXiv:2305.14627; its citations and claims are scored in `ragc.metrics.citations`. Only the
-first line of an answer counts, and citations are taken out first. Comparison is after SQuAD normalisation.
+Gao et al. 2023, arXiv:2305.14627; citations and claims are scored in `ragc.metrics.citations`. Only the first
+line of an answer counts, without its citations. Texts are compared after SQuAD normalisation.
 
-ASQA's metrics read `qa_pairs` of the outcome's `extra`, and do not apply (None) to a question without them.
-A short answer of nothing but articles and punctuation stands in every text, as in ALCE's script; a reading
-without short answers is missed. QAMPARI's read `answers` of `extra`, a list of lists of aliases; where there
-is none, the question's interchangeable answers are the aliases of one answer, which is how GGatrieval scores
-NQ. A prediction of None scores 0 everywhere.
+ASQA's metrics use `qa_pairs` of the outcome's `extra`, and are None for a question without them. A short
+answer that normalises to nothing is contained in every text, as in ALCE's script; a reading without short
+answers is a miss. QAMPARI's metrics use `answers` of `extra`, a list of lists of aliases. Without it, the
+question's interchangeable answers are the aliases of one answer, which is how GGatrieval scores NQ. A
+prediction of None scores 0 in all of them.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from ragc.metrics.base import Metric, Outcome
 from ragc.metrics.short_answer import check_text, normalise
 
 _CITATION = re.compile(r" ?\[\d+")
-_MOST = 5  # of rec_5: whoever finds five answers has found enough
+_MOST = 5  # the cap of rec_5: five right answers count as all
 
 
 def first_line(prediction: str | None) -> str:
-    """What ALCE scores: the first line of the stripped prediction; "" for None."""
+    """The text that ALCE scores: the first line of the stripped prediction; "" for None."""
     return (prediction or "").strip().partition("\n")[0].replace("<|im_end|>", "")
 
 
 def without_citations(text: str) -> str:
-    """`text` without marks such as " [1]", and without any other "]" and " |": ALCE's rule."""
+    """`text` without marks such as " [1]", and without any other "]" and " |", by ALCE's rule."""
     return _CITATION.sub("", text).replace(" |", "").replace("]", "")
 
 
 def items(text: str) -> list[str]:
-    """A list in one line, cut at its commas, white space and the mark at its end taken off; "" gives [""]."""
+    """The items of a list in one line: split at commas, stripped, without a final mark; "" gives [""]."""
     return [item.strip() for item in text.rstrip().rstrip(".").rstrip(",").split(",")]
 
 
 def found_readings(outcome: Outcome) -> list[bool] | None:
-    """For each of ASQA's readings, whether a short answer of it stands in the prediction; None without any.
+    """Whether the prediction contains a short answer of each of ASQA's readings; None without readings.
 
     Raises UsageError when `qa_pairs` is no list of objects.
     """
@@ -63,7 +63,7 @@ def found_readings(outcome: Outcome) -> list[bool] | None:
 class ListScores:
     """QAMPARI's scores of one answered question, each 0..1.
 
-    `rec_5` takes five answers for all of them where there are more.
+    `rec_5` counts five right answers as all of them.
     """
 
     prec: float
@@ -82,10 +82,10 @@ class ListScores:
 
 
 def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListScores:
-    """The scores of a list with commas against `answers`, the aliases of each; at least one answer.
+    """The scores of a comma-separated list against `answers`, the aliases of each; at least one answer.
 
-    An item that is said twice counts twice in the precision, once in the recall. Items that are empty after
-    normalisation do not count; without any, all scores are 0.
+    A repeated item counts each time in the precision, once in the recall. Items that are empty after
+    normalisation do not count; without any item, all scores are 0.
     """
     listed = items(without_citations(first_line(prediction)))
     answer_items = [item for item in map(normalise, listed) if item]
@@ -97,12 +97,12 @@ def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListSco
 
 
 def harmonic(a: float, b: float) -> float:
-    """The harmonic mean of two numbers that are not negative; 0 when both are 0."""
+    """The harmonic mean of two non-negative numbers; 0 when both are 0."""
     return 2 * a * b / (a + b) if a + b > 0 else 0.0
 
 
 def is_list(outcome: Outcome) -> bool:
-    """Whether the answer is to be a list with commas: `answers` of `extra` says so, as in QAMPARI."""
+    """Whether the answer should be a comma-separated list: `extra` has `answers`, as in QAMPARI."""
     return bool(outcome.extra.get("answers"))
 
 
@@ -116,7 +116,7 @@ def list_scores(outcome: Outcome) -> ListScores | None:
 
 
 def _texts(value: object, name: str) -> list[str]:
-    """The texts of a field that holds one text or a list of them, or nothing."""
+    """The texts of a field that holds one text, a list of texts, or nothing."""
     texts: list[Any] = [] if value is None else value if isinstance(value, list) else [value]
     for text in texts:
         if not isinstance(text, str):

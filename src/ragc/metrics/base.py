@@ -1,11 +1,11 @@
-"""Interfaces of scoring: `Outcome`, `Metric`, and the `Finding` that an assessor gives to metrics.
+"""Interfaces of scoring: `Outcome`, `Metric`, and the `Finding` of a grader.
 
-A finding is what a judge, a model or a rule must say before some metrics can score.
+A finding is the verdict of a judge, a model or a rule that some metrics need.
 
     Outcome ──► Grader of each family that a metric reads ──► Finding(value, backend) ──► Metric.score
 
-An assessor runs once a question, however many metrics read its family. It lives outside the program that
-is scored: its cost is counted apart, and never as the program's.
+A grader runs once per question, for all metrics of its family. It is not part of the scored program: its cost
+is counted separately.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _BOUNDS: dict[str, tuple[float, float]] = {"share": (0.0, 1.0), "balance": (-1.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What an assessor found out about one outcome: a JSON value, and what it came from.
+    """A grader's result for one outcome: a JSON value, and its origin.
 
-    `backend` names the judge, model or rule, as every report prints it: figures of different backends
+    `backend` names the judge, model or rule, and is printed in every report: scores from different backends
     cannot be compared.
     """
 
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One question answered: what came out, what would have been right, what it cost.
+    """One answered question: the prediction, the gold answers, and the cost.
 
     `prediction` is None when the program gave no answer. `retrieved` holds the ids of whole passages,
     best first: the chunk `p#3` stands as its parent `p`, and an id may appear more than once. `passages`
@@ -85,7 +85,7 @@ class Outcome:
         )
 
     def finding(self, family: str) -> Any:
-        """The value found for `family`; raises UsageError when nothing was assessed."""
+        """The finding for `family`; raises UsageError when there is none."""
         if family not in self.findings:
             raise UsageError(
                 f"Metrics of the family {family!r} need an assessor's finding, and this outcome has none; "
@@ -96,15 +96,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A named way to score one outcome.
+    """A named score of one outcome.
 
     `score` returns a finite number, or None where the metric does not apply to the question (no gold
-    passages, a counter that was not measured); None is left out of means and counted. A "share" lies
-    in 0..1, a "balance" in -1..1; other units start at 0 and have no upper bound. `reads` is the family
-    of findings that `score` needs, "" when it needs none.
+    passages, an unmeasured counter). None is excluded from means, and counted. A "share" lies in 0..1, a
+    "balance" in -1..1; other units start at 0 and have no upper bound. `reads` is the family of findings that
+    `score` needs, "" for none.
 
-    Where the figure of many questions is not the mean of theirs, it is `combine` of the means of the
-    metrics `pools`, in their order.
+    For metrics that are not a mean over questions, the value is `combine` of the means of the metrics
+    `pools`, in their order.
     """
 
     id: str
@@ -118,7 +118,7 @@ class Metric:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The least and greatest score there can be, or None when there is no greatest."""
+        """The least and greatest possible score, or None without an upper bound."""
         return _BOUNDS.get(self.unit)
 
 
@@ -126,38 +126,38 @@ Scores = Mapping[str, float | None]
 
 
 UNMEASURED = 1e12
-"""What a question counts whose cost was not measured: more than any costs, and finite, as Optuna needs it."""
+"""The score of a question with unmeasured cost: larger than any real cost, and finite, as Optuna requires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A metric with the sign that makes more of it better."""
+    """A metric with the sign that makes larger values better."""
 
     metric: Metric
     sign: int
 
     @property
     def name(self) -> str:
-        """As a recipe writes it: `-` before what should be small."""
+        """The name in a recipe: prefixed with `-` for a metric to minimize."""
         return self.metric.id if self.sign > 0 else f"-{self.metric.id}"
 
     @property
     def best(self) -> float | None:
-        """The greatest signed score that a question can get; None when there is no end to it."""
+        """The greatest possible signed score of a question; None without an upper bound."""
         bounds = self.metric.bounds
         if self.sign < 0:
             return -bounds[0] if bounds else 0.0
         return bounds[1] if bounds else None
 
     def to_metric(self, value: float) -> float:
-        """A signed `value` as the metric has it."""
-        return self.sign * value + 0.0  # no -0.0
+        """The metric's value for a signed `value`."""
+        return self.sign * value + 0.0  # avoids -0.0
 
     def of(self, scores: Scores) -> float:
-        """The signed score of one question; one that is not there is never a good one.
+        """The signed score of one question; a missing score is never a good one.
 
-        A metric that does not apply counts 0 where more is better, and its worst where less is: `UNMEASURED`
-        for a cost, so that no mean with one in it is below one that was measured.
+        A metric that does not apply counts as 0 where larger is better, and as its worst value where smaller
+        is: `UNMEASURED` for a cost, so that a mean that includes it is never below a measured one.
         """
         score = scores.get(self.metric.id)
         if score is None and self.sign < 0:
@@ -166,15 +166,15 @@ class Objective:
 
 
 class JudgeCall(Protocol):
-    """A typed call of the judge: outputs by name, checked against the signature.
+    """A typed call of the judge: outputs by name, validated against the signature.
 
-    `name` is the judge's, as reports print it. Raises ParseFailure when no reply can be read, TargetError
-    and its kin when the endpoint fails.
+    `name` is the judge's name in reports. Raises ParseFailure when no reply can be read, TargetError and its
+    subclasses when the endpoint fails.
     """
 
     @property
     def name(self) -> str:
-        """What answers: a model's name."""
+        """The name of the judge's model."""
         ...
 
     async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
@@ -183,34 +183,34 @@ class JudgeCall(Protocol):
 
 
 class Grader(Protocol):
-    """Finds out what the metrics of one family read."""
+    """Produces the findings that the metrics of one family read."""
 
     @property
     def family(self) -> str:
-        """What metrics name in `reads`."""
+        """The family, as metrics name it in `reads`."""
         ...
 
     @property
     def backend(self) -> str:
-        """What the findings come from, such as "lexical" or "judge openai/gpt-4o-mini, prompt ragx"."""
+        """The origin of the findings, such as "lexical" or "judge openai/gpt-4o-mini, prompt ragx"."""
         ...
 
     async def assess(self, outcome: Outcome) -> Any:
-        """A JSON value for `outcome`; raises RagcError when it cannot be found out."""
+        """The finding for `outcome`, a JSON value; raises RagcError when it cannot be determined."""
         ...
 
 
 CRAG_JUDGES = ("auto", "ragx", "meta", "none")
-"""How a CRAG answer that is not exact can be judged."""
+"""Ways to judge a CRAG answer that is not an exact match."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraderSettings:
-    """How families are assessed: the options of a recipe's table `[metrics]`, beside `report`.
+    """Settings of graders: the options of a recipe's table `[metrics]` other than `report`.
 
-    `entailment` is "lexical", "judge" or "nli:PATH_OR_ID". `crag_judge` is "ragx" or "meta", the judge's
-    prompt, or "none": then only an exact answer counts as right; "auto" is "ragx" where there is a judge.
-    `alternatives` accepts every gold answer of a CRAG question instead of the first.
+    `entailment` is "lexical", "judge" or "nli:PATH_OR_ID". `crag_judge` is the judge's prompt, "ragx" or
+    "meta"; with "none" only an exact answer is correct; "auto" is "ragx" where there is a judge.
+    `alternatives` accepts every gold answer of a CRAG question instead of only the first.
     """
 
     entailment: str = "lexical"
@@ -225,5 +225,5 @@ async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:
 
 
 def families(metrics: Sequence[Metric]) -> tuple[str, ...]:
-    """The families that `metrics` read, each once, in order."""
+    """The families that `metrics` read, without duplicates, in order."""
     return tuple(dict.fromkeys(metric.reads for metric in metrics if metric.reads))

@@ -1,16 +1,16 @@
-"""BioASQ task B, phase B: exact answers, scored as the challenge scores each type of question.
+"""BioASQ task B, phase B: exact answers, with the challenge's metrics for each type of question.
 
     type       metrics                                        a prediction is read as
     list       bioasq_list_p, bioasq_list_r, bioasq_list_f    its items: lines, or parts between ; or ,
-    factoid    bioasq_sacc, bioasq_lacc, bioasq_mrr           candidates, the surest first, five at most
+    factoid    bioasq_sacc, bioasq_lacc, bioasq_mrr           candidates, best first, five at most
     yesno      bioasq_macro_f1                                its first word that is yes or no
 
-A gold item is a group of synonyms, and any of them names it; naming it twice counts once as right and once as
-wrong. Items are equal when they are so without case, double white space, and marks at their ends, which is a
-little milder than equal texts. A metric of one type does not apply to questions of another.
+A gold item is a group of synonyms, and any of them matches it. A second match counts as wrong. Items are
+compared without case, repeated white space, and outer marks, which is slightly more lenient than equality. A
+metric of one type does not apply to questions of another.
 
-`bioasq_macro_f1` is the mean of the F1 of yes and of no over all questions, so it is no mean of theirs: a
-question by itself scores whether it is right.
+`bioasq_macro_f1` is the mean of the F1 of yes and of no over all questions, so it is not a mean over
+questions: a single question scores 1 if it is right, else 0.
 
 Reference: Balikas et al. 2013, "Evaluation Framework Specifications" of BioASQ (deliverable D4.1).
 """
@@ -24,10 +24,10 @@ from typing import NamedTuple
 from ragc.metrics.base import Metric, Outcome
 
 CANDIDATES = 5
-"""Candidates of a factoid that are looked at."""
+"""Maximum number of candidates of a factoid."""
 
 MOST_ITEMS = 100
-"""Items of a list that are looked at, as in the challenge."""
+"""Maximum number of items of a list, as in the challenge."""
 
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s+")
 _MARK = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")
@@ -44,9 +44,9 @@ class ListScore(NamedTuple):
 
 
 def split_items(text: str) -> list[str]:
-    """The items that `text` lists: its lines, else its parts between semicolons, else between commas.
+    """The items in `text`: its lines, else its parts between semicolons, else between commas.
 
-    Bullets, numbers and marks of passages such as [1] are dropped, and so is "and" before the last item.
+    Bullets, numbers, citation marks such as [1], and "and" before the last item are removed.
     """
     lines = [_BULLET.sub("", line) for line in _MARK.sub("", text).splitlines() if line.strip()]
     if len(lines) > 1:
@@ -60,13 +60,16 @@ def split_items(text: str) -> list[str]:
 
 
 def fold(item: str) -> str:
-    """`item` without case, double white space, and marks at its ends; as it is where nothing else is left."""
+    """`item` without case, repeated white space and outer marks; unchanged if nothing else would remain."""
     plain = " ".join(item.casefold().split())
     return _ENDS.sub("", plain) or plain
 
 
 def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListScore:
-    """How well the items of `prediction` name the `groups` of synonyms, each of which counts once."""
+    """The precision, recall and F1 of the items of `prediction` against `groups` of synonyms.
+
+    Each group counts once.
+    """
     items = split_items(prediction or "")[:MOST_ITEMS]
     left = [{fold(synonym) for synonym in group} for group in groups]
     right = 0
@@ -82,17 +85,17 @@ def list_score(prediction: str | None, groups: Sequence[Sequence[str]]) -> ListS
 
 
 def first_right(prediction: str | None, groups: Sequence[Sequence[str]]) -> int:
-    """The rank, from 1, of the first right candidate of a factoid; 0 when none of the first five is right."""
+    """The rank (1 to 5) of the first correct candidate of a factoid; 0 when none of five is correct."""
     synonyms = {fold(synonym) for group in groups for synonym in group}
     whole = fold(_MARK.sub("", prediction or ""))
-    if whole in synonyms:  # a name may hold a comma
+    if whole in synonyms:  # a name may contain a comma
         return 1
     candidates = map(fold, split_items(prediction or "")[:CANDIDATES])
     return next((rank for rank, item in enumerate(candidates, 1) if item in synonyms), 0)
 
 
 def read_yes_no(prediction: str | None) -> str:
-    """`yes` or `no`, whichever word comes first in `prediction`; "" when neither is there."""
+    """`yes` or `no`, whichever word comes first in `prediction`; "" without either."""
     match = _YES_NO.search(prediction or "")
     return match[1].lower() if match else ""
 
@@ -112,7 +115,7 @@ def groups_of(outcome: Outcome) -> list[list[str]]:
 def macro_f1_of(
     yes_right: float, no_right: float, yes_avoided: float, no_avoided: float, gold_no: float, gold_yes: float
 ) -> float:
-    """Mean of the F1 of yes and of no, from shares of questions; a class that is nowhere has F1 0."""
+    """Mean of the F1 of yes and of no, from shares of questions; an absent class has F1 0."""
 
     def f1(right: float, avoided: float, absent: float) -> float:
         total = (1 - avoided) + (1 - absent)
@@ -140,7 +143,7 @@ def _of_factoid(id: str, about: str, score_rank: Callable[[int], float]) -> Metr
 
 
 def _of_yes_no(id: str, about: str, holds: Callable[[str, str], bool]) -> Metric:
-    """A metric of `holds(prediction, gold)`, each yes, no, or "" for what is neither."""
+    """A metric of `holds(prediction, gold)`; both are "yes", "no", or "" for neither."""
 
     def score(outcome: Outcome) -> float | None:
         gold = read_yes_no(" ".join(outcome.answers[:1]))
@@ -159,7 +162,7 @@ COLUMNS: tuple[Metric, ...] = (
     _of_yes_no("bioasq_gold_no", "the gold answer is not yes", lambda _, gold: gold != "yes"),
     _of_yes_no("bioasq_gold_yes", "the gold answer is not no", lambda _, gold: gold != "no"),
 )
-"""What `bioasq_macro_f1` is made of, a column each; it never falls when one of their means rises."""
+"""The columns from which `bioasq_macro_f1` is computed; it is non-decreasing in each of their means."""
 
 
 def _with_columns(metric: Metric, columns: Iterable[Metric], combine: Callable[..., float]) -> Metric:

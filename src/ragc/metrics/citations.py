@@ -1,19 +1,19 @@
-"""ALCE's claim recall, citation recall and citation precision, by an entailment backend.
+"""ALCE's claim recall, citation recall and citation precision, with an entailment backend.
 
-Gao et al. 2023, arXiv:2305.14627. A mark `[n]` in the first line of an answer names the n-th passage of
-`Outcome.passages`. For each sentence (each item of a list, with the question before it):
+Gao et al. 2023, arXiv:2305.14627. A mark `[n]` in the first line of an answer cites the n-th passage of
+`Outcome.passages`. For each sentence (for a list: each item, prefixed with the question):
 
-    no mark, or a mark of no passage      not supported, and its marks count nowhere
+    no mark, or a mark of no passage      not supported, and its marks are ignored
     else its first three marks            supported if their passages together entail the sentence
     one mark                              credited if the sentence is supported
-    two or three marks                    of a supported sentence, each is credited that entails it alone, or
-                                          without which the others do not
+    two or three marks                    of a supported sentence: a mark is credited if its passage alone
+                                          entails the sentence, or if the others without it do not
 
-Recall is the share of supported sentences, precision the share of credited marks. ALCE asks a T5 model of
-11 billion parameters; other backends give other figures, so the backend's name stands beside every one.
+Recall is the share of supported sentences, precision the share of credited marks. ALCE uses a T5 model of 11
+billion parameters; other backends give other values, so the backend's name is printed beside each.
 
 Differs: an empty answer scores 0, where ALCE leaves the question out; `[0]` is out of range, where ALCE's
-script takes the last passage; a sentence of nothing but marks is not supported, and nobody is asked.
+script takes the last passage; a sentence of nothing but marks is not supported, without calling the backend.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from ragc.records import Passage
 
 CLAIMS, CITATIONS = "alce_claims", "alce_citations"
 MOST = 3
-"""Marks of a sentence that count, the first ones."""
+"""Maximum number of marks of a sentence that count, from the first."""
 
 _MARK = re.compile(r"\[(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class CitedSentence:
-    """A sentence without its marks, the passages that they name, counted from 1, and those that count.
+    """A sentence without its marks, the passages it cites (numbered from 1), and the marks that count.
 
-    `used` is empty when there is no mark or when one names no passage.
+    `used` is empty without marks, or when one mark cites no passage.
     """
 
     text: str
@@ -50,7 +50,7 @@ class CitedSentence:
 
 
 def cited_sentences(outcome: Outcome) -> list[CitedSentence]:
-    """The sentences of the answer's first line; items behind the question where a list is wanted."""
+    """The sentences of the answer's first line; for a list, its items prefixed with the question."""
     line = first_line(outcome.prediction)
     if is_list(outcome):
         parts = [f"{outcome.question} {item}" for item in items(line)] if line else []
@@ -60,10 +60,10 @@ def cited_sentences(outcome: Outcome) -> list[CitedSentence]:
 
 
 class ClaimAssessor:
-    """Asks which of an ELI5 question's `claims` (in `extra`) the answer entails, its citations taken out.
+    """Determines which of an ELI5 question's `claims` (in `extra`) the answer without its citations entails.
 
-    The finding is {"claims": [true, false, null ...]}, null where a verdict could not be read: it counts as
-    not entailed. The list is empty when the question has no claims.
+    The finding is {"claims": [true, false, null ...]}, null for an unreadable verdict, which counts as not
+    entailed. The list is empty when the question has no claims.
     """
 
     family = CLAIMS
@@ -77,7 +77,7 @@ class ClaimAssessor:
         return self._entailer.name
 
     async def assess(self, outcome: Outcome) -> dict[str, Any]:
-        """The finding for `outcome`; raises UsageError when its claims are no list of texts."""
+        """The finding for `outcome`; raises UsageError when its claims are not a list of texts."""
         claims = outcome.extra.get("claims") or []
         if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
             raise UsageError(f"`claims` of an ELI5 question is a list of texts; found {claims!r:.80}.")
@@ -87,11 +87,11 @@ class ClaimAssessor:
 
 
 class CitationAssessor:
-    """Asks whether the passages that an answer cites entail its sentences, all in one call of the backend.
+    """Determines whether the cited passages entail the sentences of an answer, in one call of the backend.
 
-    The finding is {"sentences": [...], "unreadable": n}; a sentence is {"text", "marks": [n ...],
-    "used": count of marks that count, "supported": bool, "credited": count}. `unreadable` counts verdicts
-    that could not be read, taken for not entailed.
+    The finding is {"sentences": [...], "unreadable": n}; a sentence is {"text", "marks": [n ...], "used":
+    number of marks that count, "supported": bool, "credited": count}. `unreadable` counts unreadable
+    verdicts, which count as not entailed.
     """
 
     family = CITATIONS
@@ -116,31 +116,31 @@ class CitationAssessor:
 
 
 def cite_f1_of(recall_mean: float, precision_mean: float) -> float:
-    """The F1 that papers print: the harmonic mean of the two means over all questions, 0..1."""
+    """The F1 of papers: the harmonic mean of the two means over all questions, 0..1."""
     return harmonic(recall_mean, precision_mean)
 
 
 def claim_recall(outcome: Outcome) -> float | None:
-    """The share of the question's claims that the answer entails; None when it has no claims."""
+    """The share of the question's claims that the answer entails; None without claims."""
     claims = _finding(outcome, CLAIMS, "claims")
     return sum(claim is True for claim in claims) / len(claims) if claims else None
 
 
 def cite_recall(outcome: Outcome) -> float:
-    """The share of sentences that are supported by what they cite; 0 without a sentence."""
+    """The share of sentences that are supported by their citations; 0 without sentences."""
     rows = _finding(outcome, CITATIONS, "sentences")
     return sum(one["supported"] for one in rows) / len(rows) if rows else 0.0
 
 
 def cite_precision(outcome: Outcome) -> float:
-    """The share of the marks that count which are credited; 0 when none counts."""
+    """The share of credited marks among those that count; 0 when none counts."""
     rows = _finding(outcome, CITATIONS, "sentences")
     used = sum(one["used"] for one in rows)
     return sum(one["credited"] for one in rows) / used if used else 0.0
 
 
 def cite_f1(outcome: Outcome) -> float:
-    """The harmonic mean of this question's recall and precision; see `cite_f1_of` for the papers' figure."""
+    """The harmonic mean of this question's recall and precision; see `cite_f1_of` for the papers' F1."""
     return harmonic(cite_recall(outcome), cite_precision(outcome))
 
 
@@ -156,13 +156,13 @@ def _premise(used: Sequence[int], passages: Sequence[Passage]) -> str:
 
 
 def _without_one(used: tuple[int, ...], at: int) -> tuple[int, ...]:
-    """`used` less one mark of the same passage as the one at `at`: the first, as ALCE takes it out."""
+    """`used` without one mark of the same passage as the one at `at`: the first, as in ALCE's script."""
     first = used.index(used[at])
     return used[:first] + used[first + 1 :]
 
 
 def _sentence_pairs(part: CitedSentence, passages: Sequence[Passage]) -> list[Pair]:
-    """Everything that may have to be known of a sentence: its passages together, alone and without each."""
+    """All pairs that a sentence may need: its passages together, each alone, and all without each one."""
     sets = [part.used] if part.used else []
     if len(part.used) > 1:
         sets += [(mark,) for mark in part.used]
@@ -171,7 +171,7 @@ def _sentence_pairs(part: CitedSentence, passages: Sequence[Passage]) -> list[Pa
 
 
 async def _entail_pairs(entailer: Entailer, pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
-    """The verdict on every different pair, in one call; False, unasked, for one with a blank side."""
+    """The verdict on every distinct pair, in one call; False for a pair with a blank side."""
     different = list(dict.fromkeys(pairs))
     nonblank = [pair for pair in different if pair[0].strip() and pair[1].strip()]
     verdicts = await entailer.entails(nonblank) if nonblank else ()

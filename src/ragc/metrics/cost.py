@@ -1,8 +1,7 @@
-"""What a question cost: lower is better, and each is read from the outcome's counters.
+"""Cost metrics, read from the outcome's counters; lower is better.
 
-A counter that is absent was not measured, and the question is left out (None) rather than called free.
-`lm_calls` and `tokens` may be asked for one role, `searches` for one source: `tokens@proxy`,
-`searches@web`. A role or source that was not used cost 0.
+An absent counter was not measured; the metric is then None, not 0. `lm_calls` and `tokens` can be restricted
+to one role, `searches` to one source: `tokens@proxy`, `searches@web`. An unused role or source costs 0.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from ragc.errors import UsageError
 from ragc.metrics.base import Metric, Outcome, Unit
 
 BY = {"lm_calls": "role", "tokens": "role", "searches": "source"}
-"""Costs that can be asked for a part, and what the part is."""
+"""Costs that can be restricted to a part, and the kind of part."""
 
 
 def of(name: str, part: str) -> Metric:

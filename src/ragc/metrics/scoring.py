@@ -1,6 +1,6 @@
-"""Scoring outcomes: assessors give their findings first, each once, then every metric scores.
+"""Scores outcomes: graders produce their findings first, each once, then every metric scores.
 
-`make` builds the assessors by family from a recipe's table `[metrics]`.
+`make` builds the graders by family from a recipe's table `[metrics]`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeScores:
-    """One outcome scored by metric id; None where a metric does not apply.
+    """The scores of one outcome by metric id; None where a metric does not apply.
 
-    `findings` are the findings by family, `cost` what finding them took (amounts by name, empty when nothing
-    was asked): it is the judge's, not the program's.
+    `findings` are the findings by family, `cost` their cost (amounts by name, empty without calls). It is the
+    judge's cost, not the program's.
     """
 
     scores: Mapping[str, float | None]
@@ -34,9 +34,9 @@ class OutcomeScores:
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """`metrics`, and an assessor for each family that they read.
+    """`metrics`, and a grader for each family that they read.
 
-    Raises UsageError when an assessor is missing.
+    Raises UsageError when a grader is missing.
     """
 
     metrics: tuple[Metric, ...]
@@ -60,11 +60,11 @@ class Scorer:
 
     @property
     def backends(self) -> dict[str, str]:
-        """What each family's findings come from."""
+        """The backend of each family's findings."""
         return {family: self.assessors[family].backend for family in families(self.metrics)}
 
     async def score(self, outcome: Outcome) -> OutcomeScores:
-        """The scores of `outcome`. Raises RagcError when something cannot be found out."""
+        """The scores of `outcome`. Raises RagcError when a finding cannot be determined."""
         needed = [self.assessors[family] for family in families(self.metrics)]
         if not needed:
             return OutcomeScores({metric.id: metric.score(outcome) for metric in self.metrics})
@@ -81,11 +81,11 @@ def make(
     *,
     store: CallStore | None = None,
 ) -> dict[str, Grader]:
-    """An assessor for each of `families`.
+    """A grader for each of `families`.
 
-    `ask` is the judge's, None when there is none; it is never asked in place of a rule that needs nobody.
-    `store` keeps the verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or
-    a model or library is missing; UnknownName for an option that is not known.
+    `ask` calls the judge, None without one; rules that need no judge never use it. `store` stores the
+    verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or a model or library
+    is missing; UnknownName for an unknown option.
     """
     graders: dict[str, Grader] = {}
     wanted = tuple(dict.fromkeys(families))

@@ -1,16 +1,15 @@
-"""Metrics of short answers: exact match, token F1 and containment of a gold.
+"""Metrics of short answers: exact match, token F1 and containment of a gold answer.
 
-In all of them a prediction of None scores 0. So does a question without golds, whatever the prediction: data
-readers refuse such a question, so one that arrives here matched nothing. A prediction or a gold that is no
-text raises UsageError.
+A prediction of None scores 0 in all of them. So does a question without golds; data readers refuse such
+questions. A prediction or gold that is not a text raises UsageError.
 
 Exact match, token F1 and the containment `acc` are each the best over the golds. The metrics are SQuAD's `em`
 and `f1` (Rajpurkar et al. 2016, arXiv:1606.05250; the rule for empty sides is that of its version 2.0
 script), HotpotQA's `hotpot_em` and `hotpot_f1` (Yang et al. 2018, arXiv:1809.09600), RQ-RAG's `rqrag_f1`
-(Chan et al. 2024, arXiv:2404.00610). One function, `token_f1`, computes all F1; flags tell them apart.
+(Chan et al. 2024, arXiv:2404.00610). One function, `token_f1`, computes all F1; its flags select the variant.
 
-The other metrics look for a gold in the prediction, each by the rule of its paper. They differ from `acc`,
-and from each other, in what is normalised and what an empty gold does:
+The other metrics search for a gold in the prediction, by the rule of their paper. They differ from `acc`, and
+from each other, in normalisation and in the treatment of an empty gold:
 
     prefrag_acc   nothing but case       an empty gold always hits
     bioasq_acc    case; whole words      an empty gold hits any prediction with a word in it
@@ -45,8 +44,8 @@ _VERDICTS = frozenset({"yes", "no", "noanswer"})
 def normalise(text: str) -> str:
     """Lower-case, delete ASCII punctuation, drop a|an|the as words, collapse white space: in this order.
 
-    The order shows: "a-b" becomes "ab" (the hyphen is deleted, not spaced, and the article is never
-    seen), and "a." becomes "". Typographic quotes, dashes and other Unicode punctuation stay.
+    The order matters: "a-b" becomes "ab" (the hyphen is deleted, not replaced by a space, so there is no
+    article), and "a." becomes "". Typographic quotes, dashes and other Unicode punctuation stay.
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_DELETE_PUNCTUATION)).split())
 
@@ -56,10 +55,10 @@ def token_f1(
 ) -> float:
     """F1 of the two bags of normalised tokens, 0..1.
 
-    `yesno_rule`: yes, no and noanswer on either side score 0 unless both sides are equal.
-    `empty_rule`: when a side has no tokens the score is 1 iff neither has any; without it, 0.
-    `ftfy`: both sides are repaired by that library before anything else, which also straightens
-    typographic quotes; raises UsageError when it is not installed.
+    `yesno_rule`: yes, no and noanswer on either side score 0 unless both sides are equal. `empty_rule`: when
+    a side has no tokens the score is 1 iff neither has any; without it, 0. `ftfy`: both sides are first
+    repaired by that library, which also straightens typographic quotes; raises UsageError when it is not
+    installed.
     """
     if ftfy:
         prediction, gold = _repair_text(prediction), _repair_text(gold)
@@ -99,9 +98,9 @@ def rqrag_f1(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def acc(prediction: str | None, golds: Sequence[str]) -> float:
-    """1 when a normalised gold stands in the normalised prediction as a substring, else 0.
+    """1 when the normalised prediction contains a normalised gold as a substring, else 0.
 
-    Characters count, not words: "no" stands in "known". A gold that normalises to nothing never hits.
+    Characters are matched, not words: "known" contains "no". A gold that normalises to nothing never hits.
     """
     if prediction is None:
         return 0.0
@@ -110,9 +109,9 @@ def acc(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def text_metric(id: str, about: str, score: TextScore) -> Metric:
-    """The metric that `score` makes of an outcome's prediction and answers: a share, higher is better.
+    """The metric with `score` of an outcome's prediction and answers: a share, higher is better.
 
-    It raises UsageError when the prediction is neither a text nor None, or when a gold is no text.
+    It raises UsageError when the prediction is neither a text nor None, or when a gold is not a text.
     """
 
     def of_outcome(outcome: Outcome) -> float:
@@ -123,7 +122,7 @@ def text_metric(id: str, about: str, score: TextScore) -> Metric:
 
 
 def check_text(id: str, outcome: Outcome) -> None:
-    """Raise UsageError, naming the metric `id`, when a prediction or a gold is no text."""
+    """Raise UsageError, naming the metric `id`, when a prediction or a gold is not a text."""
     texts: tuple[object, ...] = outcome.answers
     for text in texts if outcome.prediction is None else (outcome.prediction, *texts):
         if not isinstance(text, str):
@@ -149,7 +148,7 @@ def _best(
 
 def _repair_text(text: str) -> str:
     fix_text = _ftfy().fix_text
-    plain = text.isascii() and text.isprintable() and "&" not in text  # ftfy leaves such a text alone
+    plain = text.isascii() and text.isprintable() and "&" not in text  # ftfy leaves such a text unchanged
     return text if plain else str(fix_text(text))
 
 
@@ -177,24 +176,24 @@ _LETTERS = dict(zip("12345", "ABCDE", strict=True))
 
 
 def prefrag_acc(prediction: str | None, golds: Sequence[str]) -> float:
-    """PrefRAG's Acc: 1 when a gold stands in the prediction, both in lower case and otherwise as given."""
+    """PrefRAG's Acc: 1 when the prediction contains a gold, both in lower case and otherwise unchanged."""
     return _contains(prediction, golds, cased=False)
 
 
 def popqa_match(prediction: str | None, golds: Sequence[str], *, cased: bool = False) -> float:
-    """RQ-RAG's match: 1 when a gold stands in the prediction, in lower case.
+    """RQ-RAG's match: 1 when the prediction contains a gold, in lower case.
 
-    The authors' inference script compares with `cased`, the script behind their table without.
+    The authors' inference script compares with `cased`, the script for their table without.
     """
     return _contains(prediction, golds, cased=cased)
 
 
 def bioasq_acc(prediction: str | None, golds: Sequence[str]) -> float:
-    """PrefRAG's Acc on BioASQ: 1 when a gold stands in the prediction as words, in lower case.
+    """PrefRAG's Acc on BioASQ: 1 when the prediction contains a gold as whole words, in lower case.
 
-    So "no, although some say yes" hits both `yes` and `no`. Where the gold starts or ends in a mark, such
-    as the bracket of "IL-2 (p40)", a letter or digit must follow or precede that mark: the word boundary
-    of the authors' pattern asks it. Marks of the gold stand for themselves.
+    So "no, although some say yes" hits both `yes` and `no`. Where the gold starts or ends in a mark, such as
+    the bracket of "IL-2 (p40)", a letter or digit must precede or follow that mark: the word boundary of the
+    authors' pattern requires it. Marks of the gold are matched literally.
     """
     if prediction is None:
         return 0.0
@@ -204,7 +203,7 @@ def bioasq_acc(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def choice_acc(prediction: str | None, golds: Sequence[str]) -> float:
-    """1 when the prediction is exactly the letter of the right option, white space around it aside.
+    """1 when the prediction is exactly the letter of the right option, ignoring outer white space.
 
     "B." and "b" are wrong, as in RQ-RAG. A gold counted from 1 to 5 is also answered by its letter.
     """
@@ -215,7 +214,7 @@ def choice_acc(prediction: str | None, golds: Sequence[str]) -> float:
 
 
 def slim_em(prediction: str | None, golds: Sequence[str]) -> float:
-    """SlimPLM's EM: the share of the golds whose normalised form stands in the normalised prediction.
+    """SlimPLM's EM: the share of the golds whose normalised form is contained in the normalised prediction.
 
     Every alias is a gold of its own, so a question with many aliases can hardly score 1: on TriviaQA a right
     answer scores about .3.

@@ -1,4 +1,4 @@
-"""Demonstrations from pairs of messages: the last message's template says what in them is which input."""
+"""Extracts demonstrations from message pairs: the last message's template locates the inputs in them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ragc.prompts.model import Input, Output, Part, Slot
 
 
 def inputs_in(text: str, parts: Sequence[Part], inputs: Mapping[str, Input]) -> dict[str, Any] | None:
-    """The values with which the template `parts` gives `text`, white space at the ends aside; else None.
+    """The input values for which the template `parts` renders `text` (ignoring outer white space); else None.
 
-    A value ends where the fixed text after it first stands.
+    A value ends at the first occurrence of the fixed text after it.
     """
     values: dict[str, Any] = {}
     at, text = 0, text.strip()
@@ -36,7 +36,7 @@ def inputs_in(text: str, parts: Sequence[Part], inputs: Mapping[str, Input]) -> 
 
 
 def _trim(parts: Sequence[Part]) -> list[Part]:
-    """`parts` without white space at their ends."""
+    """`parts` without outer white space."""
     trimmed = list(parts)
     if trimmed and isinstance(trimmed[0], str):
         trimmed[0] = trimmed[0].lstrip()
@@ -54,7 +54,7 @@ def _end(text: str, at: int, after: Part | None, *, last: bool) -> int:
 
 
 def _value(text: str, slot: Slot, one: Input) -> Any:
-    """The value that the style of `slot` writes as `text`; None where there is none."""
+    """The value that the style of `slot` renders as `text`; None without one."""
     if slot.style == "lines":
         return _items(text)
     if slot.style == "json":
@@ -73,7 +73,7 @@ def _json(text: str, kind: Any) -> Any:
 
 
 def _items(text: str) -> list[str]:
-    """The items of a numbered list, or the whole as one item where it has no numbers."""
+    """The items of a numbered list; a text without numbers is one item."""
     if text in ("none", ""):
         return []
     items: list[str] = []
@@ -114,7 +114,7 @@ def _schema(value: Any) -> dict[str, Any]:
 
 
 def outputs_in(text: str, outputs: Sequence[Output]) -> dict[str, Any] | None:
-    """The outputs in a demonstrated reply, None where there are none; a single text may stand alone."""
+    """The outputs in a demonstrated reply, None without any; a single text needs no field name."""
     names = [one.name for one in outputs]
     read = _json(text, dict)
     if isinstance(read, dict) and read and read.keys() <= set(names):

@@ -1,4 +1,4 @@
-"""A prompt's file as messages, before anything in them is read as a template."""
+"""Reads a prompt's file into messages, before any template in them is parsed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ragc.core import inputs
 from ragc.errors import DataError, UnknownName
 
 FORMATS = ("jinja2", "openai-json")
-"""What can be imported."""
+"""The formats that can be imported."""
 
 MOST_BYTES = 4 * 2**20
-"""The size of the largest file that is read."""
+"""Maximum size of a file in bytes."""
 
 DEEPEST = 64
-"""How deep arrays and objects of a file may be nested."""
+"""Maximum nesting depth of arrays and objects in a file."""
 
 _EXACT = 2**63
 _TEXT = (".jinja", ".jinja2", ".j2")
@@ -35,10 +35,10 @@ _SLOT = r"\{\{\s*[A-Za-z_]\w*\s*\}\}"
 
 @dataclass(frozen=True, slots=True)
 class PromptFile:
-    """A prompt's file: its messages as (role, content), what else it says, and its format.
+    """A prompt's file: its messages as (role, content), its metadata, and its format.
 
-    `raw` are the messages as they stand in the file; `document` the object that they stand in, with the
-    request of openai-json beside it, empty for a bare array or text.
+    `raw` are the messages as they are in the file. `document` is the object that contains them, including the
+    request of openai-json; it is empty for a bare array or text.
     """
 
     path: Path
@@ -48,14 +48,14 @@ class PromptFile:
     document: Mapping[str, Any] = field(default_factory=dict)
 
     def wrong(self, what: str) -> DataError:
-        """The error that says what is wrong with the file."""
+        """The DataError on this file; `what` describes the problem."""
         return DataError(str(self.path), [what])
 
 
 def read(path: str | Path, format: str | None = None) -> PromptFile:
-    """The file at `path`; without `format` its name tells it, or what its messages hold.
+    """The file at `path`; without `format` it is detected from the name, or from the messages.
 
-    Raises UnknownName for another format, and DataError, one sentence, for what is no prompt.
+    Raises UnknownName for another format, and DataError, one sentence, for a file that is not a prompt.
     """
     path = Path(path)
     if format is not None and format not in FORMATS:
@@ -80,7 +80,7 @@ def read(path: str | Path, format: str | None = None) -> PromptFile:
 
 
 def contents(path: Path) -> bytes:
-    """The bytes of the prompt at `path`; raises DataError for what is no file of at most MOST_BYTES."""
+    """The bytes of the prompt at `path`; raises DataError unless it is a file of at most MOST_BYTES."""
     try:
         return inputs.read_bytes(path, MOST_BYTES)
     except (OSError, ValueError) as error:
@@ -89,7 +89,7 @@ def contents(path: Path) -> bytes:
 
 
 def _unusable(value: Any) -> str:
-    """What of the JSON `value` no prompt can hold, "" for nothing: half characters, big numbers."""
+    """What in the JSON `value` no prompt can contain (lone surrogates, huge numbers); "" for nothing."""
     waiting = [(value, 0)]
     while waiting:
         one, depth = waiting.pop()

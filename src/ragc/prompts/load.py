@@ -1,6 +1,6 @@
-"""Prompt import: a team's exported or hand-written prompt as a signature with demonstrations.
+"""Prompt import: turns an exported or hand-written prompt into a signature with demonstrations.
 
-Files are read, never run: templates are parsed and nothing in them is rendered.
+Files are only parsed: templates in them are never rendered.
 
 `import_prompt` reads the messages of a file into an `ImportedPrompt`.
 """
@@ -32,7 +32,7 @@ from ragc.targets.base import Sampling
 __all__ = ["DEFAULT", "ImportedPrompt", "contents", "import_prompt"]
 
 DEFAULT = Sampling()
-"""What a file that says nothing of the sampling asks for."""
+"""The sampling of a file that specifies none."""
 
 if TYPE_CHECKING:
     from ragc.programs.base import RagProgram
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImportedPrompt:
-    """A prompt as it was read.
+    """An imported prompt.
 
-    `inputs` and `outputs` are its fields; those in `guessed` have a type that the file does not tell.
-    `demos` are values by field name. `definitions` are what the schemas of outputs refer to. `left` says, a
-    sentence each, what of the file was not taken over as it stands. `exported` tells that all of this is
-    what an export said. `sampling` is for the reader: knobs decide the sampling of a program.
+    `inputs` and `outputs` are its fields; those in `guessed` have a type that the file does not state.
+    `demos` are values by field name. `definitions` are referenced by the schemas of outputs. `left` lists,
+    one sentence each, what was not imported as it is. `exported` means that all of this comes from an
+    export's `source` block. `sampling` is information only: knobs decide the sampling of a program.
     """
 
     path: Path
@@ -62,16 +62,16 @@ class ImportedPrompt:
     exported: bool = False
 
     def signature(self) -> Any:
-        """The DSPy signature of the prompt; raises UsageError where a field has no name or type for one."""
+        """The DSPy signature of the prompt; raises UsageError for a field with an unusable name or type."""
         from ragc.prompts.types import signature_of
 
         return signature_of(self.instructions, self.inputs, self.outputs, self.definitions)
 
     def apply(self, program: RagProgram, predictor: str, *, demos: bool = True) -> None:
-        """Give the instructions and demonstrations of this prompt to a predictor of `program`.
+        """Set the instructions and demonstrations of a predictor of `program` to those of this prompt.
 
-        Without `demos` its demonstrations stay as they are, and so do its instructions where this prompt has
-        none. Raises UnknownName for another predictor, and UsageError when its fields are others, or when the
+        Without `demos` its demonstrations are unchanged, and so are its instructions where this prompt has
+        none. Raises UnknownName for an unknown predictor, and UsageError when its fields differ, or when the
         program shows fewer demonstrations than there are.
         """
         calls = dict(program.named_predictors())
@@ -128,7 +128,7 @@ def _many(many: bool) -> str:
 
 
 def _wrap_items(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
-    """`demo` with one item where a list is wanted and a value stands."""
+    """`demo` with a single value wrapped in a list where a list is expected."""
     values = dict(demo)
     for name, info in signature.input_fields.items():
         if isinstance(values.get(name), str) and str(info.annotation).startswith(("list", "tuple")):
@@ -137,12 +137,12 @@ def _wrap_items(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
 
 
 def import_prompt(path: str | Path, *, format: str | None = None) -> ImportedPrompt:
-    """The prompt in the file at `path`, an export of `jinja2` or `openai-json` or a hand-written one.
+    """Import the prompt in the file at `path`, an export of `jinja2` or `openai-json` or a hand-written one.
 
-    That is a JSON array of messages, an object with `messages`, or a text template (`.jinja`, `.jinja2`,
-    `.j2`). Pairs of user and assistant before the last message become demonstrations where they are
-    written as the last message is. Raises UnknownName for another format and DataError for what is no
-    prompt or does what no prompt of ragc can, in one sentence.
+    The file is a JSON array of messages, an object with `messages`, or a text template (`.jinja`, `.jinja2`,
+    `.j2`). Pairs of user and assistant messages before the last message become demonstrations where they
+    match its template. Raises UnknownName for another format, and DataError, in one sentence, for a file that
+    is not a prompt or uses unsupported features.
     """
     from ragc.prompts.model import is_intact
 
@@ -161,7 +161,7 @@ _NUMBERS = {
 
 
 def read_source(file: PromptFile) -> ImportedPrompt:
-    """The prompt of an export whose messages nobody changed: what the export says that it is made of."""
+    """The prompt of an export with unchanged messages, read from its `source` block."""
     source = file.document[KEY]
     try:
         return ImportedPrompt(
@@ -180,7 +180,7 @@ def read_source(file: PromptFile) -> ImportedPrompt:
 
 
 def _declared_demos(file: PromptFile, demos: Any) -> tuple[Mapping[str, Any], ...]:
-    """The demonstrations of an export; raises DataError where an input of one is not of its type."""
+    """The demonstrations of an export; raises DataError where an input of one has the wrong type."""
     known = {one.name: one for one in _declared_inputs(file)}
     for number, demo in enumerate(demos, 1):
         for name, value in dict(demo).items():
@@ -196,7 +196,7 @@ def _type_problem(value: Any) -> str:
 
 
 def read_messages(file: PromptFile) -> ImportedPrompt:
-    """The prompt that the messages themselves say; raises DataError."""
+    """The prompt, inferred from the messages themselves; raises DataError."""
     left: list[str] = []
     read = [(role, _template(file, number, text, left)) for number, (role, text) in _enumerate_messages(file)]
     system = [template for role, template in read if role == "system"]
@@ -247,7 +247,7 @@ def _template(file: PromptFile, number: int, text: str, left: list[str]) -> Temp
 
 
 def _instructions(file: PromptFile, system: Sequence[Template], last: Template, left: list[str]) -> str:
-    """The system messages and what the last message says beside its inputs."""
+    """The system messages, and the text of the last message without its inputs."""
     layout = str(_mapping(file, KEY).get("layout") or "")
     text = "\n\n".join(plain(template.parts) for template in system)
     if layout:
@@ -262,7 +262,7 @@ def _instructions(file: PromptFile, system: Sequence[Template], last: Template, 
 
 
 def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Input, ...], set[str]]:
-    """The inputs, and the names of those whose type is a guess: a plain slot that no schema describes."""
+    """The inputs, and the names of those with a guessed type: plain slots that no schema describes."""
     declared = {one.name: one for one in _declared_inputs(file)}
     slots = [part for template in templates for part in template.parts if isinstance(part, Slot)]
     guesses = {slot.name: Input(slot.name, many=slot.style != "plain") for slot in reversed(slots)}
@@ -272,7 +272,7 @@ def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Inpu
 
 
 def _pairs(turns: Sequence[tuple[str, Template]], left: list[str]) -> list[tuple[str, str]]:
-    """User and assistant messages that follow each other; what stands alone, or has slots, is `left`."""
+    """Consecutive user and assistant messages; unpaired ones, and those with slots, are added to `left`."""
     pairs: list[tuple[str, str]] = []
     waiting: str | None = None
     for role, template in turns:
@@ -304,7 +304,7 @@ def _declared_inputs(file: PromptFile) -> tuple[Input, ...]:
 
 
 def _schema(file: PromptFile) -> Mapping[str, Any]:
-    """The JSON schema of a reply, as an export tells or the request's format; raises DataError."""
+    """The JSON schema of a reply, from the export's metadata or the request's format; raises DataError."""
     schema = _mapping(file, "output_schema")
     if not schema:
         try:
@@ -333,7 +333,7 @@ def _definitions(file: PromptFile) -> Mapping[str, Any]:
 
 
 def _sampling(file: PromptFile) -> Sampling:
-    """The sampling that the file asks for; what it leaves out is the default."""
+    """The sampling in the file, with defaults for what it omits."""
     parameters = {**(file.document.get("request") or {}), **_mapping(file, "parameters")}
     parameters.setdefault("max_tokens", parameters.get("max_completion_tokens"))
     numbers: dict[str, Any] = {}

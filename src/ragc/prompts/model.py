@@ -1,12 +1,11 @@
-"""Data model of an export: prompts as fixed text with slots for inputs, and what goes with them.
+"""Data model of an export: prompts as fixed text with slots for inputs, and their metadata.
 
 The records are plain data: a format needs nothing else, and nothing here imports an LM library.
 `ragc.exports.derive` builds them from a compiled program.
 
-`reading` describes as data how replies are read: what a consumer has to do to get a prompt's outputs from a
-reply's text.
+`reading` describes as data how a consumer gets a prompt's outputs from a reply's text.
 
-`source` lists the parts that a prompt's messages consist of, so that an export can be read back.
+`source` is the block of an export from which the prompt can be imported again.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ Style = Literal["plain", "lines", "json"]
 
 
 class NotExpressible(UsageError):
-    """A program, or one prompt of it, that no fixed template or not this format can say.
+    """A program or prompt that cannot be written as a fixed template, or not in this format.
 
-    The message names what cannot be said and why, and which formats can say it, if any.
+    The message names the obstacle and the formats that can express it, if any.
     """
 
     def __init__(self, what: str, why: str, formats: tuple[str, ...] = ()) -> None:
@@ -42,9 +41,9 @@ class NotExpressible(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of a prompt: its name, what one value is, and whether it is a list of them.
+    """An input of a prompt: its name, the type of one value, and whether it is a list of them.
 
-    `about` describes it, empty where there is nothing to say. A list of texts is how passages come.
+    `about` describes it, "" without a description. Passages are a list of texts.
     """
 
     name: str
@@ -66,13 +65,12 @@ class Input:
 
 
 class Slot(NamedTuple):
-    r"""A place in a message where the input `name` stands.
+    r"""The position of the input `name` in a message.
 
-    `style` says how it is written. plain: one value; a text as it is, a number in decimal, a flag as
-    `words`. lines: a list, `[1] item` a line from 1, with LF between them, and `none` when it is empty.
-    json: a list as a JSON array with `, ` between the items, where only `"`, a backslash and
-    characters below U+0020 are escaped (\b \f \n \r \t, else \u00xx). `words` are what true and false
-    are written as.
+    `style` is its notation. plain: one value; a text unchanged, a number in decimal, a flag as `words`.
+    lines: a list, `[1] item` per line from 1, with LF between them, and `none` when it is empty. json: a list
+    as a JSON array with `, ` between the items, where only `"`, a backslash and characters below U+0020 are
+    escaped (\b \f \n \r \t, else \u00xx). `words` are the texts for true and false.
     """
 
     name: str
@@ -81,18 +79,18 @@ class Slot(NamedTuple):
 
 
 Part = str | Slot
-"""Fixed text, never empty, or a slot."""
+"""Non-empty fixed text, or a slot."""
 
 
 class TemplateMessage(NamedTuple):
-    """A chat message: its role and what its content is made of, in order. Two texts are never neighbours."""
+    """A chat message: its role and the parts of its content, in order. No two texts are adjacent."""
 
     role: Literal["system", "user", "assistant"]
     parts: tuple[Part, ...]
 
     @property
     def fixed_text(self) -> str | None:
-        """The content where it has no slot, else None."""
+        """The content of a message without slots, else None."""
         return "".join(map(str, self.parts)) if not self.slots else None
 
     @property
@@ -103,7 +101,7 @@ class TemplateMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output field of a reply: its name, its JSON schema and what it is, as the signature says."""
+    """An output field of a reply: its name, JSON schema and description from the signature."""
 
     name: str
     schema: Mapping[str, Any]
@@ -112,15 +110,15 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class CompiledPrompt:
-    """One typed call of a compiled program: all that it sends, apart from the values of its inputs.
+    """One typed call of a compiled program: everything it sends, except the values of its inputs.
 
-    `name` is the predictor's, `role` that of the target it asks. All messages but the last are fixed
-    (instructions, then demonstrations); the last is the user's and holds every slot. `output_schema` is
-    the strict JSON schema of a reply; it is sent, and the reply is JSON, where `enforced`. `layout` names
-    how replies are written, see `ragc.prompts.model`. `logprobs` says that the program needs the log
-    probabilities of a reply. `demos` is the number of demonstrations in the messages, `demonstrations` are
-    their values by field. `fingerprint` is a digest of all that shapes the prompt, `program` that of the
-    whole compiled program.
+    `name` is the predictor's, `role` that of its target. All messages but the last are fixed (instructions,
+    then demonstrations); the last is the user's and holds every slot. `output_schema` is the strict JSON
+    schema of a reply; with `enforced` it is sent, and the reply is JSON. `layout` names the notation of
+    replies, see `ragc.prompts.model`. `logprobs` says that the program needs the log probabilities of a
+    reply. `demos` is the number of demonstrations in the messages, `demonstrations` are their values by
+    field. `fingerprint` is a digest of everything that affects the prompt, `program` that of the whole
+    compiled program.
     """
 
     name: str
@@ -141,7 +139,7 @@ class CompiledPrompt:
 
     @property
     def input_schema(self) -> dict[str, Any]:
-        """The JSON schema of the inputs by name: all are required, others are refused."""
+        """The JSON schema of the inputs by name: all are required, no others are allowed."""
         return {
             "type": "object",
             "properties": {one.name: one.schema() for one in self.inputs},
@@ -154,9 +152,9 @@ class CompiledPrompt:
         return {one.name: one for one in self.inputs}[name]
 
     def parameters(self) -> dict[str, Any]:
-        """All but model and messages of the request body that OpenAI's chat API gets, by its names.
+        """The body of an OpenAI chat request without model and messages.
 
-        What is left to the target is left out; `response_format` is there where the reply is enforced.
+        Parameters left to the target are omitted; `response_format` is present where the reply is enforced.
         """
         schema = self.output_schema if self.enforced else None
         request = ChatRequest((), schema=schema, sampling=self.sampling, logprobs=self.logprobs)
@@ -166,9 +164,9 @@ class CompiledPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A dev or train question as the prompt called `prompt` sees it, with its gold answers.
+    """The input of the prompt called `prompt` for a dev or train question, with its gold answers.
 
-    For formats that carry test cases or a batch. `inputs` are the values by name.
+    For formats with test cases or a batch. `inputs` are the values by name.
     """
 
     id: str
@@ -179,12 +177,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ExportedProgram:
-    """A compiled program as exports see it: its prompts in call order, and how they work together.
+    """A compiled program for export: its prompts in call order, and how they work together.
 
     `models` are the ids of the models by role, without paths or addresses; a role may be missing. `note`
-    says where demonstrations are from and under which licence, empty where there are none. `cases` and
-    `example` (one traced question, JSON values) are there only when they were given; `metric` is the id
-    of the metric that the program was compiled for, empty when unknown.
+    gives the origin and licence of demonstrations, "" without any. `cases` and `example` (one traced
+    question, JSON values) are optional; `metric` is the id of the metric that the program was compiled for,
+    "" when unknown.
     """
 
     method: str
@@ -208,12 +206,12 @@ class ExportedProgram:
         return {one.name: one for one in self.prompts}[name]
 
     def model(self, prompt: CompiledPrompt) -> str:
-        """The id of the model that answers `prompt`; the word `model` where it is not known."""
+        """The id of the model that answers `prompt`; the word `model` where it is unknown."""
         return self.models.get(prompt.role) or self.models.get("main") or "model"
 
     @property
     def single(self) -> bool:
-        """Whether the program is one call: one prompt, asked once a question."""
+        """Whether the program is a single call: one prompt, called once per question."""
         return len(self.prompts) == 1 and self.graph.single
 
 
@@ -221,7 +219,7 @@ AGAIN = (
     "That reply could not be read: {error} "
     "Reply again with only a JSON object that has exactly these fields: {fields}."
 )
-"""What a reply that cannot be read is answered with, once; `fields` are the names in double quotes."""
+"""The single repair message after an unreadable reply; `fields` are the names in double quotes."""
 
 _HOW = {
     "json": "The reply is a JSON object that fits the schema; prose around it is cut off first.",
@@ -237,17 +235,17 @@ _HOW = {
 
 
 def style(prompt: CompiledPrompt) -> str:
-    """How the reply is written: `json`, `markers` or `tags`."""
+    """The notation of the reply: `json`, `markers` or `tags`."""
     return {"chat": "markers", "xml": "tags"}.get(prompt.layout, "json")
 
 
 def marker(prompt: CompiledPrompt, field: str) -> str:
-    """What stands before the value of an output `field`; empty where the reply is JSON."""
+    """The text before the value of an output `field`; "" where the reply is JSON."""
     return {"markers": f"[[ ## {field} ## ]]", "tags": f"<{field}>"}.get(style(prompt), "")
 
 
 def reading(prompt: CompiledPrompt) -> dict[str, Any]:
-    """JSON values that say how a reply of `prompt` is read, and what is sent when it cannot be."""
+    """How to parse a reply of `prompt`, and what to send when that fails, as JSON values."""
     kind = style(prompt)
     names = ", ".join(f'"{one.name}"' for one in prompt.outputs)
     return {
@@ -272,7 +270,10 @@ KEY = "source"
 
 
 def source(prompt: CompiledPrompt, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The parts of `prompt`, and a digest of the `messages` as written: it tells whether they still hold."""
+    """The `source` block of an export: what is needed to import the prompt again.
+
+    A digest of the `messages` as written detects edits.
+    """
     return {
         "layout": prompt.layout,
         "instructions": prompt.instructions,
@@ -283,6 +284,6 @@ def source(prompt: CompiledPrompt, messages: Sequence[Mapping[str, Any]]) -> dic
 
 
 def is_intact(document: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the `messages` of a file are those that its source was written for."""
+    """Whether the `messages` of a file match the digest in its source block."""
     source = document.get(KEY)
     return isinstance(source, dict) and source.get("messages") == digest(list(messages))

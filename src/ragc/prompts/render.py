@@ -1,8 +1,8 @@
-"""The one renderer: a prompt as Jinja2 templates, and its messages for given inputs.
+"""The prompt renderer: a prompt as Jinja2 templates, and its messages for given inputs.
 
-Templates need nothing of ours. They render alike whatever `trim_blocks`, `lstrip_blocks` and
-`keep_trailing_newline` are, as long as autoescape is off, and refuse a missing input where `undefined` is
-StrictUndefined. A text in the place of a list is refused by all, sandboxes included.
+Templates depend on nothing of ragc. They render the same for any `trim_blocks`, `lstrip_blocks` and
+`keep_trailing_newline`, as long as autoescape is off, and fail for a missing input where `undefined` is
+StrictUndefined. A text in the place of a list is refused in every environment, including sandboxes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragc.targets.base import Message
 
 _SHORT = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 ESCAPES: Mapping[str, str] = {**_SHORT, **{chr(i): f"\\u{i:04x}" for i in range(32) if chr(i) not in _SHORT}}
-"""How a JSON text writes the characters that it cannot hold as they are; the backslash comes first."""
+"""JSON escapes of the characters that need one; the backslash comes first."""
 
 _WANTED = {"text": "a text", "number": "a number", "integer": "an integer", "flag": "true or false"}
 _PYTHON: Mapping[str, tuple[type, ...]] = {
@@ -36,7 +36,7 @@ _PYTHON: Mapping[str, tuple[type, ...]] = {
 def render(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
     """The messages that a call of `prompt` with `inputs` sends.
 
-    Raises UsageError when an input is missing, unknown or not of its type.
+    Raises UsageError when an input is missing, unknown or of the wrong type.
     """
     check_inputs(prompt, inputs)
     return tuple(
@@ -58,7 +58,7 @@ def check_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> None:
 
 
 def fits(one: Input, value: Any) -> bool:
-    """Whether `value` is of the type of the input `one`; numbers must be finite."""
+    """Whether `value` has the type of the input `one`; numbers must be finite."""
     if one.many:
         return isinstance(value, list | tuple) and all(_fits(one.kind, item) for item in value)
     return _fits(one.kind, value)
@@ -88,9 +88,9 @@ def template(prompt: CompiledPrompt, message: TemplateMessage) -> str:
 def literal(text: str, *, after_block: bool = False, rest: bool = False) -> str:
     """Jinja2 source that renders as `text`.
 
-    Written as expressions are: an opening brace that could begin a tag, every CR, white space at the end of a
-    last line (`lstrip_blocks`), a last LF where nothing follows (`rest` is false), and a first one after a
-    block (`trim_blocks`).
+    Some characters are written as expressions: an opening brace that could begin a tag, every CR, white space
+    at the end of the last line (`lstrip_blocks`), a final LF where nothing follows (`rest` is false), and a
+    leading one after a block (`trim_blocks`).
     """
     awkward = r"\{(?=[{%#\s]|\Z)|\r|\n[^\S\n]+\Z|\A[^\S\n]+\Z"
     awkward += ("" if rest else r"|\n\Z") + (r"|\A\n" if after_block else "")
@@ -118,9 +118,9 @@ def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
 
 
 def guard(input: str, name: str) -> str:
-    """Jinja2 and Nunjucks that fail where `name` is a text, which a loop would write letter by letter.
+    """Jinja2 and Nunjucks source that fails where `name` is a text, which a loop would split into letters.
 
-    `input` is what the error calls it. A call of what is not there is an error in every environment.
+    `input` is its name in the error. Calling an undefined function fails in every environment.
     """
     message = _quote(f"{input} must be a list, not a text")
     return f"{{% if {name} is string %}}{{{{ {name}[{message}]() }}}}{{% endif %}}"
@@ -136,7 +136,7 @@ def _add_escapes(name: str) -> str:
 
 @cache
 def environment() -> SandboxedEnvironment:
-    """The environment that templates are rendered in: sandboxed, strict about names, nothing escaped."""
+    """The environment of all rendering: sandboxed, with strict undefined names, without autoescape."""
     return SandboxedEnvironment(undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True)
 
 

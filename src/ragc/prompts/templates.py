@@ -1,8 +1,8 @@
-"""Message templates as fixed text and slots: Jinja2 is parsed, never run.
+"""Parses message templates into fixed text and slots. Jinja2 is never run.
 
-Only what a prompt of ragc can say is taken: names, lists written item by item, and flags.
+Only what a prompt of ragc can express is accepted: names, lists written item by item, and flags.
 
-`wording` extracts the instructions of hand-written messages: their text without the labels of the inputs.
+`wording` extracts the instructions from hand-written messages by removing input labels and slots.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _LISTS: Mapping[str, Style] = {"join": "lines", "tojson": "json"}
 
 
 class Untranslatable(ValueError):
-    """What a template does that no prompt of ragc can; the text is the end of a sentence about it."""
+    """A template uses a feature that no prompt of ragc has; the text is the end of a sentence about it."""
 
 
 @dataclass
 class Template:
-    """The parts of one message, and what of its template was not taken over, one sentence each."""
+    """The parts of one message, and what was not imported from its template, one sentence each."""
 
     parts: tuple[Part, ...] = ()
     left: list[str] = field(default_factory=list)
 
 
 def split_at_marks(content: str, slots: Mapping[str, Any]) -> Template:
-    """`content` of openai-json: cut at the marks of `slots`, or at every `{{name}}` where none are told."""
+    """`content` of openai-json, split at the marks of `slots`, or at every `{{name}}` without `slots`."""
     if not slots:
         pieces = _SLOT.split(content)
         return _join_parts(Slot(p) if i % 2 else p for i, p in enumerate(pieces))
@@ -54,7 +54,7 @@ def _slot(slot: Any) -> Slot:
 
 
 def jinja(content: str) -> Template:
-    """`content` as Jinja2. Raises Untranslatable."""
+    """Parse `content` as Jinja2. Raises Untranslatable."""
     try:
         tree = SandboxedEnvironment(keep_trailing_newline=True).parse(content)
     except jinja2.TemplateSyntaxError as error:
@@ -118,7 +118,7 @@ def _expression_parts(node: nodes.Node, left: list[str]) -> Iterator[Part]:
 
 
 def _list_slot(node: nodes.For) -> Slot:
-    """The slot of a list that is written item by item, however its items are numbered."""
+    """The slot of a list that is written item by item, with any way of numbering."""
     if not (isinstance(node.iter, nodes.Name) and isinstance(node.target, nodes.Name)) or node.test:
         raise _untranslatable(node)
     allowed = {node.target.name, "loop", node.iter.name}
@@ -131,7 +131,7 @@ def _list_slot(node: nodes.For) -> Slot:
 
 
 def _guards(node: nodes.If) -> bool:
-    """Whether the block is the refusal of a text in the place of a list, which exports write."""
+    """Whether the block is an export's check that refuses a text in the place of a list."""
     test = node.test
     of_text = isinstance(test, nodes.Test) and test.name == "string" and isinstance(test.node, nodes.Name)
     return of_text and not node.elif_ and not node.else_ and next(node.find_all(nodes.Call), None) is not None
@@ -165,9 +165,9 @@ _OBJECTIVE = "In adhering to this structure, your objective is: "
 
 
 def wording(parts: Sequence[Part]) -> str:
-    """The lines of a message that say something beside naming an input; in those an input is `` `name` ``.
+    """The lines of a message with more content than an input; inputs in them are written as `` `name` ``.
 
-    Left out are lines of an input with its label, tags, headings, lines of signs, and labels alone.
+    Removed are lines with only an input and its label, tags, headings, lines of punctuation, and lone labels.
     """
     text = "".join(p if isinstance(p, str) else f"\ue000{p.name}\ue001" for p in parts)
     lines = (line.strip() for line in text.split("\n"))
@@ -176,17 +176,17 @@ def wording(parts: Sequence[Part]) -> str:
 
 
 def name_slots(text: str) -> str:
-    """`text` with the name of an input where its slot stands."""
+    """`text` with each slot replaced by the name of its input."""
     return _MARKED_SLOT.sub(r"`\1`", text)
 
 
 def plain(parts: Sequence[Part]) -> str:
-    """A message as it stands, with the names of inputs for its slots."""
+    """A message with each slot replaced by the name of its input."""
     return "".join(p if isinstance(p, str) else f"`{p.name}`" for p in parts)
 
 
 def without_layout(text: str, layout: str) -> str:
-    """The instructions in the system message of an export, without what its `layout` says around them."""
+    """The instructions in the system message of an export, without the text that its `layout` adds."""
     if layout == "minimal":
         instructions = text.rpartition(_MINIMAL)[0] or text
         task, mark, inputs = instructions.rpartition(_GIVEN)

@@ -1,4 +1,4 @@
-"""Types from JSON schemas: the inputs of a prompt, and a DSPy signature."""
+"""Converts JSON schemas to types: the inputs of a prompt, and a DSPy signature."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BOUNDS = {
 
 
 def input_of(name: str, schema: Mapping[str, Any]) -> Input:
-    """The input `name` with the JSON schema of its values; raises UsageError for a type that has no slot."""
+    """The input `name` with the JSON schema of its values; raises UsageError for an unsupported type."""
     many = schema.get("type") == "array"
     one = (schema.get("items") or {}) if many else schema
     kind = _KINDS.get(str(one.get("type")))
@@ -42,7 +42,7 @@ def input_of(name: str, schema: Mapping[str, Any]) -> Input:
 
 
 def annotation(schema: Mapping[str, Any], named: Mapping[str, Any], name: str = "Reply") -> Any:
-    """The Python type of the values that fit `schema`; `named` are its definitions. Raises UsageError."""
+    """The Python type of values that fit `schema`; `named` are its definitions. Raises UsageError."""
     import pydantic
 
     if "$ref" in schema:
@@ -80,7 +80,7 @@ def _bare(schema: Mapping[str, Any], named: Mapping[str, Any], name: str) -> Any
 
 
 def signature_of(instructions: str, inputs: Sequence[Input], outputs: Sequence[Output], named: Any) -> Any:
-    """The DSPy signature with these fields; raises UsageError for a name or a type that DSPy cannot have."""
+    """The DSPy signature with these fields; raises UsageError for a name or type that DSPy cannot have."""
     import dspy
 
     fields: dict[str, Any] = {}
@@ -99,6 +99,6 @@ def signature_of(instructions: str, inputs: Sequence[Input], outputs: Sequence[O
         raise UsageError("The prompt gives no signature: a schema of its reply refers to itself.") from None
     except UsageError:
         raise
-    except Exception as error:  # what pydantic makes of a schema that is none is of many kinds
+    except Exception as error:  # pydantic raises many exceptions for an invalid schema
         why = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
         raise UsageError(f"The prompt gives no signature: {why:.200}") from error

@@ -1,4 +1,4 @@
-"""Recipes: TOML read into validated records, and written back."""
+"""Recipes: read from TOML into validated records, and written back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knobs of a recipe against its programs: which are fixed, which are searched, and to what end."""
+"""Validates a recipe's knobs against its programs: fixed ones, searched ones, and objectives."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ STUDY_CONTEXT_TOKENS = 3000
 """Most tokens of passages that a call reads where programs are compared: the prompt that SlimPLM caps at."""
 
 Methods = tuple[Method, ...]
-"""The programs of a recipe, its own first; empty when that is wrong."""
+"""The programs of a recipe, its own first; empty when that is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnobChecks:
-    """Checks what a recipe says of the knobs of its programs."""
+    """Validates the knobs in a recipe for its programs."""
 
     methods: Methods
     problems: Problems
@@ -62,7 +62,7 @@ class KnobChecks:
             own = {knob.name for knob in program.knobs.list_knobs()}
             try:
                 program.knobs.of({name: value for name, value in fixed.items() if name in own})
-            except UsageError as error:  # values that cannot hold together
+            except UsageError as error:  # values that contradict each other
                 self.problems.add(("knobs",), str(error))
         return {name: fixed[name] for name in self._declared() if name in fixed}
 
@@ -74,9 +74,9 @@ class KnobChecks:
         *,
         crossed: bool = False,
     ) -> Search:
-        """What may vary. A knob with a range of its own is searched whether it is listed or not.
+        """The search space. A knob with a range in the recipe is searched whether it is listed or not.
 
-        `crossed` tells whether the recipe names questions of another domain.
+        `crossed` says whether the recipe names questions of another domain.
         """
         ranges = self._checked("search.ranges", table.ranges, _range) if self.methods else {}
         names = self._searched(table, fixed, ranges)
@@ -102,7 +102,7 @@ class KnobChecks:
     def _checked(
         self, table: str, values: Mapping[str, object], check: Callable[[Knob, object], T]
     ) -> dict[str, T]:
-        """The values of `table` by knob, as `check` reads them for every program that has the knob."""
+        """The values of `table` by knob, as returned by `check` for every program that has the knob."""
         valid: dict[str, T] = {}
         for name, value in values.items():
             keys = (*table.split("."), name)
@@ -115,7 +115,7 @@ class KnobChecks:
         return valid
 
     def _declared(self) -> tuple[str, ...]:
-        """The names of all knobs, each once, in the order of declaration."""
+        """The names of all knobs without duplicates, in the order of declaration."""
         every = (knob.name for program in self.methods for knob in program.knobs.list_knobs())
         return tuple(dict.fromkeys(every))
 
@@ -149,7 +149,7 @@ class KnobChecks:
         return tuple(name for name in self._declared() if name in names or name in ranges)
 
     def _players(self, listed: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """The targets that may play each role, its own first."""
+        """The targets that may take each role, its own first."""
         players: dict[str, tuple[str, ...]] = {}
         for role, names in listed.items():
             keys = ("search", "targets", role)
@@ -171,7 +171,7 @@ def _value(knob: Knob, value: object) -> Value:
 
 
 def _range(knob: Knob, value: object) -> tuple[Value, ...]:
-    """The range that `value` gives to `knob`; raises UsageError when it cannot hold."""
+    """The range that `value` gives to `knob`; raises UsageError when it is invalid."""
     numeric = knob.kind in ("int", "float")
     if not isinstance(value, list) or not value or (numeric and len(value) != 2):
         wanted = "[low, high]" if numeric else "a list of options"
@@ -191,7 +191,7 @@ def _range(knob: Knob, value: object) -> tuple[Value, ...]:
 
 
 def _signed(name: str) -> str:
-    """The metric `name` as an objective, or as it is where nothing answers to it."""
+    """The metric `name` as an objective; an unknown name unchanged."""
     try:
         return check_metric(name)
     except UsageError:

@@ -1,7 +1,7 @@
-"""Where each key of a TOML text stands.
+"""Finds the line of each key in a TOML text.
 
-The standard library's reader says nothing of lines, so this scanner walks a text that reader has
-already accepted and notes the line of every table, key and array item. It checks nothing.
+The standard library's parser reports no lines. This scanner reads a text that the parser has already accepted
+and records the line of every table, key and array item. It validates nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tomllib
 from bisect import bisect_right
 
 Keys = tuple[str | int, ...]
-"""The way to a value: table and key names, and indexes from 0 inside arrays."""
+"""The path to a value: table and key names, and indexes from 0 inside arrays."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
@@ -47,19 +47,19 @@ class _Scanner:
         return self.lines
 
     def skip(self, pattern: re.Pattern[str]) -> int:
-        """Move past `pattern`, which may match nothing; the new position."""
+        """Move past `pattern`, which may be empty; returns the new position."""
         match = pattern.match(self.text, self.at)
         self.at = match.end() if match else self.at
         return self.at
 
     def note(self, keys: Keys, start: int) -> None:
-        """Remember the line of `keys` and of the tables around them, the first time each is seen."""
+        """Record the line of `keys` and of the enclosing tables, at their first occurrence."""
         line = bisect_right(self.starts, start)
         for end in range(1, len(keys) + 1):
             self.lines.setdefault(keys[:end], line)
 
     def header(self, brackets: int) -> Keys:
-        """Read `[a.b]` or `[[a.b]]`; the table that the following pairs belong to."""
+        """Read `[a.b]` or `[[a.b]]`; returns the table of the following pairs."""
         start = self.at
         self.at += brackets
         names = self.keys()
@@ -79,7 +79,7 @@ class _Scanner:
         return (*table, self.arrays[table]) if table in self.arrays else table
 
     def keys(self) -> tuple[str, ...]:
-        """Read a dotted key and stop behind it and its spaces."""
+        """Read a dotted key and stop after it and its spaces."""
         names: list[str] = []
         while True:
             start = self.skip(_SPACE)
@@ -103,7 +103,7 @@ class _Scanner:
         self.value(keys)
 
     def value(self, keys: Keys) -> None:
-        """Read one value, noting what stands inside it."""
+        """Read one value, recording the items inside it."""
         opening = self.text[self.at]
         if opening in "\"'":
             self.skip(_STRING)
@@ -114,7 +114,7 @@ class _Scanner:
             self.skip(_PLAIN)
 
     def items(self, keys: Keys, closing: str) -> None:
-        """Read the items of an array or the pairs of an inline table, up to and with `closing`."""
+        """Read the items of an array or the pairs of an inline table, including `closing`."""
         count = 0
         while self.text[self.skip(_BLANK)] != closing:
             if self.text[self.at] == ",":

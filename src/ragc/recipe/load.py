@@ -1,7 +1,7 @@
-"""Reading recipes: `load` turns a TOML file into a `Recipe`.
+"""Reads recipes: `load` turns a TOML file into a `Recipe`.
 
-A recipe that cannot be run raises one `RecipeError` that lists every problem with its line. Nothing
-here imports an LM library, and nothing is sent.
+An invalid recipe raises one `RecipeError` that lists every problem with its line. Nothing here imports an LM
+library, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def load(
 ) -> Recipe:
     """The recipe in the file at `path`, with the overrides `sets` (`key.path=value`) applied in order.
 
-    Relative paths lead from `base`, or from the recipe's folder. `files=False` leaves out the check that
-    the files it names exist. Raises UsageError when `path` cannot be read and RecipeError with all
-    problems of what it says.
+    Relative paths are relative to `base`, by default the recipe's folder. `files=False` skips the check that
+    its files exist. Raises UsageError when `path` cannot be read and RecipeError with all problems of its
+    content.
     """
     path = Path(path)
     try:
@@ -51,7 +51,7 @@ def load(
 def parse(
     text: str, sets: Sequence[str] = (), *, where: str = "recipe", base: Path = Path(), files: bool = True
 ) -> Recipe:
-    """The recipe that the TOML `text` describes; `where` names it in errors. Otherwise as `load`."""
+    """Parse the recipe in the TOML `text`; `where` names it in errors. Otherwise as `load`."""
     try:
         values = _toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -70,7 +70,7 @@ def parse(
 def settings(
     program: Method, search: Mapping[str, object], budget: Mapping[str, object], *, where: str
 ) -> tuple[Search, Budget]:
-    """What `[search]` and `[budget]` of a recipe would say for `program`, from plain values.
+    """Build the `[search]` and `[budget]` settings for `program` from plain values, without a recipe.
 
     Raises RecipeError with all problems; `where` names the values.
     """
@@ -82,24 +82,24 @@ def settings(
 
 
 def set_keys(sets: Sequence[str]) -> tuple[Keys, ...]:
-    """Where the overrides `sets` write, in order."""
+    """The keys that the overrides `sets` write, in order."""
     return tuple(keys for expression in sets if (keys := _dotted(expression.partition("=")[0])))
 
 
 def _toml(text: str) -> dict[str, object]:
-    """What `text` says. Raises TOMLDecodeError, for what is nested too deep to be read as well."""
+    """Parse `text`. Raises TOMLDecodeError, also for a text that is nested too deeply."""
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise tomllib.TOMLDecodeError("It is nested too deep (at end of document)") from None
     except tomllib.TOMLDecodeError:
         raise
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # an integer of thousands of digits
         raise tomllib.TOMLDecodeError(f"{error} (at end of document)") from None
 
 
 def _syntax_problem(message: str, text: str) -> str:
-    """What TOML's reader says, with the line first."""
+    """The TOML parser's message, with the line first."""
     match = _TOML_PLACE.search(message)
     line = int(match[1]) if match and match[1] else text.count("\n") + 1
     reason = message[: match.start()] if match else message
@@ -110,7 +110,7 @@ def _syntax_problem(message: str, text: str) -> str:
 
 
 def _unquoted(line: str, column: int) -> str:
-    """What is wrong where the value at `column` of `line` is a text without quotes; "" for anything else."""
+    """The problem when the value at `column` of `line` is a text without quotes; "" for anything else."""
     match = _UNQUOTED.match(line, column)
     if not match:
         return ""
@@ -125,7 +125,7 @@ def _unquoted(line: str, column: int) -> str:
 def _override(
     values: dict[str, object], expression: str, lines: dict[Keys, int], overrides: dict[Keys, str]
 ) -> str:
-    """Write one `key.path=value` into `values` and its keys into `overrides`; the problem, or ""."""
+    """Write one `key.path=value` into `values` and its keys into `overrides`; returns the problem, or ""."""
     try:
         expression.encode("utf-8")
     except UnicodeEncodeError:
@@ -150,7 +150,7 @@ def _override(
 
 
 def _dotted(text: str) -> tuple[str, ...]:
-    """The names of a dotted key, or () when it is none."""
+    """The names of a dotted key, or () for an invalid one."""
     keys: list[str] = []
     try:
         node: object = _toml(f"{text.strip()} = 0") if "\n" not in text else None
@@ -163,7 +163,7 @@ def _dotted(text: str) -> tuple[str, ...]:
 
 
 def _scalar(text: str) -> object:
-    """`text` as a TOML value, or as plain text when it is none."""
+    """`text` as a TOML value, or as plain text if it is none."""
     try:
         table = _toml(f"value = {text}")
     except tomllib.TOMLDecodeError:

@@ -1,9 +1,9 @@
-"""What a recipe may say, as it is written: one pydantic model a table.
+"""The tables of a recipe as written: one pydantic model per table.
 
-`RecipeTables` is the whole file. `targets.*` and `sources.*` are unions told apart by `kind`; the models of
-their `options` stand in the packages that own them. A field's type says what its value must be, and its
-description is one line with unit, range and default: the JSON Schema and the documentation use them.
-`ragc.recipe.validate` makes the `Recipe` of it and checks what spans tables.
+`RecipeTables` is the whole file. `targets.*` and `sources.*` are unions discriminated by `kind`; the models
+of their `options` are in the packages that own them. A field's type defines its valid values. Its description
+is one line with unit, range and default, for the JSON Schema and the documentation. `ragc.recipe.validate`
+makes the `Recipe` of them and checks across tables.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ _MAX_SEED = 2**32 - 1
 
 
 def check_metric(name: str) -> str:
-    """The metric `name` as an objective, `-` first where less is better. Raises UsageError for another."""
+    """The metric `name` as an objective, prefixed with `-` where less is better.
+
+    Raises UsageError for another.
+    """
     metric = metrics.get(name)
     if name.endswith("@k"):
         raise UsageError(f"metric {name!r} needs a number for k, such as {name[:-1]}5")
@@ -90,11 +93,11 @@ class _DatasetName(Checked):
     wanted = "a text that is not empty"
 
     def schema(self) -> CoreSchema:
-        """A text."""
+        """Pydantic's schema of the type."""
         return core_schema.str_schema(strict=True, pattern=r"\S")
 
     def accept(self, value: object) -> object:
-        """An id that is known, or an address that can be."""
+        """A known id, or a valid address."""
         ids = _dataset_ids()
         if hub.is_address(str(value)):
             try:
@@ -141,7 +144,7 @@ Limit = Annotated[int | None, Whole(1)]
 Amount = Annotated[float | None, Number(above=0, largest=1e301)]
 Flag = Annotated[bool, Switch()]
 Table = Mapping[str, Any]
-"""A table whose keys are checked with others: knobs against programs, filters by their own reader."""
+"""A table whose keys are checked elsewhere: knobs against programs, filters by their own reader."""
 
 _PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
 _KIND = "Kind, which says what options there are."
@@ -460,5 +463,5 @@ class RecipeTables(Model):
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:
-        """Ask for a program."""
+        """The error asks for a program."""
         return UsageError('a recipe needs a program; add, for example, program = "vanilla"')

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe: each problem with the line or the override that it is about, all at once."""
+"""Collects the problems of a recipe, each with its line or its override."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragc.core.validation import Location
 
 
 class Problems:
-    """The problems of a recipe and what `keys` they are about; `lines` and `sets` say where a key is."""
+    """The problems of a recipe and their `keys`; `lines` and `sets` locate a key."""
 
     def __init__(self, lines: Mapping[Location, int], sets: Mapping[Location, str]) -> None:
         self._lines, self._sets = lines, sets
@@ -18,7 +18,7 @@ class Problems:
         self.keys: list[Location] = []
 
     def add(self, keys: Location, text: str, *, hidden: bool = False) -> None:
-        """Add a problem of `keys`, with the line of them, of their table, or else of what is inside.
+        """Add a problem of `keys`, with the line of the keys, of their table, or of their content.
 
         With `hidden` the value of an override is not repeated.
         """
@@ -34,14 +34,14 @@ class Problems:
         return self._texts.append((0, text))
 
     def add_set(self, expression: str, text: str) -> None:
-        """Add a problem of the override `--set expression`, without a password in it."""
+        """Add a problem of the override `--set expression`, with its password masked."""
         name, _, value = expression.partition("=")
         if secrets(value.strip().strip("\"'")):
             expression = f"{name}={MASK}"
         self._texts.append((math.inf, f"--set {expression}: {text}"))
 
     def inside(self, keys: Location) -> bool:
-        """Whether anything is wrong with what `keys` name, or inside it."""
+        """Whether there is a problem with `keys` or anything inside them."""
         return any(wrong[: len(keys)] == keys for wrong in self.keys)
 
     def texts(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""A recipe as resolved: what to compile, from what data, on which models, within which budget.
+"""A resolved recipe: what to compile, from which data, on which models, within which budget.
 
-The records are plain values and check nothing themselves. `ragc.recipe.models` says what a file may hold, and
-`ragc.recipe.validate` makes a `Recipe` of it: "all" is spelt out, ranges are checked, defaults are filled in.
+The records are plain values and validate nothing themselves. `ragc.recipe.models` defines the file's tables,
+and `ragc.recipe.validate` makes a `Recipe` of them: "all" is expanded, ranges are checked, defaults are
+filled in.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from ragc.recipe import write
 from ragc.targets.base import TargetSpec
 
 STORE_ENV, STORAGE_ENV = "RAGC_STORE", "RAGC_STORAGE"
-"""Variables of the environment that hold whole addresses, with a password where one is needed."""
+"""Environment variables for complete addresses, with a password if needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudySpec:
-    """Where a study is; "" for the folders of this machine and for this process.
+    """The location of a study; "" means the folders of this machine and this process.
 
     `storage` is the address of Optuna's storage, `store` that of the call store, `workers` that of a Ray
-    cluster, HOST:PORT, or "ray": the one in RAY_ADDRESS, else one that is started here. None of them holds a
-    password: an address with one goes into the environment, `RAGC_STORAGE` and `RAGC_STORE`, which stand
-    before what the recipe says; a PostgreSQL password may also stand in PGPASSWORD. `keep` False holds
-    prompts and replies in memory and removes the study's folder at the end: no address goes with it.
+    cluster: HOST:PORT, or "ray" for the one in RAY_ADDRESS, or else a new local one. None of them contains a
+    password: an address with one belongs in the environment variables `RAGC_STORAGE` and `RAGC_STORE`, which
+    override the recipe; a PostgreSQL password may also be in PGPASSWORD. With `keep` False, prompts and
+    replies are held in memory and the study's folder is removed at the end; addresses are not allowed then.
     """
 
     storage: str = ""
@@ -46,21 +47,28 @@ FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS = DEMO_KINDS = (
     "balanced",
     "cross-domain",
 )
-"""Kinds of demonstrations: bootstrapped ones filled up with labelled ones, each of the two alone, of the
-filled pool those nearest to the question, those balanced by class, and those of another domain."""
+"""Kinds of demonstrations.
+
+    filled         bootstrapped ones, filled up with labelled ones
+    bootstrapped   only these
+    labelled       only these
+    nearest        from the filled pool, those nearest to the question
+    balanced       from the filled pool, balanced by class
+    cross-domain   from questions of another domain
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What the compiler may vary.
+    """The search space.
 
-    `knobs` are names in the order of declaration ("all" is already spelt out). `ranges` narrows some of
-    them: (low, high) of a number, the options of a choice or switch. `demos` and `instructions` are the
-    most per predictor, beside what the program has; 0 keeps that. `programs` are compared with the recipe's
-    own. `targets` are the names that a role may be played by, its own first. `objectives` are metric ids,
-    with `-` before those where less is better; `pick` is the one that decides among equals of the front.
-    `calibrate` says whether searched thresholds are also fitted to recorded scores.
-    `demo_kinds` are the kinds of demonstrations to choose from, some of `DEMO_KINDS`.
+    `knobs` are names in the order of declaration ("all" is expanded). `ranges` narrows some of them: (low,
+    high) of a number, the options of a choice or switch. `demos` and `instructions` are maximums per
+    predictor, in addition to the program's own; 0 leaves those. `programs` are compared with the recipe's
+    own. `targets` are the names of the targets that may take a role, its own first. `objectives` are metric
+    ids, prefixed with `-` where less is better; `pick` is the one that selects a program from the Pareto
+    front. `calibrate` says whether searched thresholds are also fitted to recorded scores. `demo_kinds` are
+    the kinds of demonstrations to choose from, some of `DEMO_KINDS`.
     """
 
     knobs: tuple[str, ...] = ()
@@ -80,14 +88,14 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Where questions and passages come from; "" where nothing is named.
+    """The source of questions and passages; "" where nothing is named.
 
-    A split is a number of questions to draw, the path of a file, or None: not named, so whatever the
-    data set itself calls by that name. Where a file can stand, an address `hf:` can too, and as `dataset`.
-    `fields` and `corpus_fields` say where a file of another shape holds the fields of a question and of a
-    passage (`ragc.corpora.files.mapping`); `where` keeps the questions with one of the values at every path.
-    `cross_domain` is a question file of another domain, JSONL, whose demonstrations may be shown, and
-    `cross_domain_corpus` what its questions are searched in; "" for the recipe's own sources.
+    A split is a number of questions to draw, the path of a file, or None for the data set's own split of that
+    name. An `hf:` address is allowed in place of a file, and as `dataset`. `fields` and `corpus_fields` map
+    the columns of a question and of a passage in other file formats (`ragc.corpora.files.mapping`); `where`
+    selects the questions with one of the given values at every path. `cross_domain` is a question file of
+    another domain, JSONL, whose demonstrations may be shown, and `cross_domain_corpus` the corpus that its
+    questions search; "" for the recipe's own sources.
     """
 
     dataset: str = "jsonl"
@@ -105,10 +113,10 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
-    """One `[sources.NAME]` table. `corpus` is "" when the kind needs none or the data set brings its own.
+    """One `[sources.NAME]` table. `corpus` is "" when the kind needs none or the data set has its own.
 
-    `options` holds what only one kind understands (JSON values), `fields` the map of the corpus where it is
-    not that of the data.
+    `options` holds the settings of one kind (JSON values), `fields` the column map of the corpus if it
+    differs from that of the data.
     """
 
     kind: str
@@ -130,11 +138,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A recipe as resolved. Paths are kept as written and lead from `base`, which is no part of equality.
+    """A resolved recipe. Paths are stored as written, relative to `base`, which is ignored in comparisons.
 
-    `concurrency` is the number of questions in flight, None: what the targets answer at once. `knobs`
-    holds only what the recipe fixes. `report` is never empty; `assessing` says how the
-    findings are made that some metrics read. `prompts` are files by predictor, imported before the search.
+    `concurrency` is the number of questions in flight; None means as many as the targets answer at once.
+    `knobs` holds only the values that the recipe fixes. `report` is never empty; `assessing` holds the
+    settings of graders. `prompts` are files by predictor, imported before the search.
     """
 
     program: str
@@ -159,18 +167,17 @@ class Recipe:
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """The records of the program and of those that are compared with it."""
+        """The records of the program and of those compared with it."""
         return tuple(method(name) for name in (self.program, *self.search.programs))
 
     def path(self, text: str) -> Path:
-        """Where the path `text` of this recipe leads."""
+        """The path `text` of this recipe, resolved against `base`."""
         return self.base / text
 
     def target_specs(self) -> dict[str, TargetSpec]:
         """The targets by name, ready to be built.
 
-        The weights of embedded ones, and folders that vLLM is to load, lead from here, not from
-        `base`.
+        Paths of embedded weights, and of folders that vLLM loads, are resolved against `base`.
         """
         return {
             name: replace(spec, model=str(self.path(spec.model)))
@@ -184,19 +191,19 @@ class Recipe:
         return bool(loads) and self.path(spec.model).is_dir()
 
     def settings(self) -> Knobs:
-        """The program's knobs: what is fixed here over the declared defaults."""
+        """The program's knobs: the recipe's values, with the declared defaults for the rest."""
         knobs: Knobs = self.method.knobs.of(self.fixed(self.method))
         return knobs
 
     def fixed(self, chosen: Method) -> dict[str, Value]:
-        """What the recipe fixes of the knobs that the program `chosen` has."""
+        """The recipe's fixed values for knobs that the program `chosen` has."""
         own = {knob.name for knob in chosen.knobs.list_knobs()}
         return {name: value for name, value in self.knobs.items() if name in own}
 
     def space(self, chosen: Method | None = None) -> tuple[Knob, ...]:
-        """The knobs to vary of the recipe's program or of `chosen`, in the order of declaration.
+        """The searched knobs of the recipe's program or of `chosen`, in the order of declaration.
 
-        The recipe's ranges stand over the declared ones.
+        The recipe's ranges override the declared ones.
         """
         knobs, ranges = (chosen or self.method).knobs.list_knobs(), self.search.ranges
         return tuple(
@@ -204,22 +211,22 @@ class Recipe:
         )
 
     def identity(self) -> str:
-        """The text that a study of this recipe goes by: all but what may change when the study goes on.
+        """The text that identifies a study of this recipe: everything except what may change on resuming.
 
-        That are the budget, the number of questions in flight, and whether the study is kept.
+        Those are the budget, the number of questions in flight, and whether the study is kept.
         """
         study = replace(self.study, keep=True)
         return replace(self, budget=Budget(), concurrency=None, study=study).to_toml()
 
     def to_toml(self) -> str:
-        """The recipe as TOML with every default spelt out; loading it gives an equal recipe."""
+        """The recipe as TOML with all defaults; loading it returns an equal recipe."""
         return write.recipe_text(self)
 
 
 def narrowed(knob: Knob, limits: Sequence[Value] | None) -> Knob:
-    """`knob` with `limits` for its range: (low, high) of a number, else the options.
+    """`knob` with the range `limits`: (low, high) of a number, else the options.
 
-    A declared default outside the limits gives way to the nearest value inside, or the first option.
+    A declared default outside the limits is replaced by the nearest value inside, or the first option.
     """
     if limits is None:
         return knob

@@ -1,7 +1,7 @@
-"""The JSON Schema of recipes (draft 2020-12), by which editors complete and check them.
+"""The JSON Schema of recipes (draft 2020-12), for completion and checks in editors.
 
-It is made from the models, so it says what `ragc` itself checks of one table. It cannot say what spans
-tables: whether a knob is one of the program's, or whether a file is there.
+It is generated from the models, so it states what `ragc` checks of one table. It cannot express checks across
+tables: whether a knob belongs to the program, or whether a file exists.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def json_schema() -> dict[str, Any]:
         fields = table.get("properties", {})
         for field in fields.values():
             _tidy(field)
-        if "kind" in fields:  # what the other keys depend on comes first
+        if "kind" in fields:  # the key that the other keys depend on comes first
             table["properties"] = {"kind": fields["kind"]} | fields
     knobs = _knobs_by_name()
     schema["properties"]["knobs"] |= _table({name: _value_schema(same) for name, same in knobs.items()})
@@ -60,7 +60,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _tidy(field: dict[str, Any]) -> None:
-    """Take out what TOML cannot write: null, and defaults that mean that a key is left out."""
+    """Remove what TOML cannot express: null, and defaults that mean an absent key."""
     kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) == 1:
         field |= kinds[0]
@@ -72,7 +72,7 @@ def _tidy(field: dict[str, Any]) -> None:
 
 
 def _point_at_keys(union: dict[str, Any]) -> None:
-    """Repeat the kinds of a union as conditions, whose errors name the wrong key; those of `oneOf` do not."""
+    """Repeat the kinds of a union as conditions: their errors name the wrong key, those of `oneOf` do not."""
     union["allOf"] = [
         {"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": {"$ref": table}}
         for kind, table in union["discriminator"]["mapping"].items()
@@ -80,7 +80,7 @@ def _point_at_keys(union: dict[str, Any]) -> None:
 
 
 def _metric(*, signed: bool = False) -> dict[str, Any]:
-    """The ids of metrics; with `signed` those where less is better begin with `-`."""
+    """The ids of metrics; with `signed`, prefixed with `-` where less is better."""
     ids, patterns = [], []
     for metric in metrics.METRICS:
         sign = "-" if signed and not metric.higher_is_better else ""
@@ -97,7 +97,7 @@ def _metric(*, signed: bool = False) -> dict[str, Any]:
 
 
 def _knobs_by_name() -> dict[str, list[Knob]]:
-    """The knobs of all programs; those of one name may differ in range."""
+    """The knobs of all programs by name; those of one name may differ in range."""
     knobs: dict[str, list[Knob]] = {}
     for method in METHODS:
         for knob in method.knobs.list_knobs():
@@ -110,7 +110,7 @@ def _table(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value_schema(knobs: Iterable[Knob]) -> dict[str, Any]:
-    """The values of a knob, in whatever program."""
+    """The values of a knob, over all programs that have it."""
     knobs = list(knobs)
     return {"description": knobs[0].about, **_either([_one_value(knob) for knob in knobs])}
 
@@ -121,7 +121,7 @@ def _range_schema(knobs: Iterable[Knob]) -> dict[str, Any]:
 
 
 def _either(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """The different ones among `schemas`."""
+    """The union of `schemas`, without duplicates."""
     distinct = [schema for at, schema in enumerate(schemas) if schema not in schemas[:at]]
     return distinct[0] if len(distinct) == 1 else {"anyOf": distinct}
 

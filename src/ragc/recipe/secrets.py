@@ -1,4 +1,4 @@
-"""Secrets that stand in a recipe: refused, because a recipe is copied into every compiled program."""
+"""Finds secrets in a recipe, which are refused because a recipe is copied into every compiled program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragc.core.validation import Location, dotted
 from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV
 
 STUDY_VARIABLES = {"storage": STORAGE_ENV, "store": STORE_ENV, "workers": "RAY_ADDRESS"}
-"""Where the addresses of a study belong that hold a password."""
+"""The environment variables for a study's addresses that contain a password."""
 
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)?", re.ASCII)
 _REMEDY = "put it into an environment variable and name that in api_key_env"
@@ -20,9 +20,9 @@ _REMEDY = "put it into an environment variable and name that in api_key_env"
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret in a recipe: where it is, the sentence that refuses it, and whether to hide its value.
+    """A secret in a recipe: its keys, the sentence that refuses it, and whether to hide its value.
 
-    `spoils` are the keys whose other problems are not reported, because they would repeat the value.
+    `spoils` are keys whose other problems are not reported, because they would repeat the value.
     """
 
     keys: Location
@@ -32,7 +32,7 @@ class Secret:
 
 
 def find_secrets(values: Mapping[str, object]) -> Iterator[Secret]:
-    """Every secret in the tables of a recipe, recognized by its name, by how keys begin, or in an address."""
+    """Every secret in the tables of a recipe, detected by key name, by key prefix, or in an address."""
     for name, source in _tables(values, "sources"):
         yield from _refused(("sources", name, "options"), source.get("options"), "leave it out")
     for name, target in _tables(values, "targets"):
@@ -81,7 +81,7 @@ def _refused(keys: Location, value: object, remedy: str) -> Iterator[Secret]:
 
 
 def _secrets(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Where in `value` a secret stands, and what it is; never the secret itself."""
+    """The paths of secrets in `value`, and their kind; never the secrets themselves."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             text = str(name)
@@ -99,7 +99,7 @@ def _secrets(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 
 
 def _has_text(value: object) -> bool:
-    """Whether a text that is not empty stands anywhere in `value`."""
+    """Whether `value` contains a non-empty text."""
     if isinstance(value, Mapping):
         return any(map(_has_text, value.values()))
     return (
@@ -110,7 +110,7 @@ def _has_text(value: object) -> bool:
 
 
 def _in_address(text: str) -> str:
-    """What secret an address holds; "" for none, and for what is no address."""
+    """The kind of secret in an address; "" for none, and for a text that is not an address."""
     if "://" not in text:
         return ""
     try:

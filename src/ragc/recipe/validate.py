@@ -1,7 +1,7 @@
-"""From the tables of a recipe to its records, and what spans tables: knobs against programs, roles, files.
+"""Turns the tables of a recipe into records, with checks across tables: knobs, roles, files.
 
-What one table may hold is checked by its model (`ragc.recipe.models`); knobs check their own values, and
-targets what only they know. Every problem is added to a list, so that all are reported at once.
+Each table is validated by its model (`ragc.recipe.models`); knobs validate their own values, and targets
+their options. Every problem is added to a list, so that all are reported at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ragc.targets.base import ROLES, TargetSpec
 NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})
 """Kinds of sources that search a corpus file."""
 BUILT_IN = frozenset({"pydocs"})
-"""Data sets that bring their own questions and passages."""
+"""Data sets with their own questions and passages."""
 
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
 _QUESTION = (*QUESTION_FIELDS, *QUESTION_OPTIONS)
@@ -41,9 +41,9 @@ _PASSAGE = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
 
 
 def read(values: Mapping[str, object], base: Path, problems: Problems, *, files: bool) -> Recipe:
-    """The recipe in `values`; it can be used only when there is no problem.
+    """The recipe in `values`; it may only be used when there is no problem.
 
-    Relative paths lead from `base`. `files=False` leaves out the check that files are there.
+    Relative paths are relative to `base`. `files=False` skips the check that files exist.
     """
     spoiled = []
     for secret in find_secrets(values):
@@ -70,9 +70,9 @@ def read_settings(
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Makes a recipe of `tables`; `values` is the same as written, wrong parts included.
+    """Builds a recipe from `tables`; `values` is the same as written, with invalid parts.
 
-    `spoiled` are the keys that hold secrets.
+    `spoiled` are the keys that contain secrets.
     """
 
     values: Mapping[str, object]
@@ -83,7 +83,7 @@ class _Reader:
     files: bool
 
     def recipe(self) -> Recipe:
-        """The recipe, and every problem that spans tables."""
+        """The recipe; reports every problem across tables."""
         tables = self.tables
         methods = self._methods()
         knobs = KnobChecks(methods, self.problems)
@@ -151,7 +151,7 @@ class _Reader:
         return data
 
     def _where(self) -> dict[str, tuple[Value, ...]]:
-        """A value, or several, for every path; tables inside are paths too."""
+        """One or several values for every path; nested tables are paths too."""
         conditions: dict[str, tuple[Value, ...]] = {}
         for path, value in flat(self.tables.data.where).items():
             values = tuple(value) if isinstance(value, list) else (value,)
@@ -181,7 +181,7 @@ class _Reader:
         return specs
 
     def _targets(self) -> dict[str, TargetSpec]:
-        """The targets by name: a role, one that may play a role, or a fallback."""
+        """The targets by name: a role, a target that may take a role, or a fallback."""
         names = [*self._written("targets")]
         fallbacks = {name: self._fallbacks(name) for name in names}
         players = {player for role in self._written("search", "targets").values() for player in _texts(role)}
@@ -208,7 +208,7 @@ class _Reader:
         written = self._written("targets", name, "options").items()
         options = {option: value for option, value in written if (option, value) != ("api_key_env", "")}
         spec = TargetSpec(table.kind, table.model, table.base_url, options)
-        secret = any(spoiled[:2] == keys for spoiled in self.spoiled)  # an error may repeat a value
+        secret = any(spoiled[:2] == keys for spoiled in self.spoiled)  # an error may repeat the secret
         judged = [(*keys, "model"), (*keys, "base_url")]
         if not (secret or (*keys, "options") in self.problems.keys or any(map(self.problems.inside, judged))):
             valid = table.options.model_dump(exclude_unset=True)
@@ -218,7 +218,7 @@ class _Reader:
         return spec
 
     def _try_build(self, keys: Location, spec: TargetSpec) -> None:
-        """Report what only the target knows against `spec`; no weights are looked for, nothing is opened."""
+        """Report the problems that only the target's constructor finds; no weights are looked up."""
         try:
             targets.build(replace(spec, model="") if spec.kind == "embedded" else spec)
         except UsageError as error:
@@ -237,7 +237,7 @@ class _Reader:
         return study
 
     def _check_needs(self, program: Method) -> None:
-        """Report the target roles and sources that `program` needs and the recipe does not have."""
+        """Report the target roles and sources that `program` needs and the recipe lacks."""
         for family, names, example in (
             ("targets", program.roles, 'with kind = "embedded", "vllm" or "hosted"'),
             ("sources", program.sources, 'with kind = "bm25" and a corpus'),
@@ -255,7 +255,7 @@ class _Reader:
                     self.problems.add(("search", "targets", role, index), text)
 
     def _check_files(self) -> None:
-        """Report addresses that cannot be, and files that are not there."""
+        """Report invalid addresses and missing files."""
         for keys, value in self._named_files():
             if not isinstance(value, str) or not value.strip():
                 continue
@@ -269,7 +269,7 @@ class _Reader:
                 self.problems.add(keys, missing_file(what, value, self.base))
 
     def _named_files(self) -> Iterator[tuple[Location, object]]:
-        """Every file that the recipe names, with its keys."""
+        """Every file named in the recipe, with its keys."""
         for key in _DATA_FILES:
             yield ("data", key), self._written("data").get(key)
         for name in self._written("sources"):
@@ -283,7 +283,7 @@ class _Reader:
 
 
 def _named(fields: PassageFields, names: Collection[str]) -> dict[str, str]:
-    """What a map of fields says, in the order of `names`."""
+    """The entries of a map of fields, in the order of `names`."""
     return {name: path for name in names if (path := getattr(fields, name))}
 
 

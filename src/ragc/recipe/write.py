@@ -1,6 +1,6 @@
-"""Writing recipes as TOML: the inverse of reading, for the values that recipes hold.
+"""Writes recipes as TOML: the inverse of reading, for the values that recipes hold.
 
-The same values give the same text: tables keep the order they are given in, inline tables are sorted.
+The same values give the same text: tables keep their given order, inline tables are sorted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def value(item: object) -> str:
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """`recipe` as TOML with every default spelt out; reading it gives an equal recipe."""
+    """`recipe` as TOML with all defaults; reading it returns an equal recipe."""
     search = {
         name: value for name, value in asdict(recipe.search).items() if name not in ("ranges", "targets")
     }

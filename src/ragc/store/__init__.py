@@ -1,1 +1,1 @@
-"""The call store: what was asked and answered once."""
+"""The call store: replies by the digest of their request, so that no request is sent twice."""

@@ -1,8 +1,8 @@
-"""The call store: what was asked and answered once is never asked again.
+"""The call store: stores every reply, so that no request is sent twice.
 
-Keys are SHA-256 digests, values JSON texts; nothing is ever pickled, and failures are not stored. Every
-row carries a digest of its key and text, so that a damaged one is asked again and never believed.
-A keeper holds the rows: files on one machine (`disk`), or Redis for several (`redis`).
+Keys are SHA-256 digests, values JSON texts. Nothing is pickled, and failures are not stored. Every row
+carries a digest of its key and text; a damaged row is ignored and its request sent again. A backend stores
+the rows: files on one machine (`disk`), or Redis for several machines (`redis`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ragc.errors import UsageError
 from ragc.store.disk import Audit, DiskBackend
 
 ADDRESSES = ("redis://", "rediss://", "unix://")
-"""How the address of a store that is not a folder may begin."""
+"""Prefixes of the address of a store that is not a folder."""
 
 
 class Backend(Protocol):
-    """Where the rows of a call store are. Everything raises StoreError when they cannot be reached.
+    """Storage of the rows. Every method raises StoreError when the storage cannot be reached.
 
-    `where` names the place and `remedy` says how to begin with an empty one, both for people and without
-    secrets. A `is_local` keeper answers `get` in microseconds, so that it may be called on the loop.
+    `where` names the location and `remedy` says how to start with an empty one, both for users and without
+    secrets. A backend with `is_local` answers `get` in microseconds, so `get` may be called on the loop.
     """
 
     where: str
@@ -32,19 +32,19 @@ class Backend(Protocol):
     is_local: bool
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None; a damaged row counts as absent. Waits; safe in any thread."""
+        """The text under `key`, or None; a damaged row counts as absent. Blocks; thread-safe."""
         ...
 
     def put(self, key: str, text: str) -> None:
-        """Keep `text` under `key`; it is kept when this returns. Waits; safe in any thread."""
+        """Store `text` under `key`; it is stored when this returns. Blocks; thread-safe."""
         ...
 
     async def aget(self, key: str) -> str | None:
-        """As `get`, awaited on the process's loop."""
+        """As `get`, awaitable on the process's loop."""
         ...
 
     async def aput(self, key: str, text: str) -> None:
-        """As `put`, awaited on the process's loop."""
+        """As `put`, awaitable on the process's loop."""
         ...
 
     def lock(self, key: str) -> AbstractAsyncContextManager[str | None]:
@@ -52,19 +52,19 @@ class Backend(Protocol):
         ...
 
     def audit(self, step: Callable[[int], None]) -> Audit:
-        """Read every row and count the damaged ones; `step` counts all. Nothing is changed."""
+        """Hold the lock of `key` while its text is made; yields a text that another process stored."""
         ...
 
     def close(self) -> None:
-        """Free what is held; the keeper can no longer be used."""
+        """Close the backend; it can no longer be used."""
         ...
 
 
 class CallStore:
-    """JSON texts by digest, in memory and with a keeper, with single flight.
+    """JSON texts by digest, in memory and in a backend; concurrent requests for one key share one call.
 
-    `directory` keeps rows on disk, `keeper` where it says, neither keeps them in memory only. `memory`
-    bounds the entries held in memory.
+    `directory` stores rows on disk, `keeper` in another backend; with neither they are in memory only.
+    `memory` is the maximum number of entries in memory.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class CallStore:
 
     @classmethod
     def at(cls, address: str, directory: Path) -> CallStore:
-        """The store at `address`, such as `redis://host:6379/0`; in `directory` when it is empty.
+        """The store at `address`, such as `redis://host:6379/0`; in `directory` when `address` is empty.
 
-        Raises UsageError for another kind of address, StoreError when the store cannot be opened.
+        Raises UsageError for any other kind of address, StoreError when the store cannot be opened.
         """
         if not address:
             return cls(directory)
@@ -101,16 +101,16 @@ class CallStore:
 
     @property
     def where(self) -> str:
-        """Where the rows are, for people: a folder, an address without its password, or `memory`."""
+        """The location of the rows for users: a folder, an address without its password, or `memory`."""
         return self._keeper.where if self._keeper else "memory"
 
     @property
     def remedy(self) -> str:
-        """How to begin with an empty store, as the end of a sentence."""
+        """How to start with an empty store, as the end of a sentence."""
         return self._keeper.remedy if self._keeper else "start again"
 
     def get(self, key: str) -> str | None:
-        """The text kept under `key`, or None. A damaged row counts as absent."""
+        """The text under `key`, or None. A damaged row counts as absent."""
         text = self._memory.get(key)
         if text is None and self._keeper is not None:
             text = self._keeper.get(key)
@@ -119,7 +119,7 @@ class CallStore:
         return text
 
     def put(self, key: str, text: str) -> None:
-        """Keep `text` under `key`, with the keeper before it is handed out. Raises StoreError."""
+        """Store `text` under `key`, in the backend first. Raises StoreError."""
         if self._keeper is not None:
             self._keeper.put(key, text)
         self._remember(key, text)
@@ -130,14 +130,17 @@ class CallStore:
             self._memory.pop(next(iter(self._memory)))
 
     async def read(self, key: str) -> str | None:
-        """The text that the keeper has under `key`, for callers that hold in memory what they made of it.
+        """The text under `key` in the backend, for callers that cache the parsed value themselves.
 
-        None without a keeper. To be awaited on the process's loop.
+        None without a backend. Must be awaited on the process's loop.
         """
         return None if self._keeper is None else await self._keeper.aget(key)
 
     async def write(self, key: str, text: str) -> None:
-        """Give `text` to the keeper alone; nothing happens without one. On the process's loop."""
+        """Store `text` in the backend only; without one this does nothing.
+
+        Must be awaited on the process's loop.
+        """
         if self._keeper is not None:
             await self._keeper.aput(key, text)
 
@@ -146,10 +149,10 @@ class CallStore:
     ) -> tuple[str, bool]:
         """The text under `key`, made by `call` when absent, and whether it was replayed.
 
-        A text that is kept there and does not fit, such as another version's, counts as absent.
-        Any number of callers at once make one call; with a shared keeper, so do several processes. It
-        goes on when its callers are cancelled, so that a request once sent is kept. To be awaited on the
-        process's loop.
+        A stored text for which `fits` is False, such as one from another version, counts as absent.
+        Concurrent callers share one call; with a shared backend, so do several processes. The call continues
+        when its callers are cancelled, so that the reply to a request already sent is stored. Must be awaited
+        on the process's loop.
         """
         near = self._keeper is None or self._keeper.is_local
         stored = self.get(key) if near else self._memory.get(key)
@@ -167,7 +170,7 @@ class CallStore:
     async def _make(
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
     ) -> tuple[str, bool]:
-        """The text under `key`, found with a keeper that is not near, or made."""
+        """The text under `key`, from a remote backend or from `call`."""
         keeper = self._keeper
         if keeper is None:
             text, replayed = await call(), False
@@ -192,23 +195,23 @@ class CallStore:
     def _on_call_done(self, key: str, done: asyncio.Task[tuple[str, bool]]) -> None:
         self._flying.pop(key, None)
         if not done.cancelled():
-            done.exception()  # every waiter may be gone; a failure is theirs, not the loop's, to report
+            done.exception()  # with every waiter gone, the loop would log an exception that nobody retrieved
 
     @property
     def flying(self) -> int:
-        """How many calls are in flight now."""
+        """The number of calls in flight."""
         return len(self._flying)
 
     async def settle(self) -> None:
-        """Wait until nothing is in flight."""
+        """Wait until no call is in flight."""
         while self._flying:
             await asyncio.wait(list(self._flying.values()))
 
     def audit(self, step: Callable[[int], None] = lambda n: None) -> Audit:
-        """Read every row that is kept and count the damaged ones; `step` counts all. Nothing is changed."""
+        """Read every stored row and count the damaged ones; `step` is called with the number of rows."""
         return Audit(0, 0) if self._keeper is None else self._keeper.audit(step)
 
     def close(self) -> None:
-        """Close the rows; the store can no longer be used."""
+        """Close the backend; the store can no longer be used."""
         if self._keeper is not None:
             self._keeper.close()

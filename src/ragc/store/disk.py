@@ -1,8 +1,8 @@
-"""The call store's rows on one machine: SQLite by way of diskcache, safe across processes and a kill.
+"""The call store's rows on one machine, in SQLite through diskcache; safe across processes and kills.
 
-Keys and values are texts; nothing is ever pickled. Each row carries the digest of its key and text as
-diskcache's tag; a row without one, or with another, counts as absent and is written anew. A store from
-before there were digests gets them when it is first opened, which the file `digests` in its folder notes.
+Keys and values are texts; nothing is pickled. Each row carries the digest of its key and text as diskcache's
+tag. A row without a tag, or with a wrong one, counts as absent and is written again. A store from a version
+without digests gets them when it is first opened; the file `digests` in its folder records that.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AUDITED = """
 SELECT key, value, tag, raw = 1 AND mode = 1 AND typeof(key) = 'text' AND typeof(value) = 'text'
 AND typeof(tag) = 'text' AND (expire_time IS NULL OR expire_time > ?) FROM Cache
 """
-"""Every row, and whether diskcache reads it as a text under a text."""
+"""Every row, and whether diskcache reads it as a text value under a text key."""
 _GIVE_DIGEST = """
 UPDATE Cache SET tag = CAST(? AS TEXT) WHERE rowid = ? AND key = CAST(? AS TEXT) AND tag IS NULL
 """
@@ -43,7 +43,7 @@ UPDATE Cache SET tag = CAST(? AS TEXT) WHERE rowid = ? AND key = CAST(? AS TEXT)
 class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
     """diskcache's row format, restricted to text keys and text values.
 
-    diskcache's own JSONDisk still unpickles rows of one mode; this one refuses them.
+    diskcache's own JSONDisk still unpickles rows of one mode; this class refuses them.
     """
 
     def put(self, key: Any) -> tuple[Any, bool]:
@@ -67,12 +67,15 @@ class _JsonDisk(diskcache.Disk):  # type: ignore[misc]
         return value
 
     def remove(self, file_path: Any) -> None:
-        """Nothing: no row of ours has a file, so a row that names one is damaged, and the file not ours."""
+        """Does nothing.
+
+        No row of ragc has a file, so a row that names one is damaged, and the file is foreign.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """How many rows a store has and how many are damaged; what is wrong with its file, "" for nothing."""
+    """The number of rows, the number of damaged rows, and the problem of the database file ("" for none)."""
 
     rows: int
     damaged: int
@@ -80,7 +83,7 @@ class Audit:
 
 
 class DiskBackend:
-    """Rows in the folder `directory`, which is made. Raises StoreError when it cannot be opened."""
+    """Rows in the folder `directory`, which is created. Raises StoreError when it cannot be opened."""
 
     is_local = True
 
@@ -112,11 +115,11 @@ class DiskBackend:
             ) from error
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None; a row that is not the text kept under it counts as absent."""
+        """The text under `key`, or None; a damaged row counts as absent."""
         try:
             text, tag = self._rows.get(key, retry=True, tag=True)
         except sqlite3.Error as error:
-            if "decode" in str(error):  # a text that is not UTF-8
+            if "decode" in str(error):  # text that is not UTF-8
                 return None
             if _is_damage(error):
                 raise StoreError(self._damage_text(error)) from error
@@ -126,7 +129,7 @@ class DiskBackend:
         return text if text is not None and tag == row_digest(key, text) else None
 
     def put(self, key: str, text: str) -> None:
-        """Keep `text` under `key`; it is on disk when this returns."""
+        """Store `text` under `key`; it is on disk when this returns."""
         try:
             self._set(key, text)
         except (OSError, sqlite3.Error) as error:
@@ -152,13 +155,13 @@ class DiskBackend:
         )
 
     async def aget(self, key: str) -> str | None:
-        """As `get`: a row is read in microseconds."""
+        """As `get`: reading a row takes microseconds."""
         return self.get(key)
 
     async def aput(self, key: str, text: str) -> None:
-        """As `put`; what comes in the same turn of the loop is written in one transaction."""
+        """As `put`; rows written in the same iteration of the loop share one transaction."""
         running = asyncio.get_running_loop()
-        if self._loop is not running:  # nobody on a loop before it waits any more
+        if self._loop is not running:  # the waiters on a previous loop are gone
             self._loop, self._waiting = running, []
         future = running.create_future()
         self._waiting.append((key, text, future))
@@ -167,7 +170,7 @@ class DiskBackend:
         await future
 
     def _write(self) -> None:
-        """Write what waits, and tell those who wait for it."""
+        """Write the pending rows and resolve their futures."""
         waiting, self._waiting = self._waiting, []
         together = True
         try:
@@ -175,7 +178,8 @@ class DiskBackend:
                 for key, text, _ in waiting:
                     self._set(key, text)
         except Exception:
-            together = False  # one of them cannot be kept: which, each is told alone
+            # one of the rows cannot be stored: write each alone, so that the right caller gets the error
+            together = False
         for key, text, future in waiting:
             failed: Exception | None = None
             try:
@@ -183,7 +187,7 @@ class DiskBackend:
                     self.put(key, text)
             except Exception as error:
                 failed = error
-            if future.done():  # whoever waited was cancelled
+            if future.done():  # the caller was cancelled
                 continue
             if failed is None:
                 future.set_result(None)
@@ -191,11 +195,11 @@ class DiskBackend:
                 future.set_exception(failed)
 
     def lock(self, key: str) -> AbstractAsyncContextManager[str | None]:
-        """Always None: processes on one machine do not wait for each other."""
+        """Yields None at once: processes on one machine do not wait for each other."""
         return nullcontext()
 
     def audit(self, step: Callable[[int], None]) -> Audit:
-        """Read every row; `step` counts them. Nothing is changed."""
+        """Read every row; `step` is called with the number of rows. Changes nothing."""
         return audit(Path(self.where), step)
 
     def close(self) -> None:
@@ -204,9 +208,9 @@ class DiskBackend:
 
 
 def audit(directory: Path, step: Callable[[int], None]) -> Audit:
-    """Read every row of the store in `directory`, which is there; `step` counts them. Nothing is changed.
+    """Read every row of the existing store in `directory`; `step` is called with the number of rows.
 
-    Raises OSError.
+    Changes nothing. Raises OSError.
     """
     rows = damaged = 0
     try:
@@ -231,7 +235,7 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
 
 
 def _sign(file: Path) -> None:
-    """Give a digest to every row that has none, some thousands in one transaction."""
+    """Add a digest to every row without one, some thousands per transaction."""
     with closing(_connect(file, "rw")) as opened:
         opened.text_factory = bytes
         last = -1
@@ -249,7 +253,7 @@ def _sign(file: Path) -> None:
 
 
 def _digest_of(key: object, text: object) -> bytes | None:
-    """The digest of a row read as bytes; None when it is not two texts."""
+    """The digest of a row read as bytes; None unless both are texts."""
     if not isinstance(key, bytes) or not isinstance(text, bytes):
         return None
     try:
@@ -259,8 +263,8 @@ def _digest_of(key: object, text: object) -> bytes | None:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether SQLite says that its file is damaged, or what stands in it makes no sense."""
-    if isinstance(error, sqlite3.IntegrityError):  # two rows of one key, which only damage can bring about
+    """Whether SQLite reports a damaged or meaningless database file."""
+    if isinstance(error, sqlite3.IntegrityError):  # two rows of one key, which only damage causes
         return True
     if isinstance(error, sqlite3.DatabaseError):
         known = (

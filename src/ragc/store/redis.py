@@ -1,10 +1,10 @@
 """The call store's rows on a Redis server, shared by workers on several machines.
 
-Keys are `ragc:call:2:` and the same digests as on disk, values the digest of key and text (32 characters),
-then the same JSON text; a row whose digest does not fit counts as absent. A worker that makes a
-call holds `ragc:lock:` and the digest meanwhile; the lock is renewed while the worker lives and expires
-soon after it died. How long rows are kept, and whether they outlive the server, is the server's to say
-(`appendonly yes`, `maxmemory-policy noeviction`).
+A key is `ragc:call:2:` and the digest that is also used on disk. A value is the digest of key and text (32
+characters) followed by the JSON text; a row with a wrong digest counts as absent. A worker that makes a call
+holds the lock `ragc:lock:` and the digest. It renews the lock while it lives; after its death the lock
+expires soon. How long rows are stored, and whether they survive a restart, is set on the server (`appendonly
+yes`, `maxmemory-policy noeviction`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from redis.asyncio.lock import Lock
 
 LOCK_SECONDS = 10.0
-"""How long the lock of a worker that died keeps others waiting, at most."""
+"""Maximum time in seconds that other workers wait for the lock of a dead one."""
 
 _CALL, _LOCK = "ragc:call:2:", "ragc:lock:"
 _DIGITS = 32
@@ -35,10 +35,10 @@ _FIRST_LOOK_S, _LAST_LOOK_S = 0.01, 0.25
 
 
 class RedisBackend:
-    """Rows on the server at `address`: `redis://`, `rediss://` (TLS) or `unix://`, which may name a user.
+    """Rows on the server at `address`: `redis://`, `rediss://` (TLS) or `unix://`, optionally with a user.
 
-    The server is asked once when this is made. Raises UsageError without redis-py and for an address that
-    cannot be read, StoreError when the server does not answer. No message holds the password.
+    The constructor contacts the server once. Raises UsageError without redis-py and for an unreadable
+    address, StoreError when the server does not answer. No message contains the password.
     """
 
     is_local = False
@@ -68,28 +68,28 @@ class RedisBackend:
             self._rows.ping()
 
     def get(self, key: str) -> str | None:
-        """The text under `key`, or None; a damaged row counts as absent. Waits for the server."""
+        """The text under `key`, or None; a damaged row counts as absent. Blocks."""
         with self._translate_errors("read"):
             return _text(key, self._rows.get(_CALL + key))
 
     def put(self, key: str, text: str) -> None:
-        """Keep `text` under `key`. Waits for the server."""
+        """Store `text` under `key`. Blocks."""
         with self._translate_errors("written"):
             self._rows.set(_CALL + key, _bytes(key, text))
 
     async def aget(self, key: str) -> str | None:
-        """As `get`, without holding up the loop."""
+        """As `get`, without blocking the loop."""
         with self._translate_errors("read"):
             return _text(key, await self._client().get(_CALL + key))
 
     async def aput(self, key: str, text: str) -> None:
-        """As `put`, without holding up the loop."""
+        """As `put`, without blocking the loop."""
         with self._translate_errors("written"):
             await self._client().set(_CALL + key, _bytes(key, text))
 
     @asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[str | None]:
-        """Hold the lock of `key` among all workers; gives the text that another one made before that."""
+        """Hold the lock of `key` among all workers; yields the text that another worker stored before."""
         lock = self._client().lock(_LOCK + key, timeout=self._lock_s, thread_local=False)
         text = await self._wait_or_lock(key, lock)
         if text is not None:
@@ -100,11 +100,12 @@ class RedisBackend:
             yield None
         finally:
             renewing.cancel()
-            with suppress(self._failed, OSError):  # a lock that is gone, or a server: it expires by itself
+            # the lock or the server is gone; the lock expires by itself
+            with suppress(self._failed, OSError):
                 await lock.release()
 
     async def _wait_or_lock(self, key: str, lock: Lock) -> str | None:
-        """Wait for the text of `key`, or for the lock: then None."""
+        """Wait for the text under `key` and return it, or acquire the lock and return None."""
         pause = _FIRST_LOOK_S
         with self._translate_errors("locked"):
             while True:
@@ -120,14 +121,14 @@ class RedisBackend:
                     return text
 
     async def _renew_lock(self, lock: Lock) -> None:
-        """Keep `lock` from expiring until this is cancelled; a lock that was lost is let go."""
+        """Renew `lock` until this is cancelled; stop when the lock is lost."""
         with suppress(self._failed, OSError):
             while True:
                 await asyncio.sleep(self._lock_s / 3)
                 await lock.reacquire()
 
     def _client(self) -> Any:
-        """The client of the running loop."""
+        """The client that belongs to the running loop."""
         loop = asyncio.get_running_loop()
         if self._clients is None or self._clients[0] is not loop:
             pool = self._async.BlockingConnectionPool.from_url(
@@ -142,7 +143,7 @@ class RedisBackend:
 
     @contextmanager
     def _translate_errors(self, done: str) -> Iterator[None]:
-        """What redis-py raises, as one StoreError without the password."""
+        """Translate redis-py's errors to one StoreError without the password."""
         try:
             yield
         except (self._failed, OSError) as error:
@@ -156,7 +157,7 @@ class RedisBackend:
         return mask(str(error).rstrip(". \n") or type(error).__name__, self._address)
 
     def audit(self, step: Callable[[int], None]) -> Audit:
-        """Read every row; `step` counts them. What others add meanwhile may be left out."""
+        """Read every row; `step` is called with the number of rows. Rows added meanwhile may be missed."""
         rows = damaged = 0
         with self._translate_errors("read"):
             names = self._rows.scan_iter(match=f"{_CALL}*", count=_READ_AT_ONCE)
@@ -169,7 +170,7 @@ class RedisBackend:
         return Audit(rows, damaged)
 
     def close(self) -> None:
-        """Close the connections; called on the loop that uses them, they are closed soon after."""
+        """Close the connections; called on the loop that uses them, they close soon afterwards."""
         self._rows.close()
         held, self._clients = self._clients, None
         if held is None or not held[0].is_running():
@@ -190,7 +191,7 @@ def _bytes(key: str, text: str) -> bytes:
 
 
 def _text(key: str, value: Any) -> str | None:
-    """The text that the server holds under `key`; None when it is not what was kept there."""
+    """The text in the server's `value` for `key`; None for a damaged row."""
     try:
         row = "" if value is None else bytes(value).decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

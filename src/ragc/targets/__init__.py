@@ -1,6 +1,6 @@
-"""Language-model endpoints: one description for three kinds, and the gateway in front of them.
+"""Language-model endpoints of three kinds behind one interface, and the gateway in front of them.
 
-`TARGETS` is cheap to read; a target's own libraries are imported only when one is built or opened.
+`TARGETS` is cheap to read; a target's libraries are imported only when one is built or opened.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ TARGETS: Mapping[str, str] = {
 
 
 def build(spec: TargetSpec) -> Target:
-    """The target that `spec` describes, not opened yet: nothing is loaded, asked or sent.
+    """The target that `spec` describes, not opened yet: nothing is loaded or sent.
 
-    Raises UnknownName for a kind or an option that does not exist, and UsageError for values that
-    cannot be.
+    Raises UnknownName for an unknown kind or option, and UsageError for invalid values.
     """
     build_kind = _BUILDERS.get(spec.kind)
     if build_kind is None:

@@ -1,7 +1,7 @@
-"""What a language-model endpoint is to the rest of ragc: requests in, replies out.
+"""The interface of a language-model endpoint: requests in, replies out.
 
-A target answers one request at a time and knows nothing of storing, counting or budgets;
-`ragc.targets.gateway` adds those for every kind alike.
+A target answers one request at a time. Storing, counting and budgets are added by `ragc.targets.gateway`, for
+every kind alike.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ Role = Literal["main", "proxy", "judge", "teacher"]
 ROLES: tuple[Role, ...] = ("main", "proxy", "judge", "teacher")
 
 Capability = Literal["schema", "logprobs", "prompt_logprobs", "n", "prefix_cache", "seed"]
-"""schema: replies can be forced to fit a JSON schema. logprobs: of the generated tokens.
-prompt_logprobs: of the prompt's tokens. n: several samples in one request.
-prefix_cache: equal prompt prefixes cost less. seed: honoured."""
+"""What a target can do.
+
+    schema            force replies to fit a JSON schema
+    logprobs          log-probabilities of the generated tokens
+    prompt_logprobs   log-probabilities of the prompt's tokens
+    n                 several samples in one request
+    prefix_cache      equal prompt prefixes cost less
+    seed              the seed is respected
+"""
 
 
 Watch = Callable[[int, int], None]
-"""Told how many bytes of a download are there, and how many there will be."""
+"""Callback for a download: bytes done, and bytes in total."""
 
 
 class Message(NamedTuple):
-    """One chat message; `content` is always plain text."""
+    """One chat message; `content` is plain text."""
 
     role: Literal["system", "user", "assistant"]
     content: str
@@ -39,7 +45,7 @@ class TokenLogprob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a reply is drawn. `None` leaves a value to the target.
+    """Sampling parameters. `None` leaves a value to the target.
 
     temperature >= 0 (0 is greedy), 0 < top_p <= 1, max_tokens >= 1 counts reply tokens.
     """
@@ -57,11 +63,11 @@ class Sampling:
 class ChatRequest:
     """One request for one reply.
 
-    `schema` is the JSON schema that the reply must fit, or None for free text. `logprobs` asks
-    for the log-probability of each generated token, `prompt_logprobs` for those of the prompt as the
-    model sees it (capability `prompt_logprobs`). `sample` tells apart repeated draws of the
-    same request: it is part of the store's key and never reaches the wire, except that a target
-    with capability `seed` adds it to `sampling.seed` when temperature > 0.
+    `schema` is the JSON schema that the reply must fit, or None for free text. `logprobs` requests the
+    log-probability of each generated token, `prompt_logprobs` that of each prompt token as the model sees it
+    (capability `prompt_logprobs`). `sample` numbers repeated samples of the same request. It is part of the
+    store's key and is not sent, except that a target with capability `seed` adds it to `sampling.seed` when
+    temperature > 0.
     """
 
     messages: tuple[Message, ...]
@@ -74,7 +80,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one reply; `cached` counts the prompt tokens that cost no computation."""
+    """Token counts of one reply; `cached` counts the prompt tokens read from a prefix cache."""
 
     prompt: int = 0
     completion: int = 0
@@ -82,15 +88,15 @@ class Usage:
 
 
 _FINITE = 1e12
-"""Beyond this a stored amount is damage, and no number."""
+"""The largest plausible stored amount; a larger one is treated as damage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. `finish` is `length` when the token limit cut the text short.
+    """A reply. `finish` is `length` when the token limit cut the text short.
 
-    `usd` is 0 for local targets. `logprobs` and `prompt_logprobs` are empty unless asked for; the latter
-    begin with the prompt's second token, since nothing comes before the first.
+    `usd` is 0 for local targets. `logprobs` and `prompt_logprobs` are empty unless requested.
+    `prompt_logprobs` begins with the prompt's second token: the first has no predecessor.
     """
 
     text: str
@@ -114,11 +120,11 @@ class Reply:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Reply:
-        """The reply that `to_json` described; raises KeyError, TypeError or ValueError for anything else."""
+        """The inverse of `to_json`; raises KeyError, TypeError or ValueError for any other value."""
         text, usd, counts = value["text"], value["usd"], tuple(value["usage"])
         if not isinstance(text, str) or type(usd) not in (int, float) or not 0 <= usd <= _FINITE:
             raise ValueError("no text, or no price")
-        text.encode()  # halves of surrogate pairs are refused
+        text.encode()  # lone surrogates are refused
         if not all(type(n) is int and n >= 0 for n in counts):
             raise ValueError("tokens are counted in whole numbers from 0")
         return cls(
@@ -140,10 +146,10 @@ def _read_scored(pairs: Any) -> tuple[TokenLogprob, ...]:
 class Target(Protocol):
     """An endpoint that answers chat requests.
 
-    `name` is for people (`embedded SmolLM2-135M-Instruct`). `identity` is what the call store
-    keys on: it says what answers (model id and a fingerprint of the weights, or the base URL),
-    not where it listens. `concurrency` is how many requests it answers at once without queueing.
-    `__deepcopy__` returns the target itself.
+    `name` is for users (`embedded SmolLM2-135M-Instruct`). `identity` is part of the call store's key: it
+    identifies the model (its id and a fingerprint of the weights, or the base URL), not the address.
+    `concurrency` is the number of requests answered at once without queueing. `__deepcopy__` returns the
+    target itself.
     """
 
     name: str
@@ -152,43 +158,46 @@ class Target(Protocol):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it can do."""
+        """The capabilities of this target."""
         ...
 
     @property
     def context_tokens(self) -> int:
-        """Tokens of prompt and reply together."""
+        """The context size in tokens, for prompt and reply together."""
         ...
 
     @property
     def identity(self) -> str:
-        """What answers. Raises TargetUnavailable when its weights cannot be read."""
+        """Identifies the model in the store's key.
+
+        Raises TargetUnavailable when its weights cannot be read.
+        """
         ...
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Make ready (load weights, check the server); safe to call twice.
+        """Prepare the target (load weights, check the server). Idempotent.
 
-        `progress` is told of the bytes of a download, done and in all.
-        Raises TargetUnavailable in one sentence when it cannot be made ready.
+        `progress` receives the bytes of a download, done and in total. Raises TargetUnavailable, in one
+        sentence, when the target cannot be prepared.
         """
         ...
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """One reply. Raises TargetUnavailable (try again) or TargetError (do not)."""
+        """The reply to `request`. Raises TargetUnavailable (may be retried) or TargetError (permanent)."""
         ...
 
     def count_tokens(self, text: str) -> int:
-        """About how many tokens `text` takes; exact where the tokenizer is at hand."""
+        """The approximate number of tokens in `text`; exact where the tokenizer is available."""
         ...
 
     async def aclose(self) -> None:
-        """Free what `open` took; safe to call twice."""
+        """Release what `open` acquired. Idempotent."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TargetSpec:
-    """One `[targets.ROLE]` table of a recipe. `options` holds what only one kind understands."""
+    """One `[targets.ROLE]` table of a recipe. `options` holds the settings of one kind of target."""
 
     kind: Literal["embedded", "vllm", "hosted"]
     model: str = ""

@@ -1,10 +1,9 @@
-"""Targets as DSPy language models, so that DSPy's own optimizers and modules can use them.
+"""Targets as DSPy language models, for DSPy's own optimizers and modules.
 
-DSPy 3.4.1 drives a custom engine with one canonical request for one response
-(`dspy/clients/engines/base.py`). Its cache and its retries stay off here: the call store and the target have
-better ones.
+DSPy 3.4.1 calls a custom engine with one canonical request for one response (`dspy/clients/engines/base.py`).
+Its cache and its retries are off here: the call store and the target replace them.
 
-`RagLM` numbers the draws of one DSPy call; DSPy requests them from an engine one after another, unnumbered.
+`RagLM` numbers the samples of one DSPy call; DSPy requests them from an engine one by one, without numbers.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from ragc.targets.openai_wire import is_context_error
 Complete = Callable[[ChatRequest], Coroutine[Any, Any, Reply]]
 
 _BITS = 10
-"""Draws that one rollout has room for, as a power of two."""
+"""Maximum number of samples per rollout, as a power of two."""
 
 
 @dataclass(slots=True)
 class DrawNumbers:
-    """The numbers of one call's draws, how many are `left` to come, and the replies to those asked ahead."""
+    """Sample indices of one call: how many are `left`, and the replies that were requested ahead."""
 
     number: int
     left: int
     ahead: dict[int, tuple[ChatRequest, Reply]] = field(default_factory=dict)
 
     def next(self) -> int:
-        """The number of the next draw."""
+        """The index of the next sample."""
         self.number, self.left = self.number + 1, self.left - 1
         return self.number - 1
 
@@ -50,7 +49,7 @@ _draws: ContextVar[DrawNumbers | None] = ContextVar("ragc_draws", default=None)
 
 @contextmanager
 def number_draws(kwargs: Mapping[str, Any]) -> Iterator[None]:
-    """Sample indices for the draws of one call: 0, 1, …, or from 1024 times the rollout id."""
+    """Number the samples of one call: 0, 1, …, or from 1024 times the rollout id."""
     token = _draws.set(DrawNumbers((kwargs.get("rollout_id") or 0) << _BITS, kwargs.get("n") or 1))
     try:
         yield
@@ -59,15 +58,15 @@ def number_draws(kwargs: Mapping[str, Any]) -> Iterator[None]:
 
 
 def next_draw() -> int:
-    """The number of this context's next draw; 0 where none are numbered."""
+    """The index of the next sample in this context; 0 without `number_draws`."""
     draws = _draws.get()
     return 0 if draws is None else draws.next()
 
 
 async def complete_ahead(complete: Complete, request: ChatRequest, *, several: bool) -> Reply:
-    """The reply to `request`, the draw that `next_draw` numbered last.
+    """The reply to `request`, for the sample that `next_draw` numbered last.
 
-    With `several`, the draws that will follow are asked for at once with it, and kept until their turn.
+    With `several`, the remaining samples of the call are requested with it, and stored until their turn.
     """
     draws = _draws.get()
     if draws is None or not several or request.sampling.temperature == 0:
@@ -97,12 +96,12 @@ def as_lm(
     submit: Submit = event_loop.run,
     kind: type[RagLM] | None = None,
 ) -> dspy.LM:
-    """A `dspy.LM` named `ragc/<model>` whose calls go through `complete`; a RagLM where no `kind` is given.
+    """A `dspy.LM` named `ragc/<model>` whose calls go through `complete`; a RagLM unless `kind` is given.
 
-    `complete` is the store-backed gateway bound to `target`; `submit` runs it for synchronous
-    callers and waits. `sampling` holds where a call does not say otherwise. With temperature > 0,
-    `n` and `rollout_id` become sample indices, so that repeated draws are stored apart. `min_p`
-    comes from `sampling` or an explicit lm15.Request: DSPy refuses it in an ordinary call.
+    `complete` is the store-backed gateway bound to `target`; `submit` runs it for synchronous callers and
+    waits. `sampling` applies where a call sets nothing else. With temperature > 0, `n` and `rollout_id`
+    become sample indices, so that repeated samples are stored separately. `min_p` comes from `sampling` or an
+    explicit lm15.Request: DSPy refuses it in an ordinary call.
     """
     engine = RagEngine(complete, target, sampling=sampling, submit=submit)
     return (kind or RagLM)(
@@ -117,7 +116,7 @@ def as_lm(
 
 
 def cause(error: BaseException) -> RagcError | None:
-    """The ragc error behind one that DSPy raised, or None: DSPy wraps what an engine raises."""
+    """The ragc error in the cause chain of a DSPy error, or None: DSPy wraps an engine's errors."""
     at: BaseException | None = error
     while at is not None and not isinstance(at, RagcError):
         at = at.__cause__
@@ -133,25 +132,25 @@ class RagLM(dspy.LM):
     answers_programs: ClassVar[bool] = True
 
     def _get_initial_kwargs(self, *, temperature: Any, max_tokens: Any, **kwargs: Any) -> dict[str, Any]:
-        # DSPy refuses these two for model names that look like OpenAI's reasoning models; whether a
-        # target takes them is the target's business.
+        # DSPy refuses these two for model names that look like OpenAI's reasoning models. Here the target
+        # decides whether it takes them.
         return {"temperature": temperature, "max_tokens": max_tokens, **kwargs}
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """As `dspy.LM`, with the draws numbered."""
+        """As `dspy.LM`, with numbered samples."""
         with number_draws(self.kwargs | kwargs):
             return super().__call__(prompt, messages=messages, **kwargs)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """As `__call__`, awaited."""
+        """As `__call__`, awaitable."""
         with number_draws(self.kwargs | kwargs):
             return await super().acall(prompt, messages=messages, **kwargs)
 
 
 class RagEngine:
-    """DSPy's engine contract over a target; copies of it are the engine itself.
+    """DSPy's engine interface over a target; a copy of it is the engine itself.
 
-    It declares what the target can do, without which JSONAdapter would send no schema.
+    It declares the target's capabilities; otherwise JSONAdapter would send no schema.
     """
 
     supports_function_calling = False
@@ -166,7 +165,7 @@ class RagEngine:
 
     @property
     def supports_response_schema(self) -> bool:
-        """Whether replies can be held to a JSON schema."""
+        """Whether replies can be constrained to a JSON schema."""
         return "schema" in self.target.capabilities
 
     @property
@@ -178,24 +177,24 @@ class RagEngine:
         return frozenset({"temperature", "max_tokens", "top_p", "top_k", "stop"} | named)
 
     def complete(self, request: lm15.Request) -> lm15.Response:
-        """The response to one request; blocks, and so must not be called on the process's loop."""
+        """The response to one request. Blocks, so it must not be called on the process's loop."""
         with _translate_errors():
             chat_request = self.to_chat(request)
             return self.to_response(self._submit(self.reply(chat_request)), chat_request)
 
     async def reply(self, request: ChatRequest) -> Reply:
-        """The reply to one draw; where the target can, the draws of one call are asked for together."""
+        """The reply for one sample; where the target can, all samples of a call go in one request."""
         return await complete_ahead(self._complete, request, several="n" in self.target.capabilities)
 
     def stream(self, request: lm15.Request) -> Iterator[Any]:
-        """The whole response as one burst of events."""
+        """The whole response as one batch of events."""
         yield from lm15.response_to_events(self.complete(request))
 
     def close(self) -> None:
-        """Nothing to close: the target is the caller's."""
+        """Does nothing: the target belongs to the caller."""
 
     def to_chat(self, request: lm15.Request) -> ChatRequest:
-        """`request` as a ChatRequest; raises lm15.UnsupportedFeatureError for what it cannot hold."""
+        """`request` as a ChatRequest; raises lm15.UnsupportedFeatureError for unsupported features."""
         config, able = request.config, self.target.capabilities
         unused = [name for name in _UNUSED if getattr(config, name) is not None]
         unused += sorted(set(config.extensions or {}) - {"min_p"}) + (["tools"] if request.tools else [])
@@ -218,7 +217,7 @@ class RagEngine:
         )
 
     def to_response(self, reply: Reply, request: ChatRequest) -> lm15.Response:
-        """`reply` as DSPy's response; its price stands in `provider_data["usd"]`."""
+        """`reply` as DSPy's response; its price is in `provider_data["usd"]`."""
         scored = tuple(lm15.TokenLogprob(t.token, t.logprob) for t in reply.logprobs)
         usage = reply.usage
         return lm15.Response(
@@ -235,7 +234,7 @@ class RagEngine:
 
 
 class AsyncRagEngine:
-    """The awaitable counterpart of a RagEngine."""
+    """The asynchronous counterpart of a RagEngine."""
 
     def __init__(self, sync: RagEngine) -> None:
         self.sync = sync
@@ -250,17 +249,17 @@ class AsyncRagEngine:
             return self.sync.to_response(await self.sync.reply(chat_request), chat_request)
 
     async def stream(self, request: lm15.Request) -> AsyncIterator[Any]:
-        """The whole response as one burst of events."""
+        """The whole response as one batch of events."""
         for event in lm15.response_to_events(await self.complete(request)):
             yield event
 
     async def aclose(self) -> None:
-        """Nothing to close: the target is the caller's."""
+        """Does nothing: the target belongs to the caller."""
 
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Our errors as the ones that DSPy's engine contract names; `cause` finds them again."""
+    """Translate ragc's errors to those of DSPy's engine interface; `cause` recovers them."""
     try:
         yield
     except CapabilityMissing as error:
@@ -288,7 +287,7 @@ def _messages(request: lm15.Request) -> tuple[Message, ...]:
 
 
 def _text(parts: Any) -> str:
-    """The parts' text in order; earlier reasoning is left out."""
+    """The parts' text in order, without earlier reasoning."""
     texts = []
     for part in parts:
         if part.type == "text":
@@ -301,7 +300,7 @@ def _text(parts: Any) -> str:
 
 
 def _schema(response_format: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The JSON schema of a response format; any object where it only asks for JSON."""
+    """The JSON schema of a response format; any object where it only requires JSON."""
     if response_format is None:
         return None
     if response_format["type"] == "json_schema":

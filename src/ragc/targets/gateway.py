@@ -1,6 +1,6 @@
-"""The gateway: the one way to a target, through the store, the ledger and the limit of requests in flight.
+"""The gateway: every request passes through it to the call store, the budget, the limits and the target.
 
-Fallbacks answer in the place of a target that is not available.
+A fallback target answers when the requested one is not available.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ log = logging.getLogger("ragc.targets")
 
 
 class Ledger(Protocol):
-    """What a budget must do: allow or refuse a request before it is sent, and record what it cost."""
+    """The interface of a budget: allows or refuses a request before it is sent, and records its cost."""
 
     def reserve(self, key: str, tokens: int) -> None:
-        """Set aside one call of about `tokens`; raises BudgetExhausted when it would not fit.
+        """Reserve one call of about `tokens`; raises BudgetExhausted when it would exceed the budget.
 
-        A key that was charged before costs nothing again.
+        A key that was charged before is free.
         """
         ...
 
     def settle(self, key: str, tokens: int, usd: float) -> None:
-        """Replace what was set aside by what it cost."""
+        """Replace the reservation by the actual cost."""
         ...
 
     def release(self, key: str) -> None:
-        """Give back what was set aside for a request that failed."""
+        """Cancel the reservation of a request that failed."""
         ...
 
 
 class Answer(NamedTuple):
-    """A reply, the store's key of its request, whether it was replayed, and whether a fallback gave it."""
+    """A reply, the store's key of its request, and whether it was replayed or came from a fallback."""
 
     key: str
     reply: Reply
@@ -58,7 +58,7 @@ def _sampling_json(sampling: Sampling) -> Mapping[str, Any]:
 
 
 def request_key(target: Target, request: ChatRequest) -> str:
-    """The store's key: what answers, and everything that shapes the answer."""
+    """The store's key: a digest of the target's identity and of everything that affects the reply."""
     body: dict[str, Any] = {
         "endpoint": target.identity,
         "model": target.model,
@@ -74,7 +74,7 @@ def request_key(target: Target, request: ChatRequest) -> str:
 
 
 def _read(text: str) -> Reply | None:
-    """The reply that the store holds as `text`; None when it is none."""
+    """The reply stored as `text`; None when it is not a valid reply."""
     try:
         return Reply.from_json(json.loads(text))
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -82,11 +82,11 @@ def _read(text: str) -> Reply | None:
 
 
 class Gateway:
-    """Answers requests from the store, else from the target.
+    """Answers requests from the call store, else from the target.
 
-    Equal requests at the same time make one call. `memo` says whether typed calls may be replayed whole
-    (`calls.replay`), which changes no result. `fallbacks` are the targets that answer, in this order,
-    when one is not available and they can do what is asked; their own fallbacks are not followed.
+    Concurrent equal requests share one call. `memo` says whether typed calls may be replayed whole
+    (`calls.replay`), which changes no result. `fallbacks` are tried in this order when a target is not
+    available, if they have the capabilities that the request needs. Fallbacks of fallbacks are not used.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class Gateway:
         return self
 
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
-        """The reply to `request`, stored under the key of what gave it.
+        """The reply to `request`, stored under the key of the target that gave it.
 
         Raises BudgetExhausted before sending, TargetError or TargetUnavailable from the target, and
-        StoreError when the reply cannot be kept.
+        StoreError when the reply cannot be stored.
         """
         return (await self.ask(target, request)).reply
 
@@ -137,7 +137,7 @@ class Gateway:
         raise TargetUnavailable(f"{target.name} and its fallbacks are not available: {text}") from failed[0]
 
     def _warn_fallback(self, target: Target, substitute: Target, error: TargetUnavailable) -> None:
-        """Say once that `substitute` answers in the place of `target`."""
+        """Log once that `substitute` answers in the place of `target`."""
         if (target.name, substitute.name) not in self._noted:
             self._noted.add((target.name, substitute.name))
             log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
@@ -156,7 +156,7 @@ class Gateway:
                 if self.ledger is not None:
                     self.ledger.release(key)
                 raise
-            self._settle(key, reply)  # whoever asked may be gone by now, and it was paid for all the same
+            self._settle(key, reply)  # the request was paid for even if its caller was cancelled meanwhile
             return canonical(reply.to_json())
 
         reply: Reply | None = None
@@ -167,14 +167,14 @@ class Gateway:
             return reply is not None
 
         text, replayed = await self.store.get_or_call(key, call, fits)
-        if reply is None:  # it came just now
+        if reply is None:  # the reply is new, so `fits` was not called
             reply = Reply.from_json(json.loads(text))
         self._charge(Answer(key, reply, replayed))
         return Answer(key, reply, replayed)
 
     @staticmethod
     def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:
-        """`reply` as it may be stored, whatever kind of target it is from."""
+        """`reply` made safe to store: repaired text, plausible numbers."""
         try:
             return sanitize(reply, request, target.count_tokens)
         except ValueError as error:
@@ -182,19 +182,19 @@ class Gateway:
 
     @property
     def charges_anywhere(self) -> bool:
-        """Whether `replay` may be called in any thread: a ledger is used on the process's loop only."""
+        """Whether `replay` may be called in this thread: a ledger may only be used on the process's loop."""
         return self.ledger is None or event_loop.is_on_loop()
 
     def replay(self, answers: Sequence[Answer]) -> None:
-        """Charge `answers` that were kept with a recording of theirs, as if each had been asked for again.
+        """Charge replayed `answers` of a recorded typed call as if each had been requested again.
 
-        Without `charges_anywhere` this must be called on the process's loop.
+        Unless `charges_anywhere`, this must be called on the process's loop.
         """
         for answer in answers:
             self._charge(answer)
 
     def _charge(self, answer: Answer) -> None:
-        """Settle and count one answer; a request that was charged before costs the ledger nothing."""
+        """Charge and count one answer; a request that was charged before is free in the ledger."""
         reply = answer.reply
         self._settle(answer.key, reply)
         counters.count(
@@ -224,9 +224,9 @@ def fallback_names(target: Target) -> tuple[str, ...]:
 
 
 def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target, ...]]:
-    """The fallbacks of each of `targets`, by name, that has any.
+    """The fallbacks of each target that has any; `targets` are by name.
 
-    Raises UnknownName for a fallback that is not among them, UsageError for a target that is its own.
+    Raises UnknownName for a fallback that is not among them, UsageError for a target that names itself.
     """
     fallbacks: dict[Target, tuple[Target, ...]] = {}
     for name, target in targets.items():
@@ -241,7 +241,7 @@ def fallback_chains(targets: Mapping[str, Target]) -> dict[Target, tuple[Target,
 
 
 def check_contexts(fallbacks: Mapping[Target, tuple[Target, ...]]) -> None:
-    """Raise UsageError where a fallback, opened, reads less than the target whose prompts it gets."""
+    """Raise UsageError where an opened fallback has a smaller context than the target it replaces."""
     for target, others in fallbacks.items():
         for other in others:
             if other.context_tokens < target.context_tokens:

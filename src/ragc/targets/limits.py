@@ -1,6 +1,6 @@
 """Circuit breaker and rate limits between the gateway and a server.
 
-The breaker leaves a dead endpoint alone: after several failures in a row calls fail at once, for a while.
+After several failures in a row the breaker makes calls to an endpoint fail at once for a while.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Clock = Callable[[], float]
 
 
 class Breaker:
-    """Guards the calls to one endpoint.
+    """Circuit breaker for the calls to one endpoint.
 
-    After `break_after` calls in a row that ended in TargetUnavailable, calls fail at once for `cool_down_s`
-    seconds. Then one call is let through: it closes the breaker when the endpoint answers, and opens it for
-    as long again when it does not. Any answer, a refusal of the request itself too, closes it. `clock`
-    gives seconds that only grow.
+    After `break_after` consecutive calls that raised TargetUnavailable the breaker opens: calls fail at once
+    for `cool_down_s` seconds. Then one probe call is let through. It closes the breaker when the endpoint
+    answers, and opens it for as long again when it does not. Any answer closes it, including a refusal of the
+    request. `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Breaker:
 
     @property
     def open(self) -> bool:
-        """Whether calls fail at once, but for the one that tries the endpoint again."""
+        """Whether calls fail at once, except for the probe call."""
         return self.failures >= self.break_after
 
     async def call(self, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` returns. Raises TargetUnavailable without calling it while the breaker is open."""
+        """The result of `work`. Raises TargetUnavailable without calling it while the breaker is open."""
         trial = self.open
         if trial:
             self._refuse_or_try()
@@ -55,7 +55,7 @@ class Breaker:
             self._record_failure(error, trial=trial)
             raise
         except Exception:
-            self.failures = 0  # it did answer, though not as asked
+            self.failures = 0  # the endpoint did answer, with an error
             raise
         else:
             self.failures = 0
@@ -84,7 +84,7 @@ class Breaker:
 
 
 class EndpointGuard:
-    """The breaker and the rates of one model at one endpoint."""
+    """The circuit breaker and the rate limits of one model at one endpoint."""
 
     def __init__(
         self, endpoint: str, options: ServerOptions, *, clock: Clock = time.monotonic, sleep: Sleep
@@ -96,15 +96,15 @@ class EndpointGuard:
         self.keep_to(options)
 
     def keep_to(self, options: ServerOptions) -> None:
-        """Keep to the rates of `options` too: of two limits the lower one holds."""
+        """Apply the rate limits of `options` too; the lower of two limits holds."""
         window = self._window
         window.requests = _lower_limit(window.requests, options.requests_per_minute)
         window.tokens = _lower_limit(window.tokens, options.tokens_per_minute)
 
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
-        """The reply of `target`, every try of it within the rates.
+        """The reply of `target`; every try is subject to the rate limits.
 
-        Until it is there, a request counts as its prompt and the longest reply that it allows.
+        Until the reply arrives, a request counts as its prompt plus its maximum reply length.
         """
         if not (self._window.requests or self._window.tokens):
             return await self.breaker.call(lambda: target.complete(request))
@@ -125,7 +125,7 @@ class EndpointGuard:
 
 
 def _lower_limit(held: int, limit: int) -> int:
-    """The lower of two limits, 0 being none."""
+    """The lower of two limits; 0 means no limit."""
     return min(held, limit) if held and limit else held or limit
 
 
@@ -137,7 +137,7 @@ class EndpointGuards:
         self._held: dict[tuple[str, str], EndpointGuard] = {}
 
     def of(self, target: Target) -> EndpointGuard | None:
-        """The guard of `target`; None for one that is no server."""
+        """The guard of `target`; None unless it is a server."""
         options = getattr(target, "options", None)
         if not isinstance(options, ServerOptions):
             return None
@@ -151,6 +151,6 @@ class EndpointGuards:
         return guard
 
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
-        """The reply of `target`, through its guard where it has one."""
+        """The reply of `target`, through its guard if it has one."""
         guard = self.of(target)
         return await (target.complete(request) if guard is None else guard.complete(target, request))

@@ -1,4 +1,4 @@
-"""The JSON of OpenAI's chat completions, as requests and replies of ours."""
+"""Converts requests and replies to and from the JSON of OpenAI's chat completions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 from ragc.targets.sound import log_probability, repair_surrogates, usage
 
 MOST_ERROR_BYTES = 2**16
-"""Bytes of an error body that is no JSON from which a message is taken."""
+"""Maximum bytes of a non-JSON error body from which a message is taken."""
 
 _CONTEXT = re.compile(
     r"(?i)context[-_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available )?context"
@@ -24,7 +24,7 @@ _CONTEXT = re.compile(
 
 
 def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The JSON body of a chat completion; `extra` wins over what the request says."""
+    """The JSON body of a chat completion; `extra` overrides the request."""
     sampling = request.sampling
     body: dict[str, Any] = {
         "model": model,
@@ -47,7 +47,7 @@ def request_body(request: ChatRequest, model: str, extra: Mapping[str, Any] | No
         body["logprobs"] = True
         body["top_logprobs"] = 1
     if request.prompt_logprobs:
-        body["prompt_logprobs"] = 0  # how many others beside the prompt's own tokens
+        body["prompt_logprobs"] = 0  # no alternatives to the prompt's own tokens
     return {**body, **(extra or {})}
 
 
@@ -57,18 +57,18 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sample_seed(request: ChatRequest) -> int:
-    """The seed of this draw: the sampling's (0 when it has none) plus the sample index, below 2**31."""
+    """The seed of this sample: that of the sampling (default 0) plus the sample index, below 2**31."""
     return ((request.sampling.seed or 0) + request.sample) % 2**31
 
 
 class Unreadable(ValueError):
-    """A body that is no complete chat completion; the message says why, in a few words."""
+    """A body that is not a complete chat completion; the message gives the reason."""
 
 
 def read_json(content: bytes | str) -> Any:
-    """The JSON value in a body. Raises Unreadable, and nothing else, for any other bytes.
+    """The JSON value in a body. Raises only Unreadable, for any other bytes.
 
-    Halves of surrogate pairs, which the quick parser refuses, are read and left to whoever takes the text.
+    Lone surrogates, which the fast parser refuses, are accepted; the caller must repair them.
     """
     try:
         return orjson.loads(content)
@@ -85,7 +85,7 @@ def _refuse(constant: str) -> Any:
 
 
 def part(value: Any, *path: str | int) -> Any:
-    """What stands in `value` under the names and numbers of `path`; None where nothing does."""
+    """The value at `path` (names and indexes) inside `value`; None where there is none."""
     for step in path:
         fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)
         try:
@@ -96,15 +96,15 @@ def part(value: Any, *path: str | int) -> Any:
 
 
 def read_reply(body: Any, request: ChatRequest, count: Callable[[str], int]) -> Reply:
-    """The reply in a chat completion's body; `count` estimates the tokens that it leaves unsaid.
+    """The reply in a chat completion's body; `count` estimates missing token counts.
 
-    Raises Unreadable, and nothing else, when the body is no complete completion.
+    Raises only Unreadable, when the body is not a complete completion.
     """
     return _reply(body, part(body, "choices", 0), request, count, None)
 
 
 def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str], int]) -> tuple[Reply, ...]:
-    """The `n` replies of a request for so many, in their order; each counts the prompt, as it would alone.
+    """The `n` replies of a request for `n` samples, in order. Each counts the full prompt.
 
     Raises what `read_reply` raises.
     """
@@ -126,7 +126,7 @@ def read_replies(body: Any, request: ChatRequest, n: int, count: Callable[[str],
 def _reply(
     body: Any, choice: Any, request: ChatRequest, count: Callable[[str], int], own: int | None
 ) -> Reply:
-    """The reply in `choice`; `own` counts its tokens where the body counts those of several together."""
+    """The reply in `choice`; `own` is its token count where the body only has a total."""
     text, finish = _text(choice), part(choice, "finish_reason")
     if finish in ("abort", "error"):
         raise Unreadable("the completion was broken off")
@@ -141,7 +141,7 @@ def _reply(
 
 
 def _text(choice: Any) -> str:
-    """What the message of `choice` says, its text parts joined; "" where its content is null."""
+    """The content of the message in `choice`, with its text parts joined; "" where it is null."""
     message = part(choice, "message")
     if not isinstance(message, dict) or "content" not in message:
         raise Unreadable("no message")
@@ -161,7 +161,7 @@ def _logprobs(scored: Any) -> tuple[TokenLogprob, ...]:
 
 
 def _prompt_logprobs(body: Any) -> tuple[TokenLogprob, ...]:
-    """Of the prompt's tokens from the second on; each entry names its own token first."""
+    """Log-probabilities of the prompt's tokens from the second on; each entry lists its own token first."""
     entries = part(body, "prompt_logprobs")
     if not isinstance(entries, list | None) or not all(isinstance(one, dict | None) for one in entries or ()):
         raise Unreadable("its prompt_logprobs are no list of objects")
@@ -194,7 +194,7 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Callable[[str], in
 
 
 def error_message(content: bytes) -> str:
-    """What a server says of an error, shortened and redacted: OpenAI's shape, vLLM's, or plain text."""
+    """The error message in a body, shortened and redacted: OpenAI's format, vLLM's, or plain text."""
     try:
         body = orjson.loads(content)
         if isinstance(body, dict):
@@ -207,5 +207,5 @@ def error_message(content: bytes) -> str:
 
 
 def is_context_error(text: str) -> bool:
-    """Whether a server's message says that prompt and reply do not fit its context."""
+    """Whether an error message says that prompt and reply exceed the context."""
     return _CONTEXT.search(text) is not None

@@ -1,7 +1,7 @@
-"""What a recipe or a caller may set for a target of each kind, beside its model and base URL.
+"""Options of a target of each kind, from a recipe or a caller, in addition to its model and base URL.
 
-One model a kind. Every field says its unit, range and default in one line: the documentation's reference and
-the JSON Schema of recipes are made from them.
+One model per kind. Every field states its unit, range and default in one line; the documentation's reference
+and the JSON Schema of recipes are generated from them.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ class TargetOptions(Options):
 
     @classmethod
     def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
-        """Say of which option."""
+        """The error names the option."""
         article = "an" if cls.kind[0] in "aeiou" else "a"
         name = f"Option {dotted(key.own)} of {article} {cls.kind} target"
         return UsageError(f"{name} must be {wanted}, got {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
-        """Say of which kind of target, and what it has."""
+        """The error names the kind of target, and lists its options."""
         return UnknownName(f"option of {cls.kind} targets", str(key.own[-1]), cls.model_fields)
 
 
@@ -180,16 +180,16 @@ class ServerOptions(TargetOptions):
 
     @property
     def total(self) -> float:
-        """Seconds that all tries of one request may take together."""
+        """Maximum seconds for all tries of one request."""
         return self.total_s or 2.5 * self.timeout_s
 
     @property
     def patience(self) -> float:
-        """Seconds that a server which went away is waited for: none where another answers meanwhile."""
+        """Seconds to wait for a server that is down; 0 with fallbacks, which answer meanwhile."""
         return 0.0 if self.fallbacks else self.restart_s
 
     def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
-        """The `capabilities`, with `has` added and `lacks` taken away."""
+        """The `capabilities`, with `has` added and `lacks` removed."""
         return (frozenset(capabilities) | frozenset(self.has)) - frozenset(self.lacks)
 
 

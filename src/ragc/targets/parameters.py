@@ -1,4 +1,4 @@
-"""How many parameters the model of a target has, as its name or its file of weights says."""
+"""The number of parameters of a target's model, from its name or its weights file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 SMALL = 1e9
-"""Models of fewer parameters follow a short prompt better than a long one."""
+"""Models with fewer parameters follow a short prompt better than a long one."""
 
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)\s?([mb])(?![a-z0-9])", re.IGNORECASE)
 _UNITS = {"m": 1e6, "b": 1e9}
 
 
 def parameters(target: Any) -> float | None:
-    """How many parameters `target` has; None where neither its name nor its GGUF file says so."""
+    """The number of parameters of `target`; None where neither its name nor its GGUF file tells."""
     by_name = parameters_named(str(getattr(target, "model", "")))
     path = getattr(target, "path", None)
     if by_name is None and isinstance(path, Path):
@@ -25,7 +25,7 @@ def parameters(target: Any) -> float | None:
 
 
 def parameters_named(model: str) -> float | None:
-    """The number in a model's name, `Qwen2.5-0.5B-Instruct`: the largest, as of experts some are active."""
+    """The number in a model's name such as `Qwen2.5-0.5B-Instruct`; the largest, for mixtures of experts."""
     sizes = [
         int(experts or 1) * float(number) * _UNITS[unit.lower()]
         for experts, number, unit in _SIZE.findall(model)
@@ -34,7 +34,7 @@ def parameters_named(model: str) -> float | None:
 
 
 def parameters_in(path: Path) -> float | None:
-    """The elements of all tensors in the GGUF file at `path`, of which the beginning is read."""
+    """The number of tensor elements in the GGUF file at `path`; only its header is read."""
     try:
         with path.open("rb") as file:
             return _count(file)
@@ -43,7 +43,7 @@ def parameters_in(path: Path) -> float | None:
 
 
 _NUMBERS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-"""Bytes of a value by its type in GGUF."""
+"""Size in bytes of a value, by its GGUF type."""
 
 _TEXT, _ARRAY = 8, 9
 _MOST_ENTRIES, _MOST_ITEMS, _MOST_DIMENSIONS = 100_000, 2_000_000, 8
@@ -70,7 +70,7 @@ def _count(file: BinaryIO) -> float:
 
 
 def _skip(file: BinaryIO, kind: int) -> None:
-    """Go past a value of the type `kind`."""
+    """Skip a value of the type `kind`."""
     if kind == _TEXT:
         _skip_text(file)
     elif kind == _ARRAY:

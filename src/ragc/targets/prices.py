@@ -1,4 +1,4 @@
-"""What one request of a target may cost, before it is opened: its context and LiteLLM's prices."""
+"""Upper bounds on the cost of a request before a target is opened: its context and LiteLLM's prices."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ragc.targets.vllm.target import VllmTarget
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """The most tokens of a request, prompt and reply together, and dollars a token of either.
+    """The maximum tokens of a request (prompt plus reply), and dollars per prompt token and reply token.
 
-    None for what is not known: the context of a server that was not asked, a price that no table has.
+    None where unknown: the context of a server that was not contacted, a price that no table has.
     """
 
     tokens: int | None
@@ -26,7 +26,7 @@ class RequestLimits:
     reply_usd: float | None = 0.0
 
     def usd(self, reply: int) -> float | None:
-        """The most dollars of a request whose reply has at most `reply` tokens."""
+        """The maximum dollars of a request whose reply has at most `reply` tokens."""
         if self.prompt_usd is None or self.reply_usd is None:
             return None
         if not self.prompt_usd and not self.reply_usd:
@@ -35,7 +35,7 @@ class RequestLimits:
 
 
 def request_limits(target: Target, reply: int) -> RequestLimits:
-    """What a request to `target` with a reply of at most `reply` tokens can take. Nothing is sent."""
+    """The limits of a request to `target` with a reply of at most `reply` tokens. Sends nothing."""
     if isinstance(target, HostedTarget):
         return _hosted_limits(target, reply)
     if isinstance(target, VllmTarget | ManagedTarget | OfflineTarget):
@@ -47,7 +47,7 @@ def _hosted_limits(target: HostedTarget, reply: int) -> RequestLimits:
     litellm = load()
     try:
         info: Mapping[str, Any] = litellm.get_model_info(target.model)
-    except Exception:  # LiteLLM raises Exception itself for a model that it does not know
+    except Exception:  # LiteLLM raises a bare Exception for an unknown model
         info = {}
     context = target.options.context_tokens or info.get("max_input_tokens") or info.get("max_tokens")
     tokens = int(context) + reply if context else None
@@ -55,7 +55,7 @@ def _hosted_limits(target: HostedTarget, reply: int) -> RequestLimits:
 
 
 def _dearest(info: Mapping[str, Any], side: str) -> float | None:
-    """The highest price of a token on a `side`, whatever the length of the prompt; None for no price."""
+    """The highest price of a token on a `side`, for any prompt length; None without a price."""
     names = (name for name in info if name.startswith(f"{side}_cost_per_token"))
     prices = [float(info[name]) for name in names if isinstance(info[name], int | float)]
     return max(prices, default=None)

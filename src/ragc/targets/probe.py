@@ -1,6 +1,6 @@
-"""What an endpoint can do in truth, found with a few tiny requests and kept in the cache folder.
+"""Probes the actual capabilities of an endpoint with a few tiny requests, and caches the result.
 
-A server may take a parameter and ignore it, so each probe looks at what comes back, never at a status alone.
+A server may accept a parameter and ignore it, so each probe checks the reply and never only a status.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ _LONG = "The library keeps one book for every day of the year and lends none of 
 
 
 class RawTarget(Protocol):
-    """A target that shows the whole body of a reply."""
+    """A target that exposes the raw body of a reply."""
 
     model: str
 
     @property
     def identity(self) -> str:
-        """What answers."""
+        """Identifies the model in the store's key."""
         ...
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """The body, in OpenAI's form, that answers `request` with `extra` in its own."""
+        """The raw body, in OpenAI's format, for `request` with `extra` in its body."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Capabilities that were seen to be there, and those of which nothing could be seen."""
+    """Capabilities that were confirmed, and those that could not be tested."""
 
     able: frozenset[Capability]
     unsure: frozenset[Capability] = frozenset()
 
 
 async def load_or_probe(target: RawTarget, folder: Path, *, again: bool = False) -> ProbeResult:
-    """What `target` can do, from `folder` when it was probed before and not `again`.
+    """The capabilities of `target`, from `folder` when it was probed before, unless `again`.
 
-    A file's name is a digest of identity and model, and it holds neither key nor address.
-    Raises TargetUnavailable, and TargetError when the endpoint refuses even a plain request.
+    The file name is a digest of identity and model. The file contains neither key nor address. Raises
+    TargetUnavailable, and TargetError when the endpoint refuses even a plain request.
     """
     file = folder / f"{digest({'endpoint': target.identity, 'model': target.model})[:32]}.json"
     known = None if again else _read(file)
@@ -69,8 +69,8 @@ async def load_or_probe(target: RawTarget, folder: Path, *, again: bool = False)
 
 
 async def probe(target: RawTarget) -> ProbeResult:
-    """What `target` can do, found with ten requests of at most 24 tokens each."""
-    await target.raw(_request("Say yes.", tokens=4), {})  # what fails here is no matter of capabilities
+    """Probe `target` with ten requests of at most 24 tokens each."""
+    await target.raw(_request("Say yes.", tokens=4), {})  # a failure here is not about capabilities
     seen: dict[Capability, bool | None] = {
         "schema": await _schema(target),
         "logprobs": await _logprobs(target),
@@ -127,7 +127,7 @@ async def _logprobs(target: RawTarget) -> bool:
 
 
 async def _seed(target: RawTarget) -> bool | None:
-    """None when draws with different seeds are equal, so that nothing can be told."""
+    """Whether seeds are respected; None when samples with different seeds are equal, which shows nothing."""
     words = "Write ten random words, any that come to mind."
     first, again, other = [
         _text(await _ask(target, _request(words, heat=1.0, seed=seed, tokens=24))) for seed in (11, 11, 12)
@@ -138,7 +138,7 @@ async def _seed(target: RawTarget) -> bool | None:
 
 
 async def _prefix_cache(target: RawTarget) -> bool | None:
-    """None when the endpoint does not say how much of a prompt it had already."""
+    """Whether prefixes are cached; None when the endpoint does not report cached tokens."""
     counts: list[int | None] = []
     for question in ("How many books are there?", "How many are lent?"):
         body = await _ask(target, _request(_LONG + question))
@@ -156,7 +156,7 @@ def _write(file: Path, probe_result: ProbeResult) -> None:
 
 
 def _read(file: Path) -> ProbeResult | None:
-    """What an earlier probe wrote, or None; a file that is not one of ours counts as absent."""
+    """The result of an earlier probe, or None; an invalid file counts as absent."""
     try:
         body = json.loads(file.read_text("utf-8"))
         able, unsure = (frozenset(map(str, body[name])) for name in ("able", "unsure"))

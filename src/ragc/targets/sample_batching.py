@@ -1,8 +1,8 @@
-"""Several draws of one prompt, sent as one request.
+"""Combines concurrent requests that differ only in `sample` into one request with `n`.
 
-A server that can draw n samples reads the prompt once for all of them. Nobody has to ask for a group: draws
-that are asked for together travel together, and each is answered, stored and counted by itself. The server
-draws sample i of a group with the seed of the group plus i, which is the seed that the draw has alone.
+A server that can draw n samples then reads the prompt once. Each sample is answered, stored and counted by
+itself. The server draws sample i of a group with the group's seed plus i, which is the seed that the sample
+has in a request of its own.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ragc.targets.base import ChatRequest, Reply
 from ragc.targets.openai_wire import sample_seed
 
 Send = Callable[[ChatRequest, int], Awaitable[Sequence[Reply]]]
-"""Sends a request and gives back this many draws of it, the first with the request's own number."""
+"""Sends a request and returns this many samples of it, the first with the request's own number."""
 
 _TURNS = 8
-"""Turns of the loop that a draw waits for others of its kind: what lies between equal calls and a target."""
+"""Iterations of the event loop that a sample waits for equal requests to arrive."""
 
 _Waiting = list[tuple[ChatRequest, "asyncio.Future[Reply]"]]
 
 
 class SampleBatcher:
-    """Sends what is asked for together by `send`, in groups of at most `most`; one event loop at a time."""
+    """Groups concurrent requests into at most `most` samples per call of `send`; one event loop at a time."""
 
     def __init__(self, send: Send, *, most: int = 64) -> None:
         self._send, self._most = send, most
@@ -34,12 +34,12 @@ class SampleBatcher:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def reply(self, request: ChatRequest) -> Reply:
-        """The reply to one draw; raises what the request that carried it raised."""
+        """The reply for one sample; raises the error of the request that carried it."""
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # what waited on another loop will not be asked for
+        if loop is not self._loop:  # the callers on a previous loop are gone
             self._loop, self._waiting = loop, {}
         future: asyncio.Future[Reply] = loop.create_future()
-        kind = canonical(asdict(replace(request, sample=0)))  # what its draws have in common
+        kind = canonical(asdict(replace(request, sample=0)))  # the key of requests that may be grouped
         waiting = self._waiting.setdefault(kind, [])
         waiting.append((request, future))
         if len(waiting) == 1:
@@ -51,7 +51,7 @@ class SampleBatcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _gather(self, kind: str) -> None:
-        """Send what has come under `kind`, once the loop has gone round without bringing more."""
+        """Send the requests collected under `kind`, once no more arrive for a few iterations of the loop."""
         seen = turns = 0
         while turns < _TURNS:
             now = len(self._waiting[kind])
@@ -62,7 +62,7 @@ class SampleBatcher:
             self._keep(asyncio.ensure_future(self._answer(group)))
 
     async def _answer(self, group: _Waiting) -> None:
-        """Give each draw of `group` its reply; the request is given up when nobody waits any more."""
+        """Resolve each future of `group`; cancel the request when all its callers are cancelled."""
         request_task = asyncio.ensure_future(self._send(group[0][0], len(group)))
 
         def cancel_if_abandoned(future: asyncio.Future[Reply]) -> None:
@@ -85,7 +85,7 @@ class SampleBatcher:
 
 
 def _groups(wanted: _Waiting, most: int) -> Iterator[_Waiting]:
-    """`wanted` in the order of their seeds, cut where one is missing, twice there, or `most` are reached."""
+    """`wanted` in the order of seeds, split at gaps and duplicates and into groups of at most `most`."""
     group: _Waiting = []
     for one in sorted(wanted, key=lambda one: sample_seed(one[0])):
         if group and (len(group) == most or sample_seed(one[0]) != sample_seed(group[-1][0]) + 1):

@@ -1,4 +1,4 @@
-"""What of a reply may be stored, counted and shown, whoever sent it: well-formed text, plausible numbers."""
+"""Makes a reply safe to store, count and show: well-formed text, plausible numbers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
 
 MOST_TOKENS = 2**31 - 1
-"""The greatest number of tokens that a server may report; a greater one is no count."""
+"""Maximum plausible token count reported by a server."""
 
 LEAST_LOGPROB = -9999.0
-"""What stands for a probability of 0, as vLLM's server has it."""
+"""Replaces the log of probability 0, as in vLLM's server."""
 
 
 def repair_surrogates(text: str) -> str:
-    """`text` with pairs of surrogates joined, and halves of a pair replaced by U+FFFD."""
+    """`text` with surrogate pairs joined, and lone surrogates replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -26,14 +26,14 @@ def repair_surrogates(text: str) -> str:
 
 
 def token_count(value: Any) -> int | None:
-    """`value` where it counts tokens: a whole number, 0 to `MOST_TOKENS`; None for anything else."""
+    """`value` if it is a token count, an integer from 0 to `MOST_TOKENS`; otherwise None."""
     if type(value) is float and value.is_integer():
         value = int(value)
     return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def price(value: Any) -> float | None:
-    """`value` in dollars where it is a finite number that is not below 0; None for anything else."""
+    """`value` in dollars if it is a finite number of at least 0; otherwise None."""
     if type(value) not in (int, float) or not 0 <= value < math.inf:
         return None
     try:
@@ -43,7 +43,7 @@ def price(value: Any) -> float | None:
 
 
 def log_probability(value: Any) -> float:
-    """`value` between `LEAST_LOGPROB` and 0; raises ValueError for what is no number."""
+    """`value` clipped to `LEAST_LOGPROB`..0; raises ValueError if it is not a number."""
     if type(value) not in (int, float) or value != value:
         raise ValueError("a log-probability is no number")
     return float(max(LEAST_LOGPROB, value)) if value <= 0 else 0.0
@@ -52,9 +52,9 @@ def log_probability(value: Any) -> float:
 def usage(
     prompt: Any, completion: Any, cached: Any, request: ChatRequest, text: str, count: Callable[[str], int]
 ) -> Usage:
-    """The tokens that were reported; what is absent or no count is counted by `count`.
+    """The reported token counts; missing or implausible ones are estimated with `count`.
 
-    `cached` is 0 where it is no count or above the prompt's.
+    `cached` is 0 where it is implausible or exceeds the prompt's count.
     """
     read, written, known = token_count(prompt), token_count(completion), token_count(cached)
     if read is None:
@@ -65,7 +65,7 @@ def usage(
 
 
 def sanitize(reply: Reply, request: ChatRequest, count: Callable[[str], int]) -> Reply:
-    """`reply` as it may be stored. Raises ValueError where its text or a log-probability is none."""
+    """`reply` made safe to store. Raises ValueError where its text or a log-probability is invalid."""
     if not isinstance(reply.text, str):
         raise ValueError("the text of a reply is no text")
     text, reported_usage = repair_surrogates(reply.text), reply.usage

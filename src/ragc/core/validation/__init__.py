@@ -1,7 +1,7 @@
-"""What users write, checked by pydantic: types of fields, models of tables, and errors as sentences.
+"""Validation of user input with pydantic: field types, table models, and errors as sentences.
 
-A `Model` is a table and its fields are annotated with types such as `Whole` or `Text`. `validate` reports all
-problems at once. Pydantic's own messages reach nobody.
+A `Model` is a table. Its fields are annotated with types such as `Whole` or `Text`. `validate` reports all
+problems at once; pydantic's own messages are never shown.
 """
 
 from __future__ import annotations

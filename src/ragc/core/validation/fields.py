@@ -1,6 +1,6 @@
-"""Types of fields: each says in words what its value must be, gives its JSON Schema, and checks strictly.
+"""Field types for a `Model`: each has a description for errors, a JSON Schema and a strict check.
 
-`true` is no number and `"3"` no integer. They annotate the fields of a `Model`.
+`true` is not a number and `"3"` is not an integer.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from ragc.errors import UnknownName, UsageError
 
 WANTED, SENTENCE, REMARK = "wanted", "sentence", "remark"
-"""Types of our errors: what a value must be, an error of its own, and one after which the value stays."""
+"""Our error types: the expected value, a complete sentence, and a remark after which the value is used."""
 
 LENIENT = {"remarks": False}
-"""The context in which remarks are not repeated."""
+"""The validation context that suppresses repeated remarks."""
 
 _HUGE = 1e15
-"""No number is so great."""
+"""The upper bound for any number."""
 
 
 class Checked:
-    """Wraps pydantic's own check of a type: whatever fails there becomes one error in our words."""
+    """Wraps pydantic's check of a type: any failure becomes one error in ragc's words."""
 
     wanted: str
 
@@ -34,7 +34,7 @@ class Checked:
         raise NotImplementedError
 
     def accept(self, value: object) -> object:
-        """`value`, checked further; raises PydanticCustomError."""
+        """`value` after further checks; raises PydanticCustomError."""
         return value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -62,7 +62,7 @@ class Whole(Checked):
 
 
 class Number(Checked):
-    """A finite number: above `above`, from `low`, to `high`, below `below`."""
+    """A finite number within exclusive bounds `above` and `below`, or inclusive bounds `low` and `high`."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Number(Checked):
         return core_schema.float_schema(strict=True, allow_inf_nan=False, **limits)
 
     def accept(self, value: object) -> object:
-        """`value`, checked further; raises PydanticCustomError."""
+        """`value` after further checks; raises PydanticCustomError."""
         if isinstance(value, float) and abs(value) >= self._largest:
             raise wrong(f"{self.wanted} and below {self._largest:g}")
         return value
@@ -107,7 +107,7 @@ class Switch(Checked):
 
 
 class Text(Checked):
-    """A text that is not empty, or any text with `empty`."""
+    """A non-empty text; with `empty`, also the empty one."""
 
     def __init__(self, *, empty: bool = False, wanted: str = "", pattern: str = "") -> None:
         self._empty, self._pattern = empty, pattern
@@ -120,7 +120,7 @@ class Text(Checked):
 
 
 class Choice(Checked):
-    """One of the ids `known` of a `kind` of thing; another is answered with the nearest."""
+    """One of the ids `known`, named a `kind` in errors; an unknown one is reported with the nearest id."""
 
     wanted = "a text that is not empty"
 
@@ -132,7 +132,7 @@ class Choice(Checked):
         return core_schema.str_schema(strict=True, pattern=r"\S")
 
     def accept(self, value: object) -> object:
-        """`value`, checked further; raises PydanticCustomError."""
+        """`value` after further checks; raises PydanticCustomError."""
         if value not in self._known:
             raise sentence(UnknownName(self._kind, str(value), self._known))
         return value
@@ -144,10 +144,10 @@ class Choice(Checked):
 
 
 class Names:
-    """A list of texts, none twice, and not without any unless it may be `empty`.
+    """A list of texts without duplicates; the empty list only with `empty`.
 
-    `check` raises UsageError for an item that cannot be; the list is used as it is all the same, so that
-    what refers to it can be checked. `items` is the JSON Schema of an item.
+    `check` raises UsageError for an invalid item. The list is used regardless, so that values that refer to
+    it can be checked. `items` is the JSON Schema of an item.
     """
 
     def __init__(
@@ -200,11 +200,11 @@ class Names:
 
 
 class Repeated(UsageError):
-    """An item that a list has twice; its message is the item."""
+    """A list item that occurs twice; the message is the item."""
 
 
 class JsonTable:
-    """A table of any JSON values: no dates, no NaN, no infinity."""
+    """A table of JSON values: no dates, no NaN, no infinity."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self._read)
@@ -226,12 +226,12 @@ class JsonTable:
 
 
 def wrong(wanted: str) -> PydanticCustomError:
-    """The error for a value that must be what is `wanted`."""
+    """The error "must be `wanted`"."""
     return PydanticCustomError(WANTED, "{wanted}", {"wanted": wanted})
 
 
 def sentence(error: UsageError) -> PydanticCustomError:
-    """The error for a value that cannot be, for a reason that `error` gives."""
+    """The error for a value that is invalid for the reason in `error`."""
     return PydanticCustomError(SENTENCE, "{error}", {"error": error})
 
 
@@ -241,7 +241,7 @@ def _remark(index: int, error: UsageError) -> InitErrorDetails:
 
 
 def is_json(value: object) -> bool:
-    """Whether `value` can stand in JSON: no dates, no NaN, no infinity."""
+    """Whether JSON can represent `value`: no dates, no NaN, no infinity."""
     if isinstance(value, Mapping):
         return all(is_json(inner) for inner in value.values())
     if isinstance(value, list | tuple):

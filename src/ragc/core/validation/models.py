@@ -1,4 +1,4 @@
-"""Models of what users write: all problems of a table at once, each as a sentence with its key."""
+"""Models of user input: all problems of a table are reported at once, each as a sentence with its key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragc.errors import UnknownName, UsageError, nearest
 
 M = TypeVar("M", bound="Model")
 Location = tuple[int | str, ...]
-"""The way to a value: table and key names, and indexes from 0 inside arrays."""
+"""The path to a value: table and key names, and indexes from 0 inside arrays."""
 
 
 _LONGEST_SHOWN = 200
@@ -23,9 +23,9 @@ _LONGEST_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where it was written, and the error that says so.
+    """One problem: the location of the value, and the error.
 
-    `named` tells whether the error names its keys; in a file the keys are put before one that does not.
+    `named` says whether the error text already names its keys; otherwise they are prepended for a file.
     """
 
     keys: Location
@@ -38,36 +38,36 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key as errors name it: from the top of the file, and from the table that has it."""
+    """A key as errors name it: relative to the file, and relative to its table."""
 
     whole: Location
     own: Location
 
 
 class Model(BaseModel):
-    """A table of what users write: unknown keys are refused, and nothing changes once it is read."""
+    """A table of user input: unknown keys are refused, and instances are immutable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     names_keys: ClassVar[bool] = True
-    """Whether the errors below name the whole key."""
+    """Whether the errors below name the full key."""
 
     unknown_hint: ClassVar[str] = ""
-    """Advice for an unknown key that is near to no other."""
+    """Advice for an unknown key without a near match."""
 
     @classmethod
     def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
-        """The error for a `value` that is not what is `wanted`."""
+        """The error for a `value` that is not `wanted`."""
         return UsageError(f"{dotted(key.whole)} must be {wanted}, found {shown(value)}")
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:
-        """The error for a required key that is not there."""
+        """The error for a missing required key."""
         return UsageError(f"{dotted(key.whole)} is missing")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
-        """The error for a key that the table does not have."""
+        """The error for an unknown key."""
         *table, name = key.whole
         where = f"in [{dotted(table)}]" if table else "at the top"
         names = list(cls.model_fields)
@@ -76,18 +76,18 @@ class Model(BaseModel):
 
 
 class Options(Model):
-    """The table `options` of one kind of thing, which a recipe or a caller fills."""
+    """The `options` table of one kind of target, source or the like, from a recipe or a caller."""
 
     names_keys = False
 
     @classmethod
     def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
-        """The error for a `value` that is not what is `wanted`; the key is that of the table."""
+        """The error for a `value` that is not `wanted`; it names the key within the table."""
         return UsageError(f"{dotted(key.own)} must be {wanted}, found {shown(value)}")
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
-        """The options in `values`. Raises UsageError with all that is wrong."""
+        """The options in `values`. Raises UsageError with all problems."""
         options, problems = validate(cls, values)
         if len(problems) == 1:
             raise problems[0].error
@@ -98,17 +98,17 @@ class Options(Model):
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Marks a union told apart by `kind`: what a kind is called, and the model of what all kinds share."""
+    """Marks a union discriminated by `kind`: the noun for errors, and the model of the shared fields."""
 
     called: str
     shared: type[Model]
 
 
 def validate(model: type[M], values: Mapping[str, object], keys: Location = ()) -> tuple[M, list[Problem]]:
-    """The table `values`, which stands at `keys`, and all its problems.
+    """Validate the table `values` at `keys`: the model, and all problems.
 
-    A value that is wrong gives way to its default, or to the first example of a required one, so that what
-    depends on other values can still be checked.
+    A wrong value is replaced by its default, or by the first example for a required one, so that values that
+    depend on it can still be checked.
     """
     remaining, problems = _copied(values), list[Problem]()
     context: Mapping[str, object] | None = None
@@ -125,7 +125,7 @@ def validate(model: type[M], values: Mapping[str, object], keys: Location = ()) 
 def _repair(
     model: type[Model], values: dict[str, Any], detail: ErrorDetails, before: Location, seen: set[Location]
 ) -> list[Problem]:
-    """Take what one error is about out of `values`; the problems to report."""
+    """Remove the value that one error is about from `values`; returns the problems to report."""
     at = _resolve(model, detail["loc"])
     keys, kind, context = (*before, *at.keys), detail["type"], detail.get("ctx", {})
     key, named = Key(keys, at.own), at.owner.names_keys
@@ -138,7 +138,8 @@ def _repair(
         field = at.owner.model_fields[str(at.keys[-1])]
         example = (field.examples or [{}])[0]
         _put(values, at.keys, _copied(example) if isinstance(example, Mapping) else example)
-        if not field.examples or keys in seen:  # a table, whose own keys are missing next; or reported before
+        # a table whose own keys are reported next, or a key reported before
+        if not field.examples or keys in seen:
             return []
         return [Problem(keys, at.owner.missing_key(key), named)]
     value = _take(values, at.keys)
@@ -153,7 +154,7 @@ def _repair(
 
 
 def _without_kind(kinds: Kinds, members: Sequence[str], table: Any, keys: Location) -> list[Problem]:
-    """What is wrong with a table whose kind is missing or unknown, its other keys included."""
+    """The problems of a table whose kind is missing or unknown, including those of its other keys."""
     key = Key((*keys, "kind"), ("kind",))
     if "kind" not in table:
         error = UsageError(f"{dotted(key.whole)} is missing. Known: {', '.join(members)}.")
@@ -167,9 +168,9 @@ def _without_kind(kinds: Kinds, members: Sequence[str], table: Any, keys: Locati
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """Where an error is: its keys without the tags of unions, and the model around it.
+    """The location of an error: its keys without union tags, and the enclosing model.
 
-    `own` are the keys from that model on. `kinds` and `members` describe the union, where it is one.
+    `own` are the keys relative to that model. `kinds` and `members` describe the union, if it is one.
     """
 
     keys: Location
@@ -180,7 +181,7 @@ class _Resolved:
 
 
 def _resolve(model: type[Model], loc: Location) -> _Resolved:
-    """Follow the place `loc` of an error through the annotations of `model`."""
+    """Resolve the location `loc` of an error through the annotations of `model`."""
     keys, start, owner, at = list[int | str](), 0, model, cast(Any, model)
     for item in loc:
         if isinstance(at, type) and issubclass(at, Model):
@@ -188,7 +189,7 @@ def _resolve(model: type[Model], loc: Location) -> _Resolved:
             keys.append(item)
             at = None if field is None else field.annotation
         elif members := _members(at):
-            at = members.get(str(item))  # the tag of a union is no key
+            at = members.get(str(item))  # the tag of a union is not a key
         else:
             keys.append(item)
             arguments = get_args(at)
@@ -198,7 +199,7 @@ def _resolve(model: type[Model], loc: Location) -> _Resolved:
 
 
 def _members(annotation: Any) -> dict[str, type[Model]]:
-    """The models of a union told apart by `kind`, by kind; empty for anything else."""
+    """The models of a union discriminated by `kind`, by kind; empty for any other annotation."""
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) not in (Union, UnionType):
@@ -208,7 +209,7 @@ def _members(annotation: Any) -> dict[str, type[Model]]:
 
 
 def _copied(values: Mapping[str, object]) -> dict[str, Any]:
-    """`values` with tables of its own, out of which wrong values can be taken; of any depth."""
+    """A copy of `values` at any depth, from which wrong values can be removed."""
     copy: dict[str, Any] = dict(values)
     left = [copy]
     while left:
@@ -221,7 +222,7 @@ def _copied(values: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _take(values: dict[str, Any], keys: Location) -> Any:
-    """Take the value at `keys` out of `values`, or the list around it; everything where there are no keys."""
+    """Remove the value at `keys` from `values`, or the list that contains it; without keys, everything."""
     if not keys:
         return values.clear()
     for key in keys[:-1]:
@@ -239,14 +240,14 @@ def _put(values: Any, keys: Location, value: object) -> None:
 
 
 def dotted(keys: Sequence[int | str]) -> str:
-    """`keys` as `--set` writes them."""
+    """`keys` in the dotted form of `--set`."""
     return ".".join(map(str, keys))
 
 
 def shown(value: object) -> str:
-    """`value` as Python writes it, cut where it is long."""
+    """`value` as Python writes it, shortened."""
     try:
         text = repr(value)
-    except ValueError:  # an integer of thousands of digits
+    except ValueError:  # an integer of thousands of digits has no text form
         return "a number of too many digits"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

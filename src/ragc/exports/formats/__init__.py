@@ -1,1 +1,1 @@
-"""One file or folder a format, and what formats share."""
+"""Export formats, one file or folder each, and their shared helpers."""

@@ -2,7 +2,7 @@
 
 A format is one module of this package with a `FORMAT`. It is imported on first use.
 
-Formats share the JSON values that go beside the messages, and the check for names of inputs they refuse.
+Also here: the JSON metadata beside the messages, and the check for reserved input names.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ FORMATS: tuple[str, ...] = tuple(_MODULES)
 """The ids of all formats."""
 
 ALL = "all"
-"""In the place of a format's id: every format that can say the program."""
+"""In place of a format's id: every format that can express the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """A way to write compiled prompts for another system.
 
-    `suffix` ends the name of each prompt's file, dot included. `consumer` names what loads it, with the
-    version that tests use. `write` gives the files of a program by relative path with `/`: the same bytes
-    for the same program, no time, path of a machine or secret in them. It raises NotExpressible for what
-    the format cannot say. `load` gives the lines that load a prompt. A format for which one file a prompt
-    is not enough, or whose consumer wants a folder, sets `folder`; `alone` where one call may yet be one file
-    if its name is that of a file. One with a place for cases sets `cases`.
-    `named` names the file of a prompt in a folder where that is not the prompt's name and `suffix`.
+    `suffix` ends the name of each prompt's file, including the dot. `consumer` names the system that loads
+    it, with the version used in tests. `write` returns the files of a program by relative path with `/`. It
+    is deterministic: no time, machine path or secret. It raises NotExpressible for what the format cannot
+    express. `load` returns the lines that load a prompt. `folder` is set for a format that needs more than
+    one file per prompt, or whose consumer expects a folder; `alone` where a single call may still be one file
+    if the output has the name of a file; `cases` if the format includes cases. `named` returns the file name
+    of a prompt in a folder where that is not the prompt's name and `suffix`.
     """
 
     id: str
@@ -68,7 +68,7 @@ class Format:
         return self.write(program)
 
     def name_of(self, program: ExportedProgram, prompt: CompiledPrompt) -> str:
-        """The file of `prompt` by its path in the folder of an export."""
+        """The path of the file of `prompt` in the folder of an export."""
         return self.named(program, prompt) if self.named else f"{prompt.name}{self.suffix}"
 
     def to_json(self) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def format_of(id: str) -> Format:
 
 
 CAN = ("jinja2", "openai-json")
-"""The formats that can say every prompt."""
+"""The formats that can express every prompt."""
 
 
 def metadata(program: ExportedProgram, prompt: CompiledPrompt, how: str) -> dict[str, Any]:
-    """JSON values that go with the messages of `prompt`; `how` is a sentence on loading them."""
+    """JSON metadata for the messages of `prompt`; `how` is a sentence on loading them."""
     from ragc.prompts.model import reading
 
     return {
@@ -105,7 +105,7 @@ def metadata(program: ExportedProgram, prompt: CompiledPrompt, how: str) -> dict
 
 
 def refuse_inputs(prompt: CompiledPrompt, taken: Collection[str], consumer: str) -> None:
-    """Raise NotExpressible when an input of `prompt` is called what `consumer` keeps for itself (`taken`)."""
+    """Raise NotExpressible when an input of `prompt` has a name that `consumer` reserves (`taken`)."""
     for one in prompt.inputs:
         if one.name in taken:
             what = f"The prompt {prompt.name!r}"

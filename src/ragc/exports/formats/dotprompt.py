@@ -1,14 +1,14 @@
 r"""dotprompt: a .prompt file with a Handlebars template.
 
-What Handlebars has no words for: numbers of list items stand in the template one by one, up to 100 of
-them; a list that is shown as JSON, and a number that is no integer, is given as a text, because
-implementations write those differently; braces that would read as a tag and NUL are string literals; a
-CR is a constant of the frontmatter, since readers of text files lose it. A text in the place of a list is
-taken for its one item: no helper of Handlebars refuses.
+Workarounds for what Handlebars lacks: the numbers of list items are written one by one, up to 100; a list
+shown as JSON, and a number that is not an integer, are passed as text, because implementations format them
+differently; braces that would read as a tag, and NUL, are string literals; a CR is a constant of the
+frontmatter, since text readers lose it. A text in place of a list becomes its only item, because no
+Handlebars helper can refuse it.
 
-Fixed messages that are blank or hold a marker of dotprompt are refused. What is left is said in the file
-as `ragc.limits`: an input with a marker such as `<<<dotprompt:role:user>>>` begins a new message or part,
-the last message is left out when it is blank, and items beyond the 100th get no number.
+Fixed messages that are blank or contain a dotprompt marker are refused. The remaining limits are listed in
+the file as `ragc.limits`: an input with a marker such as `<<<dotprompt:role:user>>>` begins a new message or
+part, a blank last message is left out, and items after the 100th get no number.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpres
 
 SUFFIX = ".prompt"
 MOST = 100
-"""The most items of a list that are numbered."""
+"""Maximum number of list items with a number."""
 
 LOADED = (
     "Render it with Dotprompt().render(text, DataArgument(input=inputs)) of dotpromptz, or npm's dotprompt."
@@ -48,7 +48,7 @@ CONFIG = {"top_p": "topP", "top_k": "topK", "max_tokens": "maxOutputTokens", "st
 _TAKEN = ("json", "role", "history", "section", "media", "ifEquals", "unlessEquals", "helperMissing",
           "blockHelperMissing", "each", "if", "else", "unless", "with", "log", "lookup", "true", "false",
           "null", "undefined", "this", "as")  # fmt: skip
-"""Names that Handlebars reads as something else than an input."""
+"""Names that Handlebars does not read as an input."""
 
 _AWKWARD = re.compile(
     r"""(?P<cr>\r)
@@ -60,7 +60,7 @@ _AWKWARD = re.compile(
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file a prompt; raises NotExpressible where a fixed message is blank or holds a marker."""
+    """One file per prompt; raises NotExpressible where a fixed message is blank or contains a marker."""
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
@@ -72,7 +72,8 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
     body = "".join(_message(prompt, message, cr) for message in prompt.messages)
     last = prompt.messages[-1].parts[-1]
     if isinstance(last, str) and re.search(r"[\s\ufeff\\{]\Z", last):
-        body += f"{{{{{free('end', prompt.inputs)}}}}}"  # nothing; without it the end would be cut off
+        # renders as nothing; without it the end would be trimmed
+        body += f"{{{{{free('end', prompt.inputs)}}}}}"
     sampling = {name: value for name, value in prompt.parameters().items() if name != "response_format"}
     head = {
         "name": prompt.name,
@@ -113,11 +114,12 @@ def _message(prompt: CompiledPrompt, message: TemplateMessage, cr: str) -> str:
 
 
 def _text(text: str, cr: str) -> str:
-    """Handlebars that renders as `text`, where a tag stands before and after it."""
+    """Handlebars source that renders as `text` between two tags."""
 
     def escape_match(match: re.Match[str]) -> str:
         if match["cr"]:
-            # Where defaults are not applied, as in the npm package, the frontmatter itself is looked at.
+            # Implementations such as the npm package do not apply defaults, so the frontmatter itself is
+            # read.
             raw = f"@metadata.prompt.raw.input.default.{cr}"
             return f"{{{{#if {cr}}}}}{{{{{cr}}}}}{{{{else}}}}{{{{{raw}}}}}{{{{/if}}}}"
         if match["close"]:
@@ -139,7 +141,7 @@ def _slot(prompt: CompiledPrompt, slot: Slot) -> str:
     number = "".join(f"{{{{#ifEquals @index {i}}}}}{i + 1}{{{{/ifEquals}}}}" for i in range(MOST))
     item = _value("this", ("true", "false")) if flag else "{{this}}"
     gap = "{{#unless @first}}\n{{/unless}}"
-    # A text is nothing that `each` goes through, and no helper refuses: it stands as the one item.
+    # `each` skips a text, and no helper can refuse it: it becomes the only item.
     one = f"{{{{#if {name}}}}}[1] {{{{{name}}}}}{{{{else}}}}none{{{{/if}}}}"
     return f"{{{{#each {name}}}}}{gap}[{number}] {item}{{{{else}}}}{'none' if flag else one}{{{{/each}}}}"
 
@@ -149,7 +151,7 @@ def _value(name: str, words: Sequence[str]) -> str:
 
 
 def _placeholder_inputs(prompt: CompiledPrompt) -> dict[str, Any]:
-    """Inputs to be filled in; a list that is shown as JSON, and a number, is a text."""
+    """Placeholder inputs; a list shown as JSON, and a number, is a text."""
     texts = {one.name: '["..."]' for one in prompt.inputs if one.many and style(prompt, one) == "json"}
     numbers = {one.name: "1.0" for one in prompt.inputs if one.kind == "number" and not one.many}
     return example_inputs(prompt) | numbers | texts

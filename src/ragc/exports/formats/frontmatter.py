@@ -1,4 +1,4 @@
-"""Files that begin with YAML between two lines of `---`: what the formats of that kind share."""
+"""Helpers for formats with YAML frontmatter between two lines of `---`."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ AS_TEXT: Mapping[str, str] = {
     "lines": "a text: the items of the list as `[1] item`, numbered from 1, LF between them; `none` if empty",
     "json": "a text: the list as a JSON array, `, ` between items, characters beyond ASCII as they are",
 }
-"""How a list is written where a template cannot do that itself, by the style of its slot."""
+"""Instructions for formatting a list as text where the template cannot, by the style of its slot."""
 
 _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 
 def page(head: Mapping[str, Any], body: str) -> bytes:
-    """A file of `head`, JSON values by name, as its frontmatter, and `body` after it.
+    """A file with `head`, JSON values by name, as its frontmatter, followed by `body`.
 
-    No text of the head holds `---` or `+++`, which some readers take for its end wherever it stands.
+    No text of the head contains `---` or `+++`, which some readers take for its end anywhere.
     """
     return f"---\n{yaml(head)}---\n{body}".encode()
 
 
 def yaml(value: Mapping[str, Any]) -> str:
-    """`value` as block YAML that versions 1.1 and 1.2 read alike: texts quoted, one line each."""
+    """`value` as block YAML that versions 1.1 and 1.2 read alike: quoted texts, one line each."""
     return "".join(f"{line}\n" for line in _block(value))
 
 
 def about(program: ExportedProgram, prompt: CompiledPrompt) -> str:
-    """What a file is, in a line."""
+    """A one-line description of the file."""
     return f"The prompt {prompt.name} of the compiled program {program.method}"
 
 
 def metadata(
     program: ExportedProgram, prompt: CompiledPrompt, load: str, limits: tuple[str, ...]
 ) -> dict[str, Any]:
-    """What goes with a prompt: its program, licence note, how it is loaded, limits, how replies are read."""
+    """Metadata of a prompt: its program, licence note, how to load it, limits, how to read replies."""
     from ragc.prompts.model import reading
 
     note = {"note": program.note} if program.note else {}
@@ -47,19 +47,19 @@ def metadata(
 
 
 def style(prompt: CompiledPrompt, one: Input) -> str:
-    """The style in which the input `one` is written; `plain` where no message shows it."""
+    """The style in which the input `one` is written; `plain` if no message contains it."""
     shown = (slot for message in prompt.messages for slot in message.slots)
     return next((slot.style for slot in shown if slot.name == one.name), "plain")
 
 
 def description_of(one: Input, how: str = "") -> dict[str, str]:
-    """The `description` of an input: `how` it is given and what it is; empty where neither is said."""
+    """The `description` of an input: `how` to pass it and what it is; empty without either."""
     description = "; ".join(filter(None, (how, one.about)))
     return {"description": description} if description else {}
 
 
 def free(name: str, inputs: Sequence[Input]) -> str:
-    """`name`, with as many `_` after it as make it the name of no input."""
+    """`name`, with `_` appended until it is not the name of an input."""
     taken = {one.name for one in inputs}
     while name in taken:
         name += "_"
@@ -67,12 +67,12 @@ def free(name: str, inputs: Sequence[Input]) -> str:
 
 
 def outline(message: TemplateMessage) -> str:
-    """The content of `message` with a letter in the place of each input."""
+    """The content of `message` with a letter in place of each input."""
     return "".join(part if isinstance(part, str) else "x" for part in message.parts)
 
 
 def _block(value: Any) -> Iterator[str]:
-    """The lines of a mapping or list that is not empty."""
+    """The lines of a non-empty mapping or list."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             inner = list(_inner(item))

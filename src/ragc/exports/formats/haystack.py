@@ -1,7 +1,7 @@
-"""haystack: a pipeline in YAML of one ChatPromptBuilder, to which the user connects a generator.
+"""haystack: a YAML pipeline with one ChatPromptBuilder, to which the user connects a generator.
 
-The model, the generator's parameters and the schemas are in the pipeline's metadata. An input that is not
-given is an error of Haystack.
+The model, the generator's parameters and the schemas are in the pipeline's metadata. A missing input is an
+error in Haystack.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram, TemplateMessage
 
 SUFFIX = ".haystack.yaml"
 BUILDER = "prompt_builder"
-"""The name of the component that makes the messages."""
+"""The name of the component that builds the messages."""
 
 _BUILDER = "haystack.components.builders.chat_prompt_builder.ChatPromptBuilder"
 _REFUSED = "templatize_part"
-"""What a template of several messages may not hold; Haystack looks for it in the fixed text too."""
+"""Forbidden in a template of several messages; Haystack checks the fixed text too."""
 
 TAKEN = ("self", "template", "template_variables", _REFUSED)
-"""Inputs of the component that are its own."""
+"""Reserved inputs of the component."""
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file a prompt.
+    """One file per prompt.
 
-    Raises NotExpressible for an input called what the component has inputs for.
+    Raises NotExpressible for an input with a reserved name.
     """
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
@@ -50,7 +50,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
 
 
 def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]:
-    """A message as Haystack writes it; those of the assistant are no templates."""
+    """A message in Haystack's format; the assistant's are not templates."""
     from ragc.prompts.render import template
 
     text = message.fixed_text if message.role == "assistant" else _source(template(prompt, message))
@@ -62,7 +62,7 @@ def _source(source: str) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """YAML with texts of several lines as blocks, or in quotes where one would not be read back the same."""
+    """YAML with multi-line texts as blocks, quoted where a block would not be read back the same."""
     import yaml
 
     class Quotes(yaml.SafeDumper):
@@ -71,7 +71,7 @@ def _yaml(value: Any) -> str:
 
     def text(dumper: yaml.SafeDumper, data: str) -> yaml.ScalarNode:
         style = "|" if "\n" in data else None
-        style = style if data.replace("\n", "").isprintable() else '"'  # only those keep U+0085
+        style = style if data.replace("\n", "").isprintable() else '"'  # only quoted strings preserve U+0085
         return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
     class Blocks(Quotes):

@@ -13,7 +13,7 @@ SUFFIX = ".jinja.json"
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file a prompt."""
+    """One file per prompt."""
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 

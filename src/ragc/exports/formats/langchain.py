@@ -1,8 +1,8 @@
-"""langchain: a ChatPromptTemplate in LangChain's JSON, the same that `langchain_core.load.dumps` writes.
+"""langchain: a ChatPromptTemplate in LangChain's JSON, as written by `langchain_core.load.dumps`.
 
-Fixed messages stand as they are. The last one is an f-string template, or Jinja2 where a list or a flag is to
-be written: neither f-strings nor mustache can number the items of a list or keep an empty one. `loads`
-refuses Jinja2 unless it is called with `init_validator=None`, which each such file says in its metadata.
+Fixed messages are literal. The last one is an f-string template, or Jinja2 where it contains a list or a
+flag: neither f-strings nor mustache can number the items of a list or preserve an empty one. `loads` refuses
+Jinja2 unless it is called with `init_validator=None`, which the metadata of each such file states.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file a prompt.
+    """One file per prompt.
 
-    Raises NotExpressible for an input called `self`, which the methods of LangChain take.
+    Raises NotExpressible for an input called `self`, which is an argument of LangChain's methods.
     """
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
 def plain(prompt: CompiledPrompt) -> bool:
-    """Whether an f-string can say the last message of `prompt`, so that `loads` needs no leave."""
+    """Whether an f-string can express the last message of `prompt`, so that `loads` needs no option."""
     slots = prompt.messages[-1].slots
     return all(slot.style == "plain" and prompt.input(slot.name).kind != "flag" for slot in slots)
 
@@ -69,7 +69,7 @@ def _message(prompt: CompiledPrompt, message: TemplateMessage) -> dict[str, Any]
 
 
 def _constructor(*names_and_values: Any) -> dict[str, Any]:
-    """How LangChain writes an object: where its class is and what it is constructed with."""
+    """LangChain's serialization of an object: the path of its class and its constructor arguments."""
     *names, values = names_and_values
     return {"lc": 1, "type": "constructor", "id": ["langchain", *names], "kwargs": values}
 

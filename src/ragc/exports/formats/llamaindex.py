@@ -1,9 +1,9 @@
 r"""llamaindex: the text of a RichPromptTemplate: `{% chat role="system" %}` blocks with Jinja2 in them.
 
-LlamaIndex takes off the white space at both ends of a message. Where that could change one, the message goes
-through `cache_control`, a filter whose text is kept as it is. Its own end mark inside a text would end it,
-so each `<` goes through it as U+E000 `b`, and U+E000 itself as U+E000 `a`. LlamaIndex writes nothing for an
-input that it is not given.
+LlamaIndex strips white space from both ends of a message. Where that could change one, the message passes
+through `cache_control`, a filter that preserves its text. The filter's own end mark inside a text would end
+it, so each `<` is written as U+E000 `b` inside it, and U+E000 itself as U+E000 `a`. LlamaIndex renders a
+missing input as nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram, Part, TemplateMe
 
 SUFFIX = ".llamaindex.jinja"
 TAKEN = ("llm", "self", "canary_word")
-"""Inputs of `format_messages` and of banks, which renders for LlamaIndex."""
+"""Reserved names in `format_messages` and in banks, which renders for LlamaIndex."""
 
 _OPEN = (
     '{% filter replace("\\ue000", "\\ue000a") | replace("<", "\\ue000b") | cache_control'
@@ -27,7 +27,7 @@ _CLOSE = "{%+ endfilter %}"
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file a prompt.
+    """One file per prompt.
 
     Raises NotExpressible for an input called `llm`, `self` or `canary_word`.
     """
@@ -49,7 +49,7 @@ def _block(prompt: CompiledPrompt, message: TemplateMessage) -> str:
     from ragc.prompts.render import template
 
     source = template(prompt, message)
-    if source.startswith("\n"):  # the first one after a block is left out
+    if source.startswith("\n"):  # a newline directly after a block is dropped
         source = '{{ "\\n" }}' + source[1:]
     before, after = (_OPEN, _CLOSE) if _may_end_in_space(message) else ("", "")
     return f'{{% chat role="{message.role}" %}}{before}{source}{after}{{% endchat %}}\n'

@@ -1,9 +1,9 @@
-"""mlflow: the arguments of a call that registers a prompt: `mlflow.genai.register_prompt(**json.load(file))`.
+"""mlflow: the arguments that register a prompt: `mlflow.genai.register_prompt(**json.load(file))`.
 
-MLflow renders a prompt with Jinja2 when one of its messages holds a block, and otherwise replaces one input
-after the other, also inside the values of those before. So a last message without a block gets an empty one
-at its end. MLflow writes nothing for an input that it is not given, and its list of `variables` knows only
-what stands between double braces.
+MLflow renders a prompt with Jinja2 when one of its messages contains a block. Otherwise it replaces one input
+after the other, also inside values inserted before. So a last message without a block gets an empty one at
+its end. MLflow renders a missing input as nothing, and its list of `variables` contains only names between
+double braces.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
 
 SUFFIX = ".mlflow.json"
 MOST = 100_000
-"""The most characters that MLflow stores of a prompt: of its messages as JSON, in ASCII."""
+"""Maximum length of a prompt in MLflow's store: its messages as ASCII JSON, in characters."""
 
 TAKEN = ("self", "allow_partial", "use_jinja_sandbox")
-"""Arguments of `format` that are its own."""
+"""Reserved arguments of `format`."""
 
 _BLOCK = "{% raw %}{% endraw %}"
 _NAMES = {"model": "model_name", "stop": "stop_sequences"}
-"""What MLflow calls a parameter otherwise."""
+"""Parameters with another name in MLflow."""
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file a prompt, registered as `METHOD-PROMPT`.
+    """One file per prompt, registered as `METHOD-PROMPT`.
 
-    Raises NotExpressible for an input called as an argument of `format`, and for messages of more than
-    MOST characters.
+    Raises NotExpressible for an input named like an argument of `format`, and for messages of more than MOST
+    characters.
     """
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
@@ -64,7 +64,8 @@ def _template(prompt: CompiledPrompt) -> list[dict[str, str]]:
     from ragc.prompts.render import template
 
     messages = [{"role": message.role, "content": template(prompt, message)} for message in prompt.messages]
-    if "{%" not in messages[-1]["content"]:  # no fixed text holds that: it is written as an expression
+    # fixed text never contains this, since it is written as an expression
+    if "{%" not in messages[-1]["content"]:
         messages[-1]["content"] += _BLOCK
     if (size := len(json.dumps(messages))) > MOST:
         why = f"its messages take {size:,} characters and MLflow stores {MOST:,}"
@@ -73,7 +74,7 @@ def _template(prompt: CompiledPrompt) -> list[dict[str, str]]:
 
 
 def _config(model: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """The model and its parameters by MLflow's names; the reply's schema is said beside them."""
+    """The model and its parameters by MLflow's names; the reply's schema is stored separately."""
     body = {"model": model, **parameters}
     return {_NAMES.get(name, name): value for name, value in body.items() if name != "response_format"}
 

@@ -1,7 +1,7 @@
-"""openai-batch: the cases of a program as a batch of requests, one a line, as OpenAI and vLLM run them.
+"""openai-batch: the cases of a program as a batch of requests for OpenAI and vLLM, one per line.
 
-A line is `{"custom_id", "method", "url", "body"}`; the body is what a target of ours sends for the case. The
-custom id is that of the question, so that replies find theirs again.
+A line is `{"custom_id", "method", "url", "body"}`; the body is what ragc's own targets send for the case. The
+custom id is the id of the question, so that replies can be matched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ URL = "/v1/chat/completions"
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file for each prompt that a case gives the inputs of; raises NotExpressible without cases."""
+    """One file for each prompt that has cases; raises NotExpressible without cases."""
     if not program.cases:
         raise NotExpressible(
             "A program without questions",
@@ -39,7 +39,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
 
 
 def _lines(program: ExportedProgram, prompt: CompiledPrompt) -> Iterator[str]:
-    """A line a case, in their order; ASCII only, so that no reader finds a line break in a text."""
+    """One line per case, in order; ASCII only, so that no reader splits a text at a line separator."""
     from ragc.prompts.render import render
 
     taken = {case.id for case in program.cases if case.prompt == prompt.name}
@@ -55,7 +55,7 @@ def _lines(program: ExportedProgram, prompt: CompiledPrompt) -> Iterator[str]:
 
 
 def _id(case: Case, used: Collection[str], taken: Collection[str]) -> str:
-    """The id of the case; with a number behind it where another case of the same id came before."""
+    """The id of the case, with a number appended if an earlier case has the same id."""
     if case.id not in used:
         return case.id
     numbered = (f"{case.id}#{n}" for n in range(2, len(used) + len(taken) + 3))

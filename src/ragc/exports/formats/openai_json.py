@@ -1,7 +1,7 @@
-"""openai-json: a chat request of OpenAI's API with `{{slots}}`, and what each slot stands for.
+"""openai-json: a chat request of OpenAI's API with `{{slots}}`, and the input of each slot.
 
-A slot is replaced where it stands, all of them in one pass, by the input's value in its style. Slots are
-named so that no fixed text holds one.
+All slots are replaced in one pass by the inputs' values in their style. Slot names are chosen so that no
+fixed text contains one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ STYLES = {
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file a prompt."""
+    """One file per prompt."""
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
 def marks(prompt: CompiledPrompt) -> dict[str, Slot]:
-    """The text of each slot: `{{name}}`, with a number where a fixed text or another slot holds that."""
+    """The text of each slot: `{{name}}`, with a number if a fixed text or another slot contains that."""
     fixed = "\n".join(str(p) for m in prompt.messages for p in m.parts if not isinstance(p, Slot))
     slots: dict[str, Slot] = {}
     for slot in dict.fromkeys(slot for message in prompt.messages for slot in message.slots):

@@ -1,11 +1,10 @@
 r"""prompty: a Prompty file of version 2, with a Jinja2 template.
 
-The body names messages by lines such as `user:`, so it cannot hold every text: a fixed message that it
-cannot hold comes, with all fixed messages, from the default of an input of the kind `thread`. What is
-left is said in the file, under `metadata.limits`, and concerns the last message only: an input with a
-line that reads as a role (`user:`, `# System :`) is an error of Prompty, line breaks other than LF come
-out as LF (CR, CRLF, U+000B, U+000C, U+001C to U+001E, U+0085, U+2028, U+2029), and LFs at the ends of
-the message are lost.
+The body marks messages by lines such as `user:`, so it cannot contain every text. If it cannot contain a
+fixed message, all fixed messages go into the default of an input of the kind `thread`. The remaining limits
+are listed in the file under `metadata.limits` and concern the last message only: an input with a line that
+reads as a role (`user:`, `# System :`) is an error in Prompty, line breaks other than LF become LF (CR, CRLF,
+U+000B, U+000C, U+001C to U+001E, U+0085, U+2028, U+2029), and LFs at the ends of the message are lost.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _ROLE = re.compile(r"\s*#?\s*(system|user|assistant|developer)(\[.*\])?\s*:\s*",
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file a prompt; raises NotExpressible where the last message holds text that the body cannot."""
+    """One file per prompt; raises NotExpressible where the body cannot contain the last message's text."""
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
@@ -68,7 +67,7 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
 def _body(
     prompt: CompiledPrompt, fixed: Sequence[TemplateMessage], last: TemplateMessage, thread: str
 ) -> str:
-    """The messages. The empty line at the end makes a role in the last line of an input an error as well."""
+    """The messages; the final empty line makes a role in the last line of an input an error too."""
     from ragc.prompts.render import template
 
     shown = [f"{message.role}:\n{template(prompt, message)}\n" for message in (*fixed, last)]
@@ -76,7 +75,7 @@ def _body(
 
 
 def _survives_body(text: str) -> bool:
-    """Whether a message of the body comes out as `text`."""
+    """Whether Prompty reads a message `text` in the body back unchanged."""
     lines = text.splitlines()
     return "\n".join(lines) == text == text.strip("\n") and not any(map(_ROLE.fullmatch, lines))
 
@@ -97,7 +96,7 @@ def _input(one: Input) -> dict[str, Any]:
 
 
 def _options(prompt: CompiledPrompt) -> dict[str, Any]:
-    """The sampling parameters such that what Prompty sends to OpenAI has the names that ragc sends."""
+    """The sampling parameters, named so that Prompty sends the same names to OpenAI as ragc."""
     sent = prompt.parameters()
     if _outputs(prompt):
         del sent["response_format"]
@@ -108,7 +107,7 @@ def _options(prompt: CompiledPrompt) -> dict[str, Any]:
 
 
 def _outputs(prompt: CompiledPrompt) -> list[dict[str, Any]]:
-    """The outputs where the reply is enforced and Prompty can say its schema; else none."""
+    """The outputs where the reply is enforced and Prompty can express its schema; else none."""
     if not prompt.enforced or "response_format" not in prompt.parameters():
         return []
     whole = _property(prompt.output_schema)
@@ -117,9 +116,9 @@ def _outputs(prompt: CompiledPrompt) -> list[dict[str, Any]]:
 
 
 def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` as a property of Prompty; empty where it says what no property does."""
+    """`schema` as a property of Prompty; empty if no property can express it."""
     rest = {name: value for name, value in schema.items() if name not in ("type", "description", "enum")}
-    if str(schema.get("description", "")).startswith("${"):  # Prompty would put something else there
+    if str(schema.get("description", "")).startswith("${"):  # Prompty would substitute it
         return {}
     extras = {"description": schema["description"]} if "description" in schema else {}
     extras |= {"enumValues": schema["enum"]} if "enum" in schema else {}
@@ -136,7 +135,7 @@ def _property(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _strict(rest: Mapping[str, Any]) -> bool:
-    """Whether an object has exactly the properties that it names."""
+    """Whether an object allows exactly its named properties."""
     known = rest.keys() == {"properties", "required", "additionalProperties"}
     return known and not rest["additionalProperties"] and rest["required"] == list(rest["properties"])
 

@@ -1,11 +1,11 @@
 """prompty-v1: a Prompty file of version 1 with a Mustache template, as LangChain reads it.
 
-Mustache can neither number the items of a list nor write JSON, so a list is given as one text, written as
-the description of its input says. White space at the ends of every message is lost. A fixed text that the
-format changes otherwise (it is blank, or has a CR, a line that reads as a role, or a Markdown image) is
-refused. Inputs are not guarded, as the file says under `limits`: a line of an input that reads as a role
-(`user:`, `# System :`, `AI:`) begins a new message or is lost, and a Markdown image in an input is opened
-and sent as an image. Such inputs must be kept away from it.
+Mustache can neither number the items of a list nor write JSON, so a list is passed as one text, formatted as
+its input's description says. White space at the ends of every message is lost. A fixed text that the format
+would change otherwise (it is blank, or has a CR, a line that reads as a role, or a Markdown image) is
+refused. Inputs are not escaped, as the file states under `limits`: a line of an input that reads as a role
+(`user:`, `# System :`, `AI:`) begins a new message or is lost, and a Markdown image in an input is opened and
+sent as an image. Such inputs must be filtered out by the caller.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIMITS = (
     "Give no input with a Markdown image, ![text](file): the file is opened and sent as an image.",
 )
 CAN = ("prompty", "jinja2", "openai-json")
-"""Formats that say what this one cannot."""
+"""Formats that can express what this one cannot."""
 
 KINDS = {"text": "string", "integer": "number", "number": "number", "flag": "boolean"}
 _ROLE = re.compile(r"(?im)^\s*#?\s*(system|user|human|assistant|ai|function)\s*:\s*\n")
@@ -36,7 +36,7 @@ _IMAGE = re.compile(r"!\[[^\]]*\]\(.*?[\")]")
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """One file a prompt; raises NotExpressible where fixed text or parameters would be changed."""
+    """One file per prompt; raises NotExpressible where fixed text or parameters would be changed."""
     return {f"{prompt.name}{SUFFIX}": _file(program, prompt) for prompt in program}
 
 
@@ -71,8 +71,8 @@ def _check(prompt: CompiledPrompt) -> None:
 
 
 def _read(text: str) -> list[tuple[str, str]]:
-    """The messages that a body without inputs is read as; none where it cannot be read, or with images."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as the file is opened
+    """The messages of a body without inputs as LangChain reads it; none if unreadable or with images."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")  # as in reading the file
     pieces = [piece.strip() for piece in _ROLE.split(text) if piece.strip()]
     if len(pieces) % 2 or any(map(_IMAGE.search, pieces)):
         return []
@@ -80,7 +80,7 @@ def _read(text: str) -> list[tuple[str, str]]:
 
 
 def _is_verbatim(value: Any) -> bool:
-    """Whether every text in the JSON value `value` is read as it stands."""
+    """Whether every text in the JSON value `value` is read back unchanged."""
     if isinstance(value, dict):
         return all(map(_is_verbatim, value.values()))
     if isinstance(value, list | tuple):
@@ -98,7 +98,7 @@ def _input(prompt: CompiledPrompt, one: Input) -> dict[str, Any]:
 
 
 def _body(prompt: CompiledPrompt) -> str:
-    """The messages as a Mustache template, with delimiters that no fixed text holds."""
+    """The messages as a Mustache template, with delimiters that occur in no fixed text."""
     texts = [part for message in prompt.messages for part in message.parts if isinstance(part, str)]
     opened, closed = marks = _delimiters(texts)
     begin = f"{{{{={opened} {closed}=}}}}\n" if opened != "{{" else ""
@@ -127,7 +127,7 @@ def _content(prompt: CompiledPrompt, message: TemplateMessage, opened: str, clos
 
 
 def _placeholder_inputs(prompt: CompiledPrompt) -> dict[str, Any]:
-    """Inputs to be filled in; a list is one text."""
+    """Placeholder inputs; a list is one text."""
     lists = {one.name: "[1] ..." for one in prompt.inputs if one.many}
     return example_inputs(prompt) | lists
 

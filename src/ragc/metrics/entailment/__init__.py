@@ -1,10 +1,10 @@
-"""Entailment backends: does a text say that a statement is true? ALCE's claim and citation metrics ask.
+"""Entailment backends: does a premise text entail a statement? Used by ALCE's claim and citation metrics.
 
-    lexical          all numbers and most content words of the statement are in the text: quick, rough, free
-    judge            a language model, by a typed verdict (`ragc.metrics.entailment.judge`)
-    nli:PATH_OR_ID   a model of natural language inference (`ragc.metrics.entailment.nli`)
+    lexical          all numbers and most content words of the statement are in the text: fast, rough, free
+    judge            a language model with a typed verdict (`ragc.metrics.entailment.judge`)
+    nli:PATH_OR_ID   a natural language inference model (`ragc.metrics.entailment.nli`)
 
-Figures of different backends cannot be compared; each has its name beside it. ALCE's own backend is
+Scores from different backends cannot be compared; each is printed with its backend. ALCE's own backend is
 nli:google/t5_xxl_true_nli_mixture.
 """
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def make(name: str, ask: JudgeCall | None = None, *, store: CallStore | None = None) -> Entailer:
-    """The backend `name`: "lexical", "judge" or "nli:PATH_OR_ID", whose verdicts are cached.
+    """The backend `name`, "lexical", "judge" or "nli:PATH_OR_ID", with cached verdicts.
 
-    `ask` is the judge's; its calls are stored where they are made. `store` records the verdicts of NLI
-    models. Raises UsageError for "judge" without `ask`, for a model that is not here or cannot tell
-    entailment, and when a library is missing; UnknownName for any other name.
+    `ask` calls the judge; those calls are in the call store. `store` stores the verdicts of NLI models.
+    Raises UsageError for "judge" without `ask`, for a model that is not here or is not an entailment model,
+    and when a library is missing; UnknownName for any other name.
     """
     from ragc.metrics.entailment.base import CachedEntailer, LexicalEntailer
 

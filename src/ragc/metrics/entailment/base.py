@@ -1,4 +1,4 @@
-"""What an entailment backend is, the one that compares words, a cache, and what runners of models share."""
+"""The interface of entailment backends, the lexical backend, a cache, and helpers of model runners."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ if TYPE_CHECKING:
     from ragc.store.call_store import CallStore
 
 VERSION = 1
-"""Raised whenever the same backend and pair would get another verdict; part of every key in a store."""
+"""Incremented when a backend's verdicts change; part of every key in a store."""
 
 THETA = 0.65
-"""The share of content words that the lexical backend asks for. With it, 90% of the cited sentences and items
-in ALCE's example answers are entailed by what they cite. By three other passages of the question, 15% of the
-sentences are, and 47% of QAMPARI's items, whose question stands before them."""
+"""Share of content words that the lexical backend requires.
+
+With it, 90% of the cited sentences and items in ALCE's example answers are entailed by the passages they
+cite. By three other passages of the question, 15% of the sentences are, and 47% of QAMPARI's items, which are
+prefixed with the question.
+"""
 
 Pair = tuple[str, str]
-"""A premise, the text that is given, and a hypothesis, the statement that may follow from it."""
+"""A premise (the given text) and a hypothesis (the statement that may follow from it)."""
 
 Verdict = bool | None
-"""Whether the premise entails the hypothesis; None when that could not be read, which counts as no."""
+"""Whether the premise entails the hypothesis; None for an unreadable verdict, which counts as no."""
 
 BATCH = 32
-"""Pairs that go through a model together; they are sorted by length first, so little is padding."""
+"""Pairs per batch of a model; they are sorted by length first to reduce padding."""
 
 TOKENS = 512
-"""What a classifier reads when it does not say."""
+"""Context of a classifier in tokens, if its configuration does not give it."""
 
 _WORD = re.compile(r"\w+(?:[.,]\d+)*")
 _STOP_WORDS = """
@@ -47,15 +50,15 @@ _STOP = frozenset(_STOP_WORDS.split())
 
 
 class Entailer(Protocol):
-    """Tells which premises entail their hypotheses."""
+    """Decides which premises entail their hypotheses."""
 
     @property
     def name(self) -> str:
-        """What tells, with every setting that decides a verdict, as reports print it."""
+        """The backend and every setting that affects a verdict, as printed in reports."""
         ...
 
     async def entails(self, pairs: Sequence[Pair], /) -> Sequence[Verdict]:
-        """A verdict for each of `pairs`, in order; those who ask give each pair once.
+        """A verdict for each of `pairs`, in order. Pairs must be distinct.
 
         Raises RagcError when the model cannot be loaded, run or reached.
         """
@@ -71,13 +74,13 @@ class Runner(Protocol):
 
 
 class LexicalEntailer:
-    """A rule on words, for trials and tests: no stand-in for a model in a published figure.
+    """A rule on words, for trials and tests; it does not replace a model in published results.
 
-    A hypothesis is entailed if every number in it stands in the premise, and at least `theta` (over 0, at
-    most 1) of its other content words, each counted once. Words are compared in lower case without a final
-    s, numbers without commas between digits; articles, pronouns and the like are no content. Word order and
-    negation are not seen. A hypothesis without content is not entailed. Text added to a premise never turns
-    a yes into a no.
+    A hypothesis is entailed if the premise contains every number in it, and at least the share `theta` (over
+    0, at most 1) of its other content words, each counted once. Words are compared in lower case without a
+    final s, numbers without commas between digits; articles, pronouns and the like are not content. Word
+    order and negation are ignored. A hypothesis without content is not entailed. Longer premises entail no
+    less.
     """
 
     def __init__(self, theta: float = THETA) -> None:
@@ -104,10 +107,10 @@ class LexicalEntailer:
 
 
 class CachedEntailer:
-    """An entailer that is asked about no pair twice.
+    """An entailer with a cache, which never decides a pair twice.
 
-    Verdicts are kept in memory as long as this object lives, and in `store` for later runs, under the
-    entailer's name; those that could not be read are not stored.
+    Verdicts are cached in memory as long as this object lives, and in `store` for later runs, under the
+    entailer's name; unreadable ones are not stored.
     """
 
     def __init__(self, entailer: Entailer, store: CallStore | None = None) -> None:
@@ -120,7 +123,7 @@ class CachedEntailer:
         return self._entailer.name
 
     async def entails(self, pairs: Sequence[Pair], /) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order; the entailer is asked once, about what is not known."""
+        """A verdict for each of `pairs`, in order; the entailer is called once, for those not cached."""
         self._recall(pair for pair in pairs if pair not in self._known)
         unknown = [pair for pair in dict.fromkeys(pairs) if pair not in self._known]
         if unknown:
@@ -147,18 +150,18 @@ class CachedEntailer:
 
 
 def batches(lengths: Sequence[int]) -> list[list[int]]:
-    """The numbers of all items, in batches of `BATCH` of about the same length, shortest first."""
+    """The indexes of all items, in batches of `BATCH` of similar length, shortest first."""
     order = sorted(range(len(lengths)), key=lambda at: lengths[at])
     return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
 
 
 def longest(folder: Path, config: Mapping[str, Any]) -> int:
-    """The tokens that a classifier reads at once, special ones included: what it says, else `TOKENS`."""
+    """A classifier's context in tokens, special ones included: from its configuration, else `TOKENS`."""
     tokenizer = folder / "tokenizer_config.json"
     tokens = json_settings(tokenizer).get("model_max_length") if tokenizer.is_file() else None
     positions = config.get("max_position_embeddings")
     if not _is_limit(tokens):
-        tokens = TOKENS  # RoBERTa reserves two of its 514 positions, and only its tokenizer says so
+        tokens = TOKENS  # RoBERTa reserves two of its 514 positions, which only its tokenizer reports
     return int(min(tokens, positions) if _is_limit(positions) else tokens)
 
 

@@ -1,4 +1,4 @@
-"""Entailment by a language model: one typed call a pair, through the judge's target."""
+"""Entailment by a language model: one typed call per pair, with the judge's target."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ragc.metrics.entailment.base import Pair, Verdict
 from ragc.metrics.judge import as_data
 
 LONGEST = 6000
-"""Characters of a premise that a judge reads, about 1,500 tokens; ALCE's three passages are some 2,000."""
+"""Maximum characters of a premise, about 1,500 tokens; ALCE's three passages have some 2,000."""
 
 
 class JudgeEntailer:
-    """Asks the judge about each pair; calls of one `entails` run at the same time, as the target allows.
+    """Calls the judge for each pair; the calls of one `entails` run concurrently, as the target allows.
 
-    Premise and hypothesis are data: on one line, markers of chat templates defused. A premise is cut to its
-    first `longest` characters (at least 1), at a space where there is one: of several long passages the
-    later ones may not be seen. A reply that cannot be read is None, and counted as dropped.
+    Premise and hypothesis are inserted as data: on one line, markers of chat templates defused. A premise is
+    cut to its first `longest` characters (at least 1), at a space where there is one: of several long
+    passages the later ones may be lost. An unreadable reply is None, and counted as dropped.
     """
 
     def __init__(self, ask: JudgeCall, longest: int = LONGEST) -> None:
@@ -28,11 +28,14 @@ class JudgeEntailer:
 
     @property
     def name(self) -> str:
-        """The judge, what it was asked, and how much of a premise it reads."""
+        """The judge, its prompt, and the maximum premise."""
         return f"judge {self._ask.name}, prompt entails, {self._longest} characters"
 
     async def entails(self, pairs: Sequence[Pair], /) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order. Raises TargetError and its kin when the endpoint fails."""
+        """A verdict for each of `pairs`, in order.
+
+        Raises TargetError and its subclasses when the endpoint fails.
+        """
         return list(await asyncio.gather(*(self._one(premise, claim) for premise, claim in pairs)))
 
     async def _one(self, premise: str, hypothesis: str) -> Verdict:
@@ -47,7 +50,7 @@ class JudgeEntailer:
 
 
 def truncate(text: str, longest: int) -> str:
-    """`text`, or its first `longest` characters, less the part of a word at their end."""
+    """`text`, or its first `longest` characters without a word cut in half at the end."""
     if len(text) <= longest:
         return text
     cut = text[: longest + 1].rpartition(" ")[0]

@@ -1,14 +1,14 @@
-"""Entailment by a model of natural language inference on this machine.
+"""Entailment by a natural language inference model on this machine.
 
-`nli` finds the model and says how it is run:
+`nli` finds the model and chooses its runner:
 
     model.onnx and tokenizer.json       onnxruntime, without torch (`ragc.metrics.entailment.onnx`)
     a sequence-classification model     transformers: entailed if that label has the greatest score
     a T5 model such as TRUE             transformers: "premise: P hypothesis: H" is answered with 1
 
-Only the premise is ever cut, at its end, to what the model reads; a hypothesis that leaves no room for it
-cannot be judged (None). Nothing is downloaded: an id must be in the cache of the Hugging Face hub. Only
-weights in the safetensors format are read, and no code that comes with a model is run.
+Only the premise is truncated, at its end, to the model's context; a hypothesis that leaves no space for a
+premise has no verdict (None). Nothing is downloaded: an id must be in the cache of the Hugging Face hub. Only
+weights in the safetensors format are loaded, and code that comes with a model is never run.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _WEIGHTS = ("*.onnx", "*.onnx_data", "*.safetensors", "*.json", "*.txt", "*.mode
 
 
 class NliEntailer:
-    """A model that is loaded when it is first asked, and run in a thread of its own, one batch at a time.
+    """A model that is loaded on first use, and run in its own thread, one batch at a time.
 
-    `name` is the model's in reports, and identifies its files.
+    `name` is the model's name in reports, and identifies its files.
     """
 
     def __init__(self, name: str, load: Callable[[], Runner]) -> None:
@@ -58,7 +58,8 @@ class NliEntailer:
                     self._runner = self._load()
                 clean = [(replace_surrogates(premise), replace_surrogates(claim)) for premise, claim in pairs]
                 return self._runner.verdicts(clean)
-            except Exception as error:  # the libraries' errors share no class: a broken file, lack of memory
+            # the libraries' errors have no common class: damaged files, lack of memory
+            except Exception as error:
                 raise TargetError(
                     f"The entailment model {self._name} cannot be loaded or run: {first_line(error)}. Is it "
                     "a complete model of natural language inference, and does it fit into memory?"
@@ -66,9 +67,9 @@ class NliEntailer:
 
 
 def nli(model: str) -> NliEntailer:
-    """The model called `model`: a folder, or an id that is in the cache of the Hugging Face hub.
+    """The model called `model`: a folder, or an id in the cache of the Hugging Face hub.
 
-    Raises UsageError when it is neither, when it cannot tell entailment, and when a library is missing.
+    Raises UsageError when it is neither, when it is not an entailment model, and when a library is missing.
     """
     folder, label = _locate_model(model)
     config = _config(folder)
@@ -112,9 +113,9 @@ def nli(model: str) -> NliEntailer:
 
 
 def entailment_label(config: Mapping[str, Any], where: object) -> int:
-    """The number of the label that means entailment, by the names in `id2label`; two labels or three.
+    """The index of the label that means entailment, by the names in `id2label`; two labels or three.
 
-    Raises UsageError, naming `where`, when none or several are called so, such as LABEL_0.
+    Raises UsageError, naming `where`, when none or several have such a name, as for LABEL_0.
     """
     labels = config.get("id2label")
     names = {int(at): str(name) for at, name in labels.items()} if isinstance(labels, dict) else {}
@@ -131,7 +132,7 @@ def entailment_label(config: Mapping[str, Any], where: object) -> int:
 
 
 def _locate_model(model: str) -> tuple[Path, str]:
-    """The folder of `model`, and its name in reports with what identifies the files."""
+    """The folder of `model`, and its name in reports, which includes an identification of the files."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder, f"{folder.resolve().name}@{_content(folder)}"

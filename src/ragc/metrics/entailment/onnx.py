@@ -1,4 +1,4 @@
-"""Classifiers of premise and hypothesis in ONNX form: onnxruntime and tokenizers, no torch."""
+"""Entailment classifiers in ONNX form, run with onnxruntime and tokenizers, without torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class OnnxClassifier:
     """The classifier in the file `model`, with `tokenizer.json` and `config.json` in `folder`.
 
     A pair is entailed if label `entailment` has the greatest score. Raises ValueError for a model whose
-    inputs are not those of a text classifier; onnxruntime and tokenizers raise what they like.
+    inputs are not those of a text classifier; errors of onnxruntime and tokenizers propagate.
     """
 
     def __init__(self, folder: Path, model: Path, entailment: int) -> None:
@@ -32,7 +32,7 @@ class OnnxClassifier:
         self._session = OnnxSession(model, pad=pad, output="logits")
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order; None where the hypothesis leaves no room for a premise."""
+        """A verdict for each of `pairs`, in order; None where no premise fits beside the hypothesis."""
         encodings = self._encode_pairs(pairs)
         readable = [at for at, encoding in enumerate(encodings) if encoding is not None]
         verdicts: list[Verdict] = [None] * len(pairs)

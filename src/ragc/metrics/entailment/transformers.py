@@ -1,6 +1,6 @@
-"""Entailment models of transformers: classifiers, and T5 models that write 1 for entailed.
+"""Entailment models run with transformers: classifiers, and T5 models that write 1 for entailed.
 
-They run on the GPU where torch sees one, in the precision of their files.
+They run on the GPU if torch finds one, in the precision of their files.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 from ragc.metrics.entailment.base import Pair, Verdict, batches, longest
 
 GENERATOR_TOKENS = 2048
-"""What a T5 model reads at once: it has no limit of its own, memory has."""
+"""Context of a T5 model in tokens: it has no limit of its own, but memory has."""
 
-_REPLY_TOKENS = 10  # ALCE's; TRUE writes one
+_REPLY_TOKENS = 10  # ALCE's limit; TRUE writes one
 
 
 class Classifier:
     """The sequence-classification model in `folder`; entailed if label `entailment` has the greatest score.
 
-    transformers and torch raise what they like.
+    Errors of transformers and torch propagate.
     """
 
     def __init__(self, folder: Path, entailment: int) -> None:
@@ -30,7 +30,7 @@ class Classifier:
         self._longest = longest(folder, self._model.config.to_dict())
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order; None where the hypothesis leaves no room for a premise."""
+        """A verdict for each of `pairs`, in order; None where no premise fits beside the hypothesis."""
         extra = self._tokenizer.num_special_tokens_to_add(pair=True)
         sizes = _sizes(self._tokenizer, pairs)
         readable = [at for at, (_, claim) in enumerate(sizes) if claim + extra < self._longest]
@@ -53,16 +53,16 @@ class Classifier:
 
 
 class Generator:
-    """A T5 model of the TRUE kind in `folder`: told "premise: P hypothesis: H" it writes 1 or 0.
+    """A T5 model of the TRUE kind in `folder`: for "premise: P hypothesis: H" it writes 1 or 0.
 
-    Anything else that it writes cannot be read (None). transformers and torch raise what they like.
+    Any other output is an unreadable verdict (None). Errors of transformers and torch propagate.
     """
 
     def __init__(self, folder: Path) -> None:
         self._model, self._tokenizer = _load_model("AutoModelForSeq2SeqLM", folder)
 
     def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
-        """A verdict for each of `pairs`, in order; None where the hypothesis leaves no room for a premise."""
+        """A verdict for each of `pairs`, in order; None where no premise fits beside the hypothesis."""
         token_ids = [self._encode_pair(premise, claim) for premise, claim in pairs]
         readable = [at for at, ids in enumerate(token_ids) if ids]
         verdicts: list[Verdict] = [None] * len(pairs)
@@ -73,7 +73,7 @@ class Generator:
         return verdicts
 
     def _encode_pair(self, premise: str, claim: str) -> list[int]:
-        """The tokens of a pair, the premise cut where they are too many; [] without room for a premise."""
+        """The tokens of a pair, with a truncated premise if needed; [] without space for a premise."""
         premise_ids = self._tokenizer(f"premise: {premise}", add_special_tokens=False).input_ids
         claim_ids = self._tokenizer(f"hypothesis: {claim}").input_ids
         premise_limit = GENERATOR_TOKENS - len(claim_ids)
@@ -95,9 +95,9 @@ class Generator:
 
 
 def _load_model(kind: str, folder: Path) -> tuple[Any, Any]:
-    """The model, ready to run, and its tokenizer, from files of `folder` alone."""
+    """The model, ready to run, and its tokenizer, from files of `folder` only."""
     torch, library = import_module("torch"), import_module("transformers")
-    # Said, since the libraries would ask on the terminal whether to run what a model brings.
+    # Explicit, since the libraries would otherwise ask on the terminal whether to run a model's code.
     own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **own)
     model = getattr(library, kind).from_pretrained(str(folder), use_safetensors=True, dtype="auto", **own)
@@ -105,7 +105,7 @@ def _load_model(kind: str, folder: Path) -> tuple[Any, Any]:
 
 
 def _sizes(tokenizer: Any, pairs: Sequence[Pair]) -> list[tuple[int, int]]:
-    """The tokens of each premise and of each hypothesis, without special ones."""
+    """The number of tokens of each premise and hypothesis, without special ones."""
     token_ids = [
         tokenizer(list(texts), add_special_tokens=False, verbose=False).input_ids
         for texts in zip(*pairs, strict=True)

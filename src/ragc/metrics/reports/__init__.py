@@ -1,1 +1,1 @@
-"""Runs read from rows, and compared question by question."""
+"""Reports on runs: reading rows, and comparing two runs question by question."""

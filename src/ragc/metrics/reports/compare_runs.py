@@ -1,6 +1,6 @@
 """Comparison of two runs, question by question, for `ragc eval A B`.
 
-The report has rows of metrics and the changed questions, as JSON and as tables of text.
+The report lists the metrics and the changed questions, as JSON and as text tables.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ragc.metrics.stats.intervals import Interval, Verdict, mean_ci, power_note
 from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Method, judge, match
 
 WIDEST = 60
-"""Characters of a question or prediction that a table shows."""
+"""Maximum characters of a question or prediction in a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """One metric of both runs, over the questions that both scored; all three are None when there is none."""
+    """One metric of both runs, over the questions scored in both; all three are None without any."""
 
     metric: str
     backend: str
@@ -43,7 +43,7 @@ class MetricRow:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A question that the runs answered with different scores."""
+    """A question with different scores in the two runs."""
 
     a: RunRow
     b: RunRow
@@ -63,10 +63,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Run `b` against run `a`.
+    """Run `b` compared with run `a`.
 
-    `changed` holds the questions whose score of the metric `by` changed most, greatest change first;
-    `rose` and `fell` count all questions whose score did. `skipped` names metrics that one run alone has.
+    `changed` holds the questions whose score of the metric `by` changed most, largest change first; `rose`
+    and `fell` count all questions whose score did. `skipped` names metrics that only one run has.
     """
 
     a: Run
@@ -85,7 +85,7 @@ class RunComparison:
         return describe("RunComparison", repr(self.a.name), repr(self.b.name), **{**shown, **verdicts})
 
     def to_json(self) -> dict[str, Any]:
-        """What `ragc eval A B --json` prints."""
+        """The output of `ragc eval A B --json`."""
         shared = self.a.answered.keys() & self.b.answered.keys()
         return {
             "a": _run(self.a),
@@ -103,13 +103,13 @@ class RunComparison:
         }
 
     def table(self) -> tuple[tuple[str, ...], ...]:
-        """Rows of text for printing, the header first; one row a metric."""
+        """Rows of text for printing, the header first; one row per metric."""
         gap = "difference (simultaneous interval)"
         head = ("metric", self.a.name, self.b.name, gap, "p adjusted", "n", "verdict")
         return head, *(_table_row(row) for row in self.rows)
 
     def changes_table(self) -> tuple[tuple[str, ...], ...]:
-        """Rows of text for printing, the header first; one row a changed question, texts cut."""
+        """Rows of text for printing, the header first; one row per changed question, texts cut."""
         head = ("id", "question", "gold", f"{self.a.name} ({self.by})", f"{self.b.name} ({self.by})")
         return head, *(
             (
@@ -123,7 +123,7 @@ class RunComparison:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Sentences for below the tables: what was left out, what failed, what could have been shown."""
+        """Sentences to print below the tables: omitted questions, failures, and statistical power."""
         notes = [f"{row.metric}: {row.matching.note(self.a.name, self.b.name)}" for row in self.rows]
         sentences = [note for note in notes if not note.endswith(": ")]
         sentences += [f"{name}: no metric of both runs, not compared." for name in self.skipped]
@@ -175,12 +175,12 @@ def compare(
     method: Method = "max-t",
     confidence: float = 0.95,
 ) -> RunComparison:
-    """Run `b` against run `a` on the questions that both answered.
+    """Run `b` compared with run `a`, on the questions that both answered.
 
-    Metrics are those that both runs scored, in a's order; p is adjusted over all of them. `by` is the
-    metric whose greatest changes are listed, at most `changed` of them, by default the first. Raises
-    UsageError when the runs share no question or no metric, when a shared id has another question or
-    other gold answers, when a metric was judged by different backends, and for an unknown metric.
+    Metrics are those scored in both runs, in a's order; p is adjusted over all of them. `by` is the metric
+    whose largest changes are listed, at most `changed` of them; by default the first. Raises UsageError when
+    the runs share no question or no metric, when a shared id has another question or other gold answers, when
+    a metric was judged by different backends, and for an unknown metric.
     """
     _same_data(a, b)
     theirs = set(b.metrics)
@@ -277,5 +277,5 @@ def _number(scores: Mapping[str, float | None], key: str) -> float:
 
 
 def _decided(judged: ContrastResult | None, higher_is_better: bool) -> Verdict:
-    """The adjusted verdict on b; nothing is shown where nothing was compared."""
+    """The verdict on b by the adjusted p; no difference is shown where nothing was compared."""
     return judged.verdict(higher_is_better=higher_is_better) if judged else "not shown to be better"

@@ -1,8 +1,8 @@
-"""Reading back what `ragc eval --out` wrote: one JSON object a line, one line a question.
+"""Reads the rows written by `ragc eval --out`: one JSON object per line and question.
 
     {"id", "question", "answers", "prediction", "scores": {metric: number or null}, "counters", "backends"}
 
-Other keys, such as the trace, are left where they are. Nothing that is read is run.
+Other keys, such as the trace, are ignored. No content is executed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.stats.multiple import Scores
 
 MOST = 1e300
-"""Beyond this a score is no finite number."""
+"""Upper bound of a valid score."""
 LARGEST = 4 * 2**30
-"""Bytes of a file of rows, which hold every prompt and passage."""
+"""Maximum size in bytes of a file of rows, which contain every prompt and passage."""
 SHOWN = 10
-"""Problems of one file that are reported; the rest is counted."""
+"""Maximum number of problems reported per file; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One question of a run. `prediction` is None when there was none; `failure` then says why.
+    """One question of a run. `prediction` is None when there was none; `failure` then gives the reason.
 
-    `scores` has None where a metric does not apply. `backends` names what judged, by metric or by the
-    family of findings that metrics read; it is empty when nothing but text was compared.
+    `scores` has None where a metric does not apply. `backends` names the judging backend, by metric or by the
+    family of findings that metrics read; it is empty when only texts were compared.
     """
 
     id: str
@@ -46,19 +46,19 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The questions of one run by id, in the order of the file; `name` is how reports call it."""
+    """The questions of one run by id, in the order of the file; `name` is its name in reports."""
 
     name: str
     answered: Mapping[str, RunRow]
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The ids of all metrics scored, in the order in which they first appear."""
+        """The ids of all scored metrics, in the order in which they first appear."""
         return tuple(dict.fromkeys(metric for row in self.answered.values() for metric in row.scores))
 
     @property
     def failures(self) -> Failures:
-        """The questions that have no answer."""
+        """The questions without an answer."""
         return Failures.among(row.failure for row in self.answered.values())
 
     def scores(self, metric: str) -> Scores:
@@ -66,7 +66,7 @@ class Run:
         return {key: row.scores.get(metric) for key, row in self.answered.items()}
 
     def backend(self, metric: str, family: str = "") -> str:
-        """What judged `metric`, or the `family` that it reads; "" when nothing did.
+        """The backend that judged `metric`, or the `family` that it reads; "" without one.
 
         Raises UsageError when the run mixes backends.
         """
@@ -82,10 +82,10 @@ class Run:
 
 
 def read(path: str | Path, *, name: str = "") -> Run:
-    """The run in the JSONL file `path`, named `name` or like the file.
+    """The run in the JSONL file `path`, with the given `name` or that of the file.
 
     Raises DataError with every problem and its line: not UTF-8, not an object, a field missing or of the
-    wrong kind, a score that is no finite number, an id used twice, no row at all. Blank lines are skipped.
+    wrong type, a score that is not a finite number, a duplicate id, no row at all. Blank lines are skipped.
     """
     where = Path(path)
     try:
@@ -97,7 +97,7 @@ def read(path: str | Path, *, name: str = "") -> Run:
 
 
 def of_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> Run:
-    """The run made of `rows` as `ragc eval --out` would write them; raises DataError like `read`."""
+    """The run made of `rows` in the format of `ragc eval --out`; raises DataError like `read`."""
     return _run(name, name, ((f"row {n}", row) for n, row in enumerate(rows, 1)))
 
 

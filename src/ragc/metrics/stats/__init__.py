@@ -1,1 +1,1 @@
-"""Intervals, paired tests and families of comparisons."""
+"""Statistics: intervals, paired tests, and multiple comparisons."""

@@ -1,19 +1,19 @@
-"""How sure a mean is, and whether a paired difference is real.
+"""Confidence intervals of means, and tests of paired differences.
 
 Scores of questions are bounded, discrete and full of zeros, and there are 20 to 500 of them. There the
 percentile and BCa bootstraps fail: with a true share of .97 and 20 questions they cover 46 to 50% instead of
-95%, because a sample without a single miss has no width. `mean_ci` is therefore a Bayesian bootstrap (Rubin
-1981, doi:10.1214/aos/1176345338) with one unseen question added at the far end: at the least possible score
+95%, because a sample without a single miss has zero width. `mean_ci` is therefore a Bayesian bootstrap (Rubin
+1981, doi:10.1214/aos/1176345338) with one unseen question added at the extreme: at the least possible score
 for the lower end, at the greatest for the upper one. That is Gaffke's bound (studied by Learned-Miller and
-Thomas 2019, arXiv:1905.06208), which for 0/1 scores is the interval of Clopper and Pearson. Like it, it is
-too wide, so the unseen question counts in every second draw only, in the spirit of mid-P. When all scores are
-equal this is about the rule of three. `experiments/benchmarks/scoring/significance.py` compares the
+Thomas 2019, arXiv:1905.06208), which for 0/1 scores is the interval of Clopper and Pearson. Like that
+interval it is too wide, so the unseen question counts in every second draw only, as in mid-P. When all scores
+are equal this is about the rule of three. `experiments/benchmarks/scoring/significance.py` compares the
 alternatives.
 
-`paired` tests by flipping signs, which is exact when the differences are symmetric about 0, as they are if
-the two systems are exchangeable. Systems that differ in kind but not on average (many small gains, few great
-losses) pass for better too often below 100 questions. `resampling` makes the draws, `comparison` compares
-more than two systems, `pooled` treats figures that are no means. numpy is imported when first needed.
+`paired` is a sign-flip test, which is exact when the differences are symmetric about 0, as they are if the
+two systems are exchangeable. Below 100 questions, systems that differ in kind but not on average (many small
+gains, few large losses) are called better too often. `resampling` makes the draws, `multiple` compares more
+than two systems, `ratios` covers figures that are not means. numpy is imported on first use.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Verdict = Literal["better", "not shown to be better", "worse"]
 SHARE = (0.0, 1.0)
 
 _EQUAL = 1e-9
-"""Differences that vary less are one and the same, but for rounding."""
+"""Differences that vary by less are equal up to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Interval:
 class Paired:
     """The mean difference b - a over `n` common questions, its interval and its two-sided p.
 
-    The interval excludes 0 exactly when `p < 1 - confidence`. `sd` is that of the differences, `step` the
-    median size of those that are not 0.
+    The interval excludes 0 exactly when `p < 1 - confidence`. `sd` is the standard deviation of the
+    differences, `step` the median absolute value of the nonzero ones.
     """
 
     diff: float
@@ -72,7 +72,7 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A metric over `of` questions; `interval.n` of them were applicable, and none when it is None."""
+    """A metric over `of` questions; it applied to `interval.n`, and to none when `interval` is None."""
 
     id: str
     interval: Interval | None
@@ -82,7 +82,7 @@ class Summary:
 def summarise(
     metric: Metric, scores: Sequence[float | None], *, confidence: float = 0.95, seed: int
 ) -> Summary:
-    """The mean over the questions that `metric` applies to; None marks the others."""
+    """The mean over the questions that `metric` applies to; scores are None for the others."""
     applicable = [score for score in scores if score is not None]
     interval = (
         mean_ci(applicable, confidence=confidence, seed=seed, bounds=metric.bounds) if applicable else None
@@ -99,11 +99,11 @@ def mean_ci(
 ) -> Interval:
     """The interval of a mean: the same for the same scores in any order, and never of zero width.
 
-    `bounds` are the least and greatest score there can be; None, for counts and prices, stands for at
-    least 0 and no maximum. Without a maximum nothing can be known of rare large values: the unseen
-    question is placed `REACH` times as far from the mean as any seen, or anywhere up to twice the common
-    value when all are equal (free calls stay at 0, the one interval without width).
-    Raises UsageError for no scores, scores that are not finite, and scores outside `bounds`.
+    `bounds` are the least and greatest possible score; None, for counts and prices, means at least 0 and no
+    maximum. Without a maximum rare large values cannot be bounded: the unseen question is placed `REACH`
+    times as far from the mean as any seen one, or anywhere up to twice the common value when all are equal
+    (free calls stay at 0, the one interval of zero width). Raises UsageError for no scores, scores that are
+    not finite, and scores outside `bounds`.
     """
     values = array(scores, bounds or (0.0, float("inf")))
     mean = float(values.mean())
@@ -120,12 +120,12 @@ def paired(
     seed: int,
     bounds: tuple[float, float] | None = SHARE,
 ) -> Paired:
-    """Compares two systems on the same questions, in the same order; a positive `diff` means b scores more.
+    """Compare two systems on the same questions, in the same order; a positive `diff` means b scores more.
 
-    p is that of the sign-flip test: exact with at most `EXACT` differing questions, else from `FLIPS`
-    draws. The interval is that of `mean_ci`, the unseen question lying `REACH` times as far from the mean
-    difference as any seen, within `bounds`; when all differences are equal, at the bounds. If that interval
-    and p disagree about 0, the end nearer to 0 is the test-based one (Miettinen 1976,
+    p is that of the sign-flip test: exact with at most `EXACT` differing questions, else from `FLIPS` draws.
+    The interval is that of `mean_ci`, with the unseen question `REACH` times as far from the mean difference
+    as any seen one, within `bounds`; when all differences are equal, at the bounds. If that interval and p
+    disagree about 0, the end nearer to 0 is the test-based one (Miettinen 1976,
     doi:10.1093/oxfordjournals.aje.a112225). Raises UsageError like `mean_ci`, and for unequal lengths.
     """
     if len(a) != len(b):
@@ -138,7 +138,7 @@ def paired(
 def gaps(
     a: Sequence[float], b: Sequence[float], bounds: tuple[float, float] | None
 ) -> tuple[Array, tuple[float, float]]:
-    """The differences b - a, and where an unseen one may lie for the lower and the upper end."""
+    """The differences b - a, and the position of an unseen one for the lower and the upper end."""
     limits = bounds or (-float("inf"), float("inf"))
     first, second = array(a, limits), array(b, limits)
     differences = (second - first).round(12) + 0.0
@@ -150,7 +150,7 @@ def gaps(
 def paired_result(
     differences: Array, drawn: Draws, limits: tuple[float, float], p: float, confidence: float
 ) -> Paired:
-    """What `draws` and a test say of `differences`."""
+    """The Paired result for `differences`, from the bootstrap `drawn` and the test's `p`."""
     diff = float(differences.mean())
     low, high = agree(diff, *ends(drawn, diff, limits, confidence), p, confidence)
     sd = float(differences.std(ddof=1)) if len(differences) > 1 else 0.0
@@ -169,17 +169,17 @@ def verdict(result: Paired, alpha: float = 0.05) -> Verdict:
 def smallest_provable(
     n: int, sd: float, *, step: float = 1.0, power: float = 0.8, alpha: float = 0.05
 ) -> float:
-    """The true difference that `n` questions show with probability `power`, about.
+    """The approximate true difference that `n` questions detect with probability `power`.
 
-    `sd` is that of the paired differences and `step` their usual size when not 0: 1 for exact match. The
-    test moves in such steps, so one of them is added to the normal approximation.
+    `sd` is that of the paired differences and `step` their usual nonzero size: 1 for exact match. The test
+    moves in such steps, so one of them is added to the normal approximation.
     """
     normal = NormalDist()
     return (normal.inv_cdf(1 - alpha / 2) + normal.inv_cdf(power)) * sd / sqrt(n) + step / n
 
 
 def power_note(result: Paired) -> str:
-    """One sentence for reports: what this comparison could have shown."""
+    """One sentence for reports: the smallest difference that this comparison could have detected."""
     if result.sd < _EQUAL:
         change = (
             "No question's score changed"
@@ -215,7 +215,7 @@ def array(scores: Sequence[float], limits: tuple[float, float]) -> Array:
 
 
 def agree(diff: float, low: float, high: float, p: float, confidence: float) -> tuple[float, float]:
-    """The ends, the one nearer to 0 test-based when they and `p` disagree about 0; see `paired`."""
+    """The ends; if they and `p` disagree about 0, the end nearer to 0 is test-based. See `paired`."""
     shown = p < 1 - confidence
     if shown == (low > 0 or high < 0):
         return low, high

@@ -1,18 +1,18 @@
-"""Multiple comparisons: adjusted p values that control the family-wise error, and contrasts of systems.
+"""Multiple comparisons: adjusted p-values that control the family-wise error, and contrasts of systems.
 
-One false claim among all comparisons stays as rare as in a single one. `max_t` and `holm` control the
-family-wise error strongly: whichever of the differences are real.
+The probability of any false claim among all comparisons is that of a single test. `max_t` and `holm` control
+the family-wise error strongly: for any subset of true differences.
 
-`max_t` is the step-down maximum of Westfall and Young (1993). All comparisons are flipped by the same sign
-a question, so strongly correlated ones (20 variants of one program, or EM beside F1) cost little. Each sum is
-divided by the root of its sum of squares, which no flip changes, so that noisy comparisons do not drown
-quiet ones. For two systems and many metrics the flips are exact when the systems are exchangeable. For more
-than two systems each single p is exact too, and the joint distribution is right in its variances and
+`max_t` is the step-down maximum of Westfall and Young (1993). All comparisons share one random sign per
+question, so strongly correlated ones (20 variants of one program, or EM beside F1) cost little power. Each
+sum is divided by the root of its sum of squares, which is invariant under flips, so that noisy comparisons do
+not mask quiet ones. For two systems and many metrics the flips are exact when the systems are exchangeable.
+For more than two systems each single p is exact too, and the joint distribution is right in its variances and
 correlations, hence for many questions (Romano and Wolf 2005, doi:10.1111/j.1468-0262.2005.00615.x).
 
-`holm` needs the p values alone, holds under any dependence, and shows less.
+`holm` needs the p-values alone, holds under any dependence, and has less power.
 
-Contrasts are pairs of score columns judged as one family, each question matched by its id.
+Contrasts are pairs of score columns judged as one family, with questions matched by id.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Family(NamedTuple):
-    """A p and an adjusted p a comparison, and the critical value of the greatest standardised sum.
+    """A p and an adjusted p per comparison, and the critical value of the largest standardised sum.
 
     `critical` is at least that of a single comparison, 1.96 for a confidence of .95.
     """
@@ -42,7 +42,7 @@ class Family(NamedTuple):
 
 
 def holm(p: Sequence[float]) -> tuple[float, ...]:
-    """Holm's adjusted p values (1979), in the order of `p`; each at least its own p, at most 1."""
+    """Holm's adjusted p-values (1979), in the order of `p`; each at least its own p, at most 1."""
     order = sorted(range(len(p)), key=lambda i: (p[i], i))
     adjusted, highest = [1.0] * len(p), 0.0
     for rank, i in enumerate(order):
@@ -52,10 +52,10 @@ def holm(p: Sequence[float]) -> tuple[float, ...]:
 
 
 def max_t(differences: Array, *, confidence: float, seed: int) -> Family:
-    """The family of `differences` (questions x comparisons), adjusted by the step-down maximum.
+    """Adjust `differences` (questions x comparisons) by the step-down maximum.
 
-    A question that a comparison lacks is 0 there. A comparison without any difference has p = 1. One with
-    at most `EXACT` differing questions has its exact p. The same questions must come in the same order.
+    A question missing from a comparison is 0 there. A comparison without any difference has p = 1. One with
+    at most `EXACT` differing questions has its exact p. The questions must be in the same order.
     """
     import numpy as np
 
@@ -84,7 +84,7 @@ def max_t(differences: Array, *, confidence: float, seed: int) -> Family:
 
 
 def by_holm(differences: Array, *, confidence: float, seed: int) -> Family:
-    """As `max_t`, with the same single p values, adjusted by Holm; `critical` is that of Bonferroni."""
+    """As `max_t`, with the same single p-values, adjusted by Holm; `critical` is that of Bonferroni."""
     p = max_t(differences, confidence=confidence, seed=seed).p
     return Family(p, holm(p), NormalDist().inv_cdf(1 - (1 - confidence) / 2 / len(p)))
 
@@ -94,14 +94,14 @@ Bounds = tuple[float, float] | None
 Scores = Mapping[str, float | None]
 
 TOGETHER = 64
-"""Columns that are drawn together; what is held at a time grows with it."""
+"""Columns drawn at a time; memory grows with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How the questions of two systems a and b came together.
+    """The matching of the questions of two systems a and b.
 
-    `both` were scored on both sides and compared. `only_a` and `only_b` were asked on one side alone;
+    `both` were scored on both sides and compared. `only_a` and `only_b` were asked on one side only.
     `unscored` were asked on both, but the metric does not apply on one side or on either.
     """
 
@@ -111,7 +111,7 @@ class Matching:
     unscored: int
 
     def note(self, a: str, b: str) -> str:
-        """What was left out, as one sentence; empty when nothing was."""
+        """The questions left out, as one sentence; empty without any."""
         left = [f"{n} asked only of {name}" for n, name in ((self.only_a, a), (self.only_b, b)) if n] + (
             [f"{self.unscored} without a score on both sides"] if self.unscored else []
         )
@@ -132,8 +132,9 @@ class ContrastResult:
     """One contrast of a family.
 
     `result` is that of the contrast alone: its p and interval are unadjusted. `adjusted` is p adjusted for
-    the family; `low` and `high` are simultaneous: with the confidence asked for, about, all intervals of the
-    family hold their differences. They exclude 0, or end at it, exactly when `adjusted` < 1 - confidence.
+    the family. `low` and `high` are simultaneous: with approximately the requested confidence, all intervals
+    of the family contain their differences. They exclude 0, or end at it, exactly when `adjusted` < 1 -
+    confidence.
     """
 
     result: Paired
@@ -142,7 +143,7 @@ class ContrastResult:
     high: float
 
     def verdict(self, *, higher_is_better: bool = True) -> Verdict:
-        """Whether b is better than a after adjustment."""
+        """Whether b is better than a, by the adjusted p."""
         if self.adjusted >= 1 - self.result.confidence:
             return "not shown to be better"
         return "better" if (self.result.diff > 0) == higher_is_better else "worse"
@@ -162,7 +163,7 @@ class ContrastResult:
 
 
 def match(a: Scores, b: Scores) -> tuple[tuple[str, ...], Matching]:
-    """The ids scored on both sides, sorted, and what was left out."""
+    """The ids scored on both sides, sorted, and the questions left out."""
     common = a.keys() & b.keys()
     scored_ids = tuple(sorted(key for key in common if a[key] is not None and b[key] is not None))
     return scored_ids, Matching(
@@ -175,11 +176,11 @@ def judge(
 ) -> tuple[ContrastResult | None, ...]:
     """Every contrast, judged as one family, in the order given; None for one without common questions.
 
-    A contrast without common questions is not counted in the family. The same for the same scores in any
-    order of questions. The simultaneous interval is the one of the contrast alone, stretched by the ratio
-    of critical values (for Holm, those of Bonferroni). A step-down test shows a little more than they do:
-    then the end nearer to 0 is put at 0. Raises UsageError for an unknown method, a confidence outside
-    0..1, and scores that are not finite or outside their bounds.
+    A contrast without common questions is not counted in the family. Results do not depend on the order of
+    questions. The simultaneous interval is that of the contrast alone, widened by the ratio of critical
+    values (for Holm, those of Bonferroni). A step-down test is slightly more powerful than these intervals:
+    where they disagree, the end nearer to 0 is set to 0. Raises UsageError for an unknown method, a
+    confidence outside 0..1, and scores that are not finite or outside their bounds.
     """
     import numpy as np
 

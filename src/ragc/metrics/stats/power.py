@@ -1,4 +1,4 @@
-"""What so many questions can show at all, to be said before any of them is asked."""
+"""Statistical power before a study: the smallest gain that a number of questions can show."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from math import ceil, comb, log2
 ALPHA, POWER = 0.05, 0.8
 
 LARGE = 0.2
-"""Questions that show smaller gains than this are enough to say nothing about."""
+"""No warning is needed when the questions can show a gain below this."""
 
 
 def least_changes(alpha: float = ALPHA) -> int:
-    """How many questions must change, all in one direction, before a sign-flip test has p < `alpha`."""
+    """The number of questions that must change, all in one direction, for a sign-flip p < `alpha`."""
     return ceil(1 - log2(alpha) + 1e-9)
 
 
 def smallest_gain(n: int, *, power: float = POWER, alpha: float = ALPHA) -> float | None:
-    """The true gain in a 0/1 score that `n` questions show with probability `power`; None for no gain at all.
+    """The true gain in a 0/1 score that `n` questions show with probability `power`; None if there is none.
 
-    At best: where no question gets worse, each gains with the same probability. It is exact for that case.
+    This is the best case, for which it is exact: no question gets worse, and each gains with the same
+    probability.
     """
     least = least_changes(alpha)
     if n < least:
@@ -31,7 +32,7 @@ def smallest_gain(n: int, *, power: float = POWER, alpha: float = ALPHA) -> floa
 
 
 def small_data_note(dev: int, test: int) -> str:
-    """What so many dev and test questions cannot show, on one line; "" when they are enough."""
+    """A one-line warning on what so many dev and test questions cannot show; "" when they are enough."""
     sizes = {"dev": dev, "test": test}
     gains = {split: smallest_gain(n) for split, n in sizes.items()}
     none = [f"{n} {split}" for split, n in sizes.items() if n and gains[split] is None]

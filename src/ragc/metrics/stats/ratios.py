@@ -1,9 +1,9 @@
-"""Figures that are no mean over questions, but made of several means: `alce_cite_f1` is the harmonic mean of
-mean citation recall and mean citation precision.
+"""Intervals and tests of figures made of several means, such as `alce_cite_f1`.
 
-A question is drawn, and swapped between two systems, with all its columns at once: their correlation is kept.
-The draws are those of `significance`, with one unseen question at the far end of every column; so the figure
-must not fall when one of its means rises. With one column it is `mean_ci` or `paired` of that column.
+`alce_cite_f1` is the harmonic mean of mean citation recall and mean citation precision. A question is drawn,
+and swapped between two systems, with all its columns at once, which preserves their correlation. The draws
+are those of `resampling`, with one unseen question at the extreme of every column; so the figure must be
+non-decreasing in each mean. With one column it is `mean_ci` or `paired` of that column.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Column = Sequence[float | None]
 Combine = Callable[..., float]
-"""Takes the mean of each column, in order, and gives a finite figure; it never falls when a mean rises."""
+"""Combines the mean of each column, in order, into a finite figure; non-decreasing in each mean."""
 
 
 def pooled_ci(
@@ -34,7 +34,7 @@ def pooled_ci(
 ) -> Interval:
     """The figure `combine(mean of each column)` and its interval, the same in any order of questions.
 
-    `columns` hold one score a question, in the same order of questions, None where the column does not
+    `columns` hold one score per question, in the same order of questions, None where the column does not
     apply; `n` counts the questions with any score. `bounds` hold in every column. Raises UsageError for no
     columns, columns of unequal length, a column without scores, and scores that are not finite or outside
     `bounds`.
@@ -55,11 +55,11 @@ def pooled_paired(
     seed: int,
     bounds: tuple[float, float] = SHARE,
 ) -> Paired:
-    """Compares the figures of two systems on the same questions; a positive `diff` means b's is greater.
+    """Compare the figures of two systems on the same questions; a positive `diff` means b's is greater.
 
     In each column a question counts when it is scored on both sides. p is that of swapping the systems,
-    question by question. `sd` is the standard deviation that a mean of `n` differences as sure as this one
-    would have, `step` is 0. Raises UsageError like `pooled_ci`, and for unequal shapes.
+    question by question. `sd` is the standard deviation at which a mean of `n` differences would be equally
+    uncertain; `step` is 0. Raises UsageError like `pooled_ci`, and for unequal shapes.
     """
     if [len(column) for column in a] != [len(column) for column in b]:
         raise UsageError("Both systems need the same columns of the same questions; score them alike.")
@@ -84,7 +84,7 @@ def pooled_paired(
 
 
 def _matrices(columns: Sequence[Column], bounds: tuple[float, float]) -> tuple[Array, Array]:
-    """Scores and whether there is one, questions x columns, of the questions with any score."""
+    """Scores, and a mask of present scores, both questions x columns, for the questions with any score."""
     import numpy as np
 
     lengths = {len(column) for column in columns}
@@ -136,7 +136,7 @@ def _ends(
 def _far(
     values: Array, seen: Array, half: int, bounds: tuple[float, float]
 ) -> tuple[list[float], list[float]]:
-    """The unseen scores of a and b for the lower and the upper end: as far apart as `paired` puts them."""
+    """The unseen scores of a and b for the lower and the upper end: as far apart as in `paired`."""
     span, middle = bounds[1] - bounds[0], (bounds[0] + bounds[1]) / 2
     apart = []
     for i in range(half):
@@ -151,7 +151,7 @@ def _far(
 
 
 def _swap(a: Array, b: Array, seen: Array, gap: Combine, seed: int) -> float:
-    """The two-sided p of the gap when every question may change sides with all its columns."""
+    """The two-sided p of the gap when every question may swap sides with all its columns."""
     import numpy as np
 
     n = seen.sum(axis=0)

@@ -1,8 +1,7 @@
-"""The draws behind intervals and tests: Bayesian bootstraps and sign flips, of one column or of many.
+"""The draws behind intervals and tests: Bayesian bootstraps and sign flips, for one or many columns.
 
-Columns that are compared together are drawn together: one weight and one sign a question, whatever the
-number of columns. That keeps their correlation, and 50 programs cost little more than one. numpy is imported
-when first needed.
+Columns that are compared together share one weight and one sign per question. That preserves their
+correlation, and 50 programs cost little more than one. numpy is imported on first use.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
 EXACT = 14
 """With at most this many differing questions every sign pattern is enumerated."""
 FLIPS = 9999
-"""Random sign patterns otherwise; p is then at least 1/(FLIPS + 1)."""
+"""Number of random sign patterns otherwise; p is then at least 1/(FLIPS + 1)."""
 DRAWS = 10_000
-"""Draws behind an interval; they move an end by about 2% of the width."""
+"""Number of bootstrap draws of an interval; ends vary by about 2% of the width."""
 REACH = 1.5
-"""Without bounds, and for differences: how far out the unseen question lies, against the farthest seen."""
+"""Distance of the unseen question relative to the farthest seen one, for differences and without bounds."""
 TOLERANCE = 1e-9
-"""Sums that differ by less than this share of all sizes are equal: the order of adding must not decide."""
+"""Sums that differ by less than this share of all sizes are equal: the order of adding must not matter."""
 
 
 class Draws(NamedTuple):
@@ -37,7 +36,7 @@ class Draws(NamedTuple):
 
 
 def reach(values: Array, least: float, greatest: float, *, when_equal: float) -> tuple[float, float]:
-    """Where the unseen question lies for the lower and the upper end; see `significance`."""
+    """The position of the unseen question for the lower and the upper end; see `intervals`."""
     mean = float(values.mean())
     far = REACH * float(abs(values - mean).max()) if values.min() < values.max() else when_equal
     return max(least, mean - far), min(greatest, mean + far)
@@ -58,10 +57,10 @@ def draws(values: Array, seed: int) -> Draws:
 
 
 def joint_draws(values: Array, seen: Array, seed: int) -> Draws:
-    """Draws of every column of `values` (questions x columns), one weight a question for all of them.
+    """Draws of every column of `values` (questions x columns), with one weight per question for all of them.
 
-    `seen` is 1 where the question counts in the column and 0 elsewhere, where `values` must be 0 too.
-    `weighted` and `total` have the shape (`DRAWS`, columns), `unseen` (`DRAWS`,).
+    `seen` is 1 where the question counts in the column, otherwise 0; there `values` must be 0 too. `weighted`
+    and `total` have the shape (`DRAWS`, columns), `unseen` (`DRAWS`,).
     """
     import numpy as np
 
@@ -91,8 +90,8 @@ def ends(drawn: Draws, mean: float, limits: tuple[float, float], confidence: flo
 def sign_flip(differences: Array, seed: int) -> float:
     """The two-sided p of the sum of `differences` under random signs, the same in any order.
 
-    This is `scipy.stats.permutation_test` of one sample with `permutation_type="samples"`: equal to it
-    when enumerated, and several times as fast when drawn.
+    This is `scipy.stats.permutation_test` of one sample with `permutation_type="samples"`: equal to it when
+    enumerated, and several times as fast when drawn.
     """
     import numpy as np
 
@@ -105,7 +104,7 @@ def sign_flip(differences: Array, seed: int) -> float:
 def signs_of(n: int, seed: int, columns: int = 1) -> Iterator[Array]:
     """Sign patterns of `n` questions in blocks of rows: all 2**n when `n` is at most `EXACT`, else `FLIPS`.
 
-    `columns` keeps what is computed from a block small.
+    Blocks are smaller for more `columns`, to bound the memory of what is computed from them.
     """
     import numpy as np
 
@@ -121,5 +120,5 @@ def signs_of(n: int, seed: int, columns: int = 1) -> Iterator[Array]:
 
 
 def share(extreme: int, n: int) -> float:
-    """The p of `extreme` patterns of `signs_of(n)` that reach the observed sum."""
+    """The p-value when `extreme` patterns of `signs_of(n)` reach the observed sum."""
     return extreme / 2**n if n <= EXACT else (extreme + 1) / (FLIPS + 1)

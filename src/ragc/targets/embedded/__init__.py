@@ -1,1 +1,1 @@
-"""A GGUF model inside the process, by llama.cpp."""
+"""The embedded target: a GGUF model in this process, run by llama.cpp."""

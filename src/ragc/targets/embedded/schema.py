@@ -1,13 +1,12 @@
-"""JSON schemas as llama.cpp can enforce them, and what is checked afterwards.
+"""Narrows JSON schemas to what llama.cpp enforces, and validates the replies.
 
-llama.cpp with LLGuidance drops the whole grammar, in silence, when it meets a keyword that it does
-not know: the reply is then free text. So a schema is first rewritten here into the part of JSON
-schema that is enforced for certain, narrower where it was open, and anything else is refused; and
-every complete reply is held against the schema as it was asked for.
+llama.cpp with LLGuidance silently drops the whole grammar at an unknown keyword; the reply is then free text.
+So a schema is first rewritten into the subset of JSON Schema that is reliably enforced, narrower where it was
+open. Anything else is refused. Every complete reply is validated against the original schema.
 
-Narrowed: objects take no other keys, numbers are bounded and have four decimals, and strings and lists
-without a limit get one from the reply's token limit, so that a small model that repeats itself still
-closes its brackets. A reply that reaches such a limit is reported as cut (`length`).
+Narrowed: objects have no additional keys, numbers are bounded with four decimals, and strings and lists
+without a limit get one from the reply's token limit, so that a small model that repeats itself still closes
+its brackets. A reply that reaches such a limit is reported as cut (`length`).
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ _COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator
 
 
 class NarrowedSchema:
-    """`schema` as it is enforced for replies of at most `max_tokens`. Raises TargetError.
+    """`schema` as enforced for replies of at most `max_tokens` tokens. Raises TargetError.
 
-    `strings` characters and `lists` items are the most that those without a limit of their own may have.
+    `strings` (characters) and `lists` (items) are the limits for strings and lists without one of their own.
     """
 
     def __init__(self, schema: Mapping[str, Any], max_tokens: int) -> None:
@@ -57,7 +56,7 @@ class NarrowedSchema:
             node["maxLength"] = max(self.strings, node.get("minLength", 0))
 
     def is_cut(self, value: Any) -> bool:
-        """Whether a string or list in `value` is as long as those without a limit may be."""
+        """Whether a string or list in `value` has reached such a limit."""
         if isinstance(value, str):
             return len(value) == self.strings and bool(self._open)
         if isinstance(value, Mapping):
@@ -175,7 +174,7 @@ class NarrowedSchema:
 
 
 def _add_bounds(node: dict[str, Any], where: str, limit: int) -> dict[str, Any]:
-    """`node` with both bounds inside ±`limit`; refused when nothing lies between them."""
+    """`node` with both bounds within ±`limit`; refused when that leaves no value."""
     for side, edge, pick in (("Minimum", -limit, max), ("Maximum", limit, min)):
         own = [name for name in (side.lower(), f"exclusive{side}") if name in node]
         if not own:
@@ -218,7 +217,7 @@ def _refuse(where: str, what: str, why: str) -> NoReturn:
 
 @lru_cache(maxsize=256)
 def prepare(schema: str, max_tokens: int) -> tuple[NarrowedSchema, str, Any]:
-    """What `schema` (JSON text) is narrowed to, its grammar, and a validator of `schema` itself."""
+    """The narrowed form of `schema` (JSON text), its grammar, and a validator of `schema` itself."""
     original = json.loads(schema)
     narrowed = NarrowedSchema(original, max_tokens)
     text = json.dumps({**narrowed.schema, "x-guidance": _COMPACT}, ensure_ascii=True)
@@ -227,9 +226,9 @@ def prepare(schema: str, max_tokens: int) -> tuple[NarrowedSchema, str, Any]:
 
 
 def check_reply(text: str, schema: str, max_tokens: int) -> tuple[str, bool]:
-    """A complete reply, rid of half surrogate pairs, and whether one of our own limits cut it.
+    """A complete reply without lone surrogates, and whether one of the added limits cut it.
 
-    Raises TargetError when it does not fit: then decoding was not constrained after all.
+    Raises TargetError when it does not fit the schema: decoding was not constrained after all.
     """
     narrowed, _, validator = prepare(schema, max_tokens)
     try:

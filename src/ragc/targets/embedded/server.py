@@ -1,9 +1,9 @@
-"""llama.cpp in this process: a model is loaded once and called without blocking anybody.
+"""llama.cpp in this process: each model is loaded once and called without blocking the loop.
 
-Requests are streamed, not for the stream's sake but because its callback is the one place where a request can
-be given up: when its caller is cancelled, when it takes too long, and when the program ends.
+Requests are streamed because the stream's callback is the only point where a request can be cancelled: when
+its caller is cancelled, at a timeout, and at exit.
 
-`check_file`, `available` and `cores` check what this machine offers: readable weights, memory, processors.
+`check_file`, `available` and `cores` check the machine: readable weights, memory, processors.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_file(path: Path) -> None:
 
 
 def cores() -> int:
-    """The physical cores this process may use: its affinity, without SMT siblings, within its quota."""
+    """The physical cores this process may use, from its affinity and quota, without SMT siblings."""
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     physical_cores = {_read(_CPU_FILES / f"cpu{n}/topology/thread_siblings_list") or str(n) for n in mine}
     quota, _, period = _read(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
@@ -68,7 +68,7 @@ def _read(path: Path) -> str:
 
 
 def available() -> int:
-    """Bytes of memory that can be had without swapping; very many where the system does not say."""
+    """Bytes of memory available without swapping; a very large number where the system does not report it."""
     for line in _read(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
@@ -77,7 +77,7 @@ def available() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What tells one loaded model from another; `context` is per slot."""
+    """The settings that identify a loaded model; `context` is per slot."""
 
     path: Path
     context: int
@@ -88,7 +88,7 @@ class Settings:
 
 @dataclass(slots=True)
 class Answer:
-    """The parts of a streamed reply, put together again."""
+    """A streamed reply, assembled from its parts."""
 
     text: list[str] = field(default_factory=list)
     logprobs: list[tuple[str, float]] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Answer:
     error: dict[str, Any] = field(default_factory=dict)
 
     def take(self, part: Mapping[str, Any]) -> None:
-        """Add one part, or the error that stands in its place."""
+        """Add one part, or record the error that it contains."""
         if error := part.get("error"):
             self.error = error if isinstance(error, dict) else {"message": str(error)}
         self.usage = part.get("usage") or self.usage
@@ -109,7 +109,7 @@ class Answer:
 
 
 class Model:
-    """A loaded model. Its HTTP listener, which llama.cpp always opens, asks for a key that stays here."""
+    """A loaded model. llama.cpp always opens an HTTP listener; its key is known to this process only."""
 
     def __init__(self, settings: Settings) -> None:
         self.users = 0
@@ -131,7 +131,7 @@ class Model:
         self._address = str(self._server.listening_address).removeprefix("http://")
 
     def ask(self, body: Mapping[str, Any], given_up: Callable[[], bool]) -> Answer:
-        """The whole reply; what there is of it once `given_up`, which is asked at every token."""
+        """The whole reply, or its beginning if `given_up`, which is called at every token, returns True."""
         answer = Answer()
 
         def part(value: Any) -> bool:
@@ -153,7 +153,7 @@ class Model:
         return answer
 
     def close(self) -> None:
-        """Free the model, once no request is under way."""
+        """Release the model; its memory is freed after the requests in progress."""
         self._server = None
         self._slots.close()
 
@@ -164,12 +164,12 @@ class Model:
         return "n_restored" in self._post(f"/slots/{slot}?action=restore", {"filename": name})
 
     def count(self, text: str) -> int | None:
-        """How many tokens `text` takes, or None when the listener does not say."""
+        """The number of tokens in `text`, or None when the listener does not answer."""
         tokens = self._post("/tokenize", {"content": text}).get("tokens")
         return None if tokens is None else len(tokens)
 
     def count_prompt(self, messages: object) -> int | None:
-        """How many tokens chat `messages` take as the model sees them, or None."""
+        """The number of tokens in chat `messages` with the chat template applied, or None."""
         prompt = self._post("/apply-template", {"messages": messages}).get("prompt")
         body = {"content": prompt, "add_special": True, "parse_special": True}
         tokens = None if prompt is None else self._post("/tokenize", body).get("tokens")
@@ -192,7 +192,7 @@ _lock = threading.Lock()
 
 
 def acquire(settings: Settings) -> Model:
-    """The model of `settings`, loaded if no other target of this process holds it. Blocks."""
+    """The model of `settings`, loaded unless another target of this process already uses it. Blocks."""
     with _lock:
         if settings not in _models:
             check_file(settings.path)
@@ -203,7 +203,7 @@ def acquire(settings: Settings) -> Model:
 
 
 def release(settings: Settings) -> None:
-    """Give up one `acquire`; the last one frees the memory, when the replies under way are done."""
+    """Release one `acquire`; the last one frees the memory after the replies in progress."""
     with _lock:
         model = _models.get(settings)
         if model is not None:
@@ -215,13 +215,13 @@ def release(settings: Settings) -> None:
 
 @atexit.register
 def _close_all() -> None:
-    """Stop llama.cpp's threads while there is still a process for them to run in."""
+    """Stop llama.cpp's threads before the process exits."""
     for model in _models.values():
         model.close()
 
 
 def require() -> None:
-    """Raise TargetUnavailable unless llama.cpp's binding is installed and can do what is needed."""
+    """Raise TargetUnavailable unless llama.cpp's binding is installed with the required features."""
     _binding()
 
 
@@ -242,8 +242,8 @@ def _binding() -> Any:
 def _patient_threads() -> Iterator[None]:
     """Let OpenMP's threads sleep instead of spin while they wait for each other.
 
-    On a machine that is shared, spinning threads keep each other from running. OpenMP reads this once, as
-    it is loaded; a value of the user's own stands.
+    On a shared machine, spinning threads block each other. OpenMP reads this setting once, when it is loaded;
+    a value set by the user is respected.
     """
     names = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
     mine = {} if names.keys() & os.environ.keys() else names
@@ -260,15 +260,15 @@ def _params(binding: Any, settings: Settings, key: str) -> Any:
     params.model.path = str(settings.path)
     params.n_ctx = settings.context * settings.parallel
     params.n_parallel = settings.parallel
-    params.fit_params = False  # else a context that does not fit is made smaller in silence
+    params.fit_params = False  # otherwise llama.cpp silently shrinks a context that does not fit
     params.ctx_shift = False
-    params.cache_ram_mib = 0  # 8 GiB of old prompts by default
+    params.cache_ram_mib = 0  # the default is 8 GiB of old prompts
     params.api_keys = [key]
     params.ui = False
-    params.endpoint_slots = True  # to save and read back the state of slots
+    params.endpoint_slots = True  # needed to save and restore the state of slots
     params.reasoning_format = binding.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
     params.enable_reasoning = 0
-    params.force_pure_content_parser = True  # a reply that looks like a tool call is text all the same
+    params.force_pure_content_parser = True  # a reply that looks like a tool call is still text
     params.warmup = False
     params.verbosity = -1 if settings.quiet else 3
     for cpu in (params.cpuparams, params.cpuparams_batch):

@@ -1,10 +1,10 @@
-"""Which slot of llama.cpp answers which request, so that equal beginnings are computed once for all slots.
+"""Assigns requests to llama.cpp's slots so that a shared prompt prefix is computed once for all slots.
 
-llama.cpp keeps the last prompt of a slot and continues from what a new one shares with it, but each slot
-computes a beginning for itself. Here the first request with a long beginning (all messages but the last:
-instructions and demonstrations) goes alone, its slot's state is written to a file, and any other slot
-reads it back, which takes milliseconds where computing took seconds.
-`experiments/benchmarks/serving/beginnings.py` measures it.
+llama.cpp remembers the last prompt of each slot and reuses the prefix that a new prompt shares with it, but
+each slot computes a prefix for itself. Here the first request with a long prefix (all messages but the last:
+instructions and demonstrations) runs alone. Its slot's state is written to a file that any other slot
+restores, which takes milliseconds instead of seconds. `experiments/benchmarks/serving/beginnings.py` measures
+it.
 """
 
 from __future__ import annotations
@@ -25,37 +25,38 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 LONG = 1000
-"""Characters from which on a beginning is worth a file: about 250 tokens."""
+"""Minimum length in characters of a prefix that is saved to a file: about 250 tokens."""
 
 ALIKE = 0.1
-"""The share of a prompt that the last one of a slot must begin with to be worth going on from."""
+"""Minimum share of a prompt that a slot's last prompt must match to be reused."""
 
 MOST_BYTES = 1 << 30
-"""The most that the files of one model may take; those used least recently go first."""
+"""Maximum size of the files of one model; the least recently used are deleted first."""
 
 Message = Mapping[str, str]
 Transfer = Callable[[int, str], bool]
 
 
 class Slots:
-    """`count` slots, taken and given back by threads.
+    """`count` slots, acquired and released by threads.
 
-    `save` writes the state of a slot to a file by its name and says whether it did; `restore` reads it.
+    `save` writes the state of a slot to a file of the given name and returns whether it succeeded; `restore`
+    reads it.
     """
 
     def __init__(self, count: int, save: Transfer, restore: Transfer) -> None:
         self.folder, self._lock = _own_folder()
         self._save, self._restore = save, restore
-        self._free: list[int] = list(range(count))  # the one that was used least recently first
+        self._free: list[int] = list(range(count))  # least recently used first
         self._held: dict[int, str] = {}  # the last prompt of each slot
         self._files: OrderedDict[str, int] = OrderedDict()
-        self._first: set[str] = set()  # beginnings that are being computed for the first time
+        self._first: set[str] = set()  # prefixes being computed for the first time
         self._writes = True
         self._changed = threading.Condition()
 
     @contextmanager
     def acquire(self, messages: Sequence[Message], given_up: Callable[[], bool]) -> Iterator[int | None]:
-        """A slot for a prompt of `messages`, holding their beginning if it is known; None once `given_up`."""
+        """A slot for a prompt of `messages`, with their prefix restored if saved; None once `given_up`."""
         beginning, text = _text(messages[:-1]), _text(messages)
         mark = hashlib.sha256(beginning.encode("utf-8", "replace")).hexdigest()[:32] + ".state"
         slot = self._take(mark, beginning, text, given_up)
@@ -94,7 +95,7 @@ class Slots:
         return None
 
     def _most_similar(self, mark: str, beginning: str, text: str) -> int:
-        """The free slot whose last prompt shares the most with `text`; the oldest if that is too little."""
+        """The free slot that shares the longest prefix with `text`; if too short, the least recently used."""
         held = {slot: self._held.get(slot, "") for slot in self._free}
         shared = {slot: len(commonprefix([last, text])) for slot, last in held.items()}  # noqa: RUF071
         best = max(self._free, key=lambda slot: shared[slot])
@@ -102,7 +103,7 @@ class Slots:
         return best if shared[best] >= enough else self._free[0]
 
     def _keep(self, slot: int, mark: str) -> None:
-        """Write the state; when that fails, the disk may be full, nothing waits for files any more."""
+        """Save the state of the slot. If that fails (the disk may be full), no files are used any more."""
         self._writes = self._save(slot, mark)
         with self._changed, suppress(OSError):
             self._files[mark] = (self.folder / mark).stat().st_size
@@ -122,11 +123,12 @@ def _text(messages: Sequence[Message]) -> str:
 
 
 def _own_folder() -> tuple[Path, FileLock]:
-    """A new folder that only this user reads, and its lock; folders of processes that died are removed."""
+    """A new folder readable by this user only, and its lock; folders of dead processes are removed."""
     base = Path(tempfile.gettempdir()) / f"ragc-slots-{getpass.getuser()}"
     base.mkdir(mode=0o700, exist_ok=True)
     seen = base.lstat()
-    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid():  # anybody may make it in a shared folder
+    # in a shared folder any user could have created it
+    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid():
         base = Path(tempfile.mkdtemp())
     for lock in base.glob("*.lock"):
         with suppress(Timeout, OSError), FileLock(lock, timeout=0):

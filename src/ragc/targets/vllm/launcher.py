@@ -1,9 +1,9 @@
-"""Lifecycle of a vLLM server: reused when it runs, started when it does not, stopped by who started it.
+"""Lifecycle of a vLLM server: reused if running, otherwise started; stopped by the process that started it.
 
-The settings that tell one server from another name a folder of the cache. The folder holds a lock, the
-address and the log.
+The settings that identify a server are hashed to the name of a folder in the cache. The folder holds a lock,
+the address and the log.
 
-`last_error` and `last_line` put the end of vLLM's log into words for people.
+`last_error` and `last_line` summarize the end of vLLM's log for users.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ABOUT_OTHERS = "root cause above"
 
 
 def last_error(log: Path) -> str:
-    """The last line of `log` that names an error, but none that points to another; else its last line."""
+    """The last line of `log` with an actual error, not a pointer to one; otherwise its last line."""
     lines = _lines(log)
     named = [line for line in lines if _ERROR.search(line) and _ABOUT_OTHERS not in line]
     last = (named or lines or ["it wrote nothing"])[-1]
@@ -50,12 +50,12 @@ def last_error(log: Path) -> str:
 
 
 def last_line(log: Path) -> str:
-    """The last line of `log`; "nothing yet" while there is none."""
+    """The last line of `log`; "nothing yet" while it is empty."""
     return shorten((_lines(log) or ["nothing yet"])[-1], _SHOWN)
 
 
 def _lines(log: Path) -> list[str]:
-    """The last lines that are not empty, without the process, time and place before them."""
+    """The last non-empty lines, without vLLM's process, time and file prefixes."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL))
@@ -68,17 +68,17 @@ def _lines(log: Path) -> list[str]:
 MODULE = "vllm.entrypoints.openai.api_server"
 _POLL_S, _TELL_S, _HEALTH_S = 0.5, 10.0, 10.0
 _ENDING = 20
-"""Polls that a server which does not answer has to end."""
+"""Polls that an unresponsive server has to exit."""
 _BUSY = 6
-"""Times that a server which is there may be too busy to tell its health."""
+"""Health checks that may time out before a busy server counts as gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What tells one server from another.
+    """The settings that identify a server.
 
-    `python` is the interpreter that has vLLM, `context` the most tokens of prompt and reply (0: the model's
-    own), `flags` further flags of vLLM's by name: True stands for the flag alone, False for none, a list for
+    `python` is the interpreter that has vLLM, `context` the maximum tokens of prompt and reply (0: the
+    model's own), `flags` further command-line flags of vLLM: True for a bare flag, False for none, a list for
     several values.
     """
 
@@ -90,11 +90,11 @@ class Serving:
 
     @property
     def folder(self) -> Path:
-        """Where its lock, address and log are."""
+        """The folder of its lock, address and log."""
         return cache_home() / "vllm" / digest(asdict(self))[:16]
 
     def command(self, port: int) -> list[str]:
-        """The command that serves on `port` of this machine alone."""
+        """The command that serves on `port` of localhost only."""
         parts = [self.python, "-m", MODULE, "--host", "127.0.0.1", "--port", str(port), "--model", self.model]
         if self.dtype:
             parts += ["--dtype", self.dtype]
@@ -112,10 +112,10 @@ _users: dict[Path, int] = {}
 
 
 async def acquire(serving: Serving, patience_s: float) -> str:
-    """The address of a server, /v1 included, started if none runs; `release` gives it up again.
+    """The address of a server, /v1 included; starts one if none runs. `release` releases it.
 
-    Waits at most `patience_s` seconds for it to be ready. Raises TargetUnavailable when that passes, and
-    TargetError with vLLM's own last error when it ends.
+    Waits at most `patience_s` seconds for it to be ready. Raises TargetUnavailable after that, and
+    TargetError with vLLM's own last error when the server exits.
     """
     folder, until = serving.folder, time.monotonic() + patience_s
     folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ async def acquire(serving: Serving, patience_s: float) -> str:
 
 
 def release(serving: Serving) -> None:
-    """Give up one `acquire`; the last one stops the server if this process started it."""
+    """Release one `acquire`; the last one stops the server if this process started it."""
     folder = serving.folder
     _users[folder] = _users.get(folder, 0) - 1
     if _users[folder] <= 0:
@@ -135,9 +135,9 @@ def release(serving: Serving) -> None:
 
 
 async def is_alive(serving: Serving) -> bool:
-    """Whether the server answers, or may again; False when it was another process's and is gone.
+    """Whether the server answers, or may again; False when another process started it and it is gone.
 
-    Raises TargetError when this process started it and it has ended.
+    Raises TargetError when this process started it and it has exited.
     """
     folder = serving.folder
     if await _find_server(folder):
@@ -154,7 +154,7 @@ async def is_alive(serving: Serving) -> bool:
 
 @contextlib.asynccontextmanager
 async def _folder_lock(folder: Path, model: str, until: float) -> AsyncIterator[None]:
-    """Hold the folder's lock, which another process holds while its server starts."""
+    """Hold the folder's lock, which another process may hold while its server starts."""
     lock, waits = FileLock(folder / "lock", thread_local=False), False
     while True:
         try:
@@ -176,7 +176,7 @@ async def _folder_lock(folder: Path, model: str, until: float) -> AsyncIterator[
 
 
 async def _find_server(folder: Path) -> str:
-    """The address of a server that runs and answers; "" when there is none."""
+    """The address of a running server that answers; "" without one."""
     try:
         noted = json.loads((folder / "address.json").read_text("utf-8"))
         address, pid = str(noted["address"]), int(noted["pid"])
@@ -186,18 +186,18 @@ async def _find_server(folder: Path) -> str:
     for _ in range(_BUSY):
         try:
             return address if await _check_health(address) else ""
-        except httpx.TimeoutException:  # it is there, and has much to do
+        except httpx.TimeoutException:  # it exists but is busy
             continue
     return ""
 
 
 async def _start(serving: Serving, folder: Path, until: float) -> str:
-    """Start a server and wait until it answers; it is stopped when that fails or is given up."""
+    """Start a server and wait until it answers; stop it if that fails or is cancelled."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     begun, address, log = time.monotonic(), f"http://127.0.0.1:{port}/v1", folder / "log"
-    _stop(folder)  # one of ours that no longer answers
+    _stop(folder)  # a server of this process that no longer answers
     notify(f"starting vLLM with {serving.model}; its log is {log}")
     log.unlink(missing_ok=True)
     keeper = _start_supervised(serving.command(port), log)
@@ -215,7 +215,7 @@ async def _start(serving: Serving, folder: Path, until: float) -> str:
 
 
 def _start_supervised(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """The keeper that runs `command` while this process holds its input; an interrupt does not reach it."""
+    """The supervisor that runs `command` while this process holds its stdin. Interrupts do not reach it."""
     return subprocess.Popen(
         [sys.executable, supervisor.__file__, str(log), *command],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -225,7 +225,7 @@ def _start_supervised(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 async def _ready(
     model: str, folder: Path, keeper: subprocess.Popen[bytes], address: str, until: float
 ) -> None:
-    """Wait for the server's health, telling its last line now and then."""
+    """Wait until the server is healthy, and report its last log line now and then."""
     begun = spoken = time.monotonic()
     while not await _is_healthy(address):
         now = time.monotonic()
@@ -243,7 +243,7 @@ async def _ready(
 
 
 async def _check_health(address: str) -> bool:
-    """Whether the server says that it is well; raises httpx.TimeoutException when it says nothing."""
+    """Whether the server reports health; raises httpx.TimeoutException when it does not respond."""
     try:
         async with httpx.AsyncClient(timeout=_HEALTH_S, trust_env=False) as client:
             return (await client.get(f"{address.removesuffix('/v1')}/health")).status_code == 200
@@ -266,7 +266,7 @@ def _exit_error(model: str, folder: Path, code: int | None) -> TargetError:
 
 
 def _stop(folder: Path) -> None:
-    """Stop the server of `folder` if this process started it, and wait until it is gone."""
+    """Stop the server of `folder` if this process started it, and wait until it has exited."""
     keeper = _started.pop(folder, None)
     if keeper is None:
         return
@@ -274,7 +274,7 @@ def _stop(folder: Path) -> None:
         (folder / "address.json").unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         if keeper.stdin is not None:
-            keeper.stdin.write(b".")  # a byte as well: a process forked from this one may hold the pipe too
+            keeper.stdin.write(b".")  # closing alone is not enough: a forked process may hold the pipe too
             keeper.stdin.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
         keeper.wait(supervisor.PATIENCE_S + 10)

@@ -1,6 +1,6 @@
-"""The target of a vLLM server that ragc starts itself, or that already runs where ragc started it before.
+"""The target of a vLLM server that ragc starts, or that ragc started before and still runs.
 
-`identity` names a model that vLLM loads: its id, or the content of its folder, and how it is run.
+`identity` identifies the model in store keys: its id, or the content of its folder, and how it is run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENDS = 2**20
 
 
 def identity(model: str, options: VllmOptions) -> str:
-    """What the call store keys on for `model`, an id or a folder, run with `options`; the latter's own wins.
+    """The store-key identity of `model`, an id or a folder; `options.identity` overrides it.
 
     Raises TargetUnavailable when the folder cannot be read.
     """
@@ -35,7 +35,7 @@ def identity(model: str, options: VllmOptions) -> str:
 
 
 def _content(folder: Path) -> str:
-    """A digest of the files in `folder`: small ones whole, of large ones their size and both ends."""
+    """A digest of the files in `folder`: small files whole, large ones by their size and both ends."""
     try:
         contents = {file.name: _ends(file) for file in sorted(folder.iterdir()) if file.is_file()}
     except OSError as error:
@@ -56,10 +56,10 @@ def _ends(file: Path) -> list[str | int]:
 
 
 class ManagedTarget:
-    """Asks `model`, an id or a folder, of a server that `open` starts or finds.
+    """Sends requests for `model`, an id or a folder, to a server that `open` starts or finds.
 
-    Targets of the same settings share one server, in this process and in others. Capabilities and context are
-    the server's once it is open. What shapes replies, and not where the server listens, is the identity.
+    Targets with the same settings share one server, within this process and across processes. Capabilities
+    and context are the server's once it is open. The identity covers what affects replies, not the address.
     """
 
     def __init__(self, model: str, options: VllmOptions) -> None:
@@ -89,20 +89,20 @@ class ManagedTarget:
 
     @property
     def identity(self) -> str:
-        """The model, and of a folder its content; whatever else shapes replies. Raises TargetUnavailable."""
+        """The model (for a folder, its content) and what else affects replies. Raises TargetUnavailable."""
         if not self._identity:
             self._identity = identity(self.model, self.options)
         return self._identity
 
     @property
     def metrics_url(self) -> str:
-        """Where the server tells its counters; "" before it is open."""
+        """The URL of the server's metrics; "" before it is open."""
         return self._inner.metrics_url if self._inner is not None else ""
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Start the server or find it, wait until it is healthy, and check that it has the model.
+        """Start or find the server, wait until it is healthy, and check that it has the model.
 
-        Raises TargetError with vLLM's own last error when it ends, TargetUnavailable when it takes longer
+        Raises TargetError with vLLM's own last error when it exits, TargetUnavailable when it takes longer
         than the option `start_s`.
         """
         if self._inner is not None:
@@ -126,10 +126,11 @@ class ManagedTarget:
         return inner
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """One reply; opens first if need be.
+        """The reply to `request`; opens the target first if needed.
 
-        Where the server was another process's and went with it, the request is sent once more, to a server
-        found or started anew. Raises TargetError with vLLM's last error when a server of this process ended.
+        If the server belonged to another process that has ended, the request is sent once more, to a server
+        found or started again. Raises TargetError with vLLM's last error when a server of this process
+        exited.
         """
         inner = await self._ready()
         try:
@@ -141,7 +142,7 @@ class ManagedTarget:
         return await (await self._ready()).complete(request)
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """As `VllmTarget.raw`; opens first if need be."""
+        """As `VllmTarget.raw`; opens the target first if needed."""
         return await (await self._ready()).raw(request, extra)
 
     async def _ready(self) -> VllmTarget:
@@ -151,16 +152,16 @@ class ManagedTarget:
         return self._inner
 
     def count_tokens(self, text: str) -> int:
-        """A quarter of the characters, rounded up: an estimate, since the tokenizer is the server's."""
+        """A quarter of the characters, rounded up; the tokenizer is on the server."""
         return (len(text) + 3) // 4
 
     async def aclose(self) -> None:
-        """Close the connections; the last one here to use a server that this process started stops it."""
+        """Close the connections; the last user in this process stops a server that this process started."""
         if self._inner is not None:
             await self._given_up(self._inner)
 
     async def _given_up(self, inner: VllmTarget) -> None:
-        """Let go of `inner` and its server, once."""
+        """Release `inner` and its server, once."""
         if self._inner is inner:
             self._inner = None
             await inner.aclose()

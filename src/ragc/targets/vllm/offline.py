@@ -1,7 +1,6 @@
 """vLLM's own engine in this process, without a server: `offline = true`.
 
-The engine takes requests as they come and batches them by itself. Prompts are made by the model's own chat
-template, as its server makes them.
+The engine batches concurrent requests itself. Prompts use the model's own chat template, as on the server.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ _ALL: tuple[Capability, ...] = ("schema", "logprobs", "prompt_logprobs", "n", "s
 
 
 class OfflineTarget:
-    """Answers by vLLM's engine with `model`, an id or a folder, which `open` loads; it needs `ragc[vllm]`.
+    """Answers with vLLM's engine and `model`, an id or a folder, which `open` loads; needs `ragc[vllm]`.
 
-    `dtype`, `context_tokens` and `flags` are what a server would be started with. All calls must come from
-    one event loop.
+    `dtype`, `context_tokens` and `flags` are those of a server. All calls must come from one event loop.
     """
 
     def __init__(self, model: str, options: VllmOptions) -> None:
@@ -54,7 +52,7 @@ class OfflineTarget:
 
     @property
     def identity(self) -> str:
-        """The model, and whatever else shapes replies; a server of the same settings has the same."""
+        """The model and what else affects replies; equal to that of a server with the same settings."""
         if not self._identity:
             self._identity = identity(self.model, self.options)
         return self._identity
@@ -72,14 +70,14 @@ class OfflineTarget:
         self.context_tokens = int(self._engine.model_config.max_model_len)
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """One reply. Draws of one request that are asked for together read the prompt once."""
+        """The reply to `request`. Concurrent samples of one request read the prompt once."""
         await self.open()
         if "n" in self.capabilities and request.sampling.temperature > 0:
             return await self._draws.reply(request)
         return (await self.samples(request, 1))[0]
 
     async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
-        """`n` draws of `request`, with its own number and those that follow."""
+        """`n` samples of `request`, with its own index and the following ones."""
         check_reply_fits(request, self.context_tokens, self.name)
         messages = [{"role": m.role, "content": m.content} for m in request.messages]
         ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
@@ -129,7 +127,10 @@ class OfflineTarget:
 
 
 def engine(model: str, options: VllmOptions) -> Any:
-    """The engine of vLLM with `model` loaded. Blocks; raises TargetUnavailable without vLLM, TargetError."""
+    """The engine of vLLM with `model` loaded. Blocks.
+
+    Raises TargetUnavailable without vLLM, and TargetError when vLLM refuses.
+    """
     try:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -143,13 +144,13 @@ def engine(model: str, options: VllmOptions) -> Any:
     arguments |= {"max_model_len": options.context_tokens} if options.context_tokens else {}
     try:
         return AsyncLLM.from_engine_args(AsyncEngineArgs(model=model, **arguments))
-    except Exception as error:  # vLLM raises of every kind; its own words say what it refused
+    except Exception as error:  # vLLM raises any exception; its own words say what it refused
         message = " ".join(str(error).split())[:300]
         raise TargetError(f"vLLM could not load {model}: {message or type(error).__name__}.") from error
 
 
 def sampling(request: ChatRequest, n: int) -> Any:
-    """The parameters of vLLM for `n` draws of `request`, as its server makes them of ours."""
+    """The sampling parameters of vLLM for `n` samples of `request`, as its server derives them."""
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
     settings = request.sampling
@@ -172,7 +173,7 @@ def sampling(request: ChatRequest, n: int) -> Any:
 
 
 def _token_logprobs(pairs: Any) -> tuple[TokenLogprob, ...]:
-    """The log-probability of each token among those that vLLM lists at its place."""
+    """The log-probability of each token among the candidates that vLLM lists for its position."""
     return tuple(_own(token, held) for token, held in pairs if held is not None)
 
 

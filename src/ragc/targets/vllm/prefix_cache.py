@@ -1,7 +1,7 @@
-"""What vLLM's own counters say of its prefix cache.
+"""Prefix-cache statistics from vLLM's own counters.
 
-They count all requests to a server, whoever sent them, so a difference is one run's own only while nobody
-else asks. A server that offers none leaves nothing to report.
+The counters cover all requests to a server, so a difference belongs to one run only while the server has no
+other clients. A server without counters reports nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TIMEOUT_S = 5.0
 
 
 def read(text: str) -> dict[str, float]:
-    """Prompt tokens looked up in the prefix cache and found there, over all engines; {} where neither is.
+    """Prompt tokens looked up and found in the prefix cache, summed over all engines; {} without counters.
 
     `text` is a page of Prometheus metrics.
     """
@@ -41,7 +41,7 @@ def read(text: str) -> dict[str, float]:
 
 
 async def prefix_tokens(targets: Iterable[Any]) -> dict[str, float]:
-    """`read` of every server behind `targets`, each once and added up; a server that fails counts nothing."""
+    """`read` summed over the servers behind `targets`, each once; a server that fails counts nothing."""
     urls = {url for target in targets if (url := getattr(target, "metrics_url", ""))}
     total: dict[str, float] = {}
     for counts in await asyncio.gather(*map(_fetch_counts, sorted(urls))):
@@ -51,7 +51,7 @@ async def prefix_tokens(targets: Iterable[Any]) -> dict[str, float]:
 
 
 def increase(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """What came between two readings; {} without a second one, all of it where a server began anew."""
+    """The difference of two readings; {} without a second one, all of it where a server restarted."""
     begun_anew = any(after[name] < before.get(name, 0.0) for name in after)
     return {name: value - (0.0 if begun_anew else before.get(name, 0.0)) for name, value in after.items()}
 

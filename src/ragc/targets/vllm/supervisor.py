@@ -1,8 +1,8 @@
-"""Runs a command until it ends or this script's input does: `python supervisor.py LOG COMMAND ...`.
+"""Runs a command until it or this script's stdin ends: `python supervisor.py LOG COMMAND ...`.
 
-Whoever starts it holds the other end of its input. When that process ends, in whatever way, the system closes
-the pipe, and the command is stopped with all that it started. Only the standard library is used, so that any
-Python can run this file.
+The parent process holds the other end of stdin. When it ends for whatever reason, the system closes the pipe,
+and the command is stopped with all its child processes. Only the standard library is used, so that any Python
+can run this file.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import threading
 from pathlib import Path
 
 PATIENCE_S = 20.0
-"""Seconds that the command has to end by itself once it is told to."""
+"""Seconds that the command has to exit after SIGTERM."""
 
 
 def main(log: str, command: list[str]) -> int:
-    """The exit code of `command`, whose output goes to the file `log`."""
+    """Run `command` with its output in the file `log`; returns its exit code."""
     with Path(log).open("wb") as out:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
@@ -29,12 +29,12 @@ def main(log: str, command: list[str]) -> int:
     threading.Thread(target=_watch, args=(child.pid, ended), daemon=True).start()
     code = child.wait()
     ended.set()
-    _signal(child.pid, signal.SIGKILL)  # what it started and left behind
+    _signal(child.pid, signal.SIGKILL)  # child processes that outlived it
     return code
 
 
 def _watch(group: int, ended: threading.Event) -> None:
-    """Stop the processes of `group` when the input of this script ends."""
+    """Stop the process `group` when the stdin of this script ends."""
     sys.stdin.buffer.read(1)
     _signal(group, signal.SIGTERM)
     if not ended.wait(PATIENCE_S):

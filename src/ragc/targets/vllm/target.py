@@ -1,7 +1,7 @@
-"""Target for a running server that speaks OpenAI's chat API: vLLM, or llama.cpp's server.
+"""Target for a running server with OpenAI's chat API: vLLM, or llama.cpp's server.
 
-`check_reply_fits` refuses a request before it is sent where the context cannot hold its longest reply.
-`check_logprobs` refuses a reply without the log-probabilities that its request wanted.
+`check_reply_fits` refuses a request whose maximum reply exceeds the context, before it is sent.
+`check_logprobs` refuses a reply without the log-probabilities that were requested.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from ragc.targets.sound import token_count
 
 
 def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:
-    """Raise TargetError when no prompt could leave room for the longest reply to `request`.
+    """Raise TargetError when the maximum reply to `request` leaves no space for any prompt.
 
-    `context` counts tokens; 0 is unknown. A prompt that is too long itself is found by the server, which
+    `context` counts tokens; 0 is unknown. A prompt that is itself too long is detected by the server, which
     has the tokenizer.
     """
     most = request.sampling.max_tokens
@@ -49,7 +49,7 @@ def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:
 
 
 def check_logprobs(request: ChatRequest, replies: Iterable[Reply], endpoint: str) -> None:
-    """Raise TargetError when `request` asked for log-probabilities and one of `replies` is without."""
+    """Raise TargetError when `request` wanted log-probabilities and one of `replies` has none."""
     for reply in replies:
         if request.logprobs and reply.text and not reply.logprobs:
             raise TargetError(f'{endpoint} sent no logprobs; add lacks = ["logprobs"] to this target.')
@@ -65,11 +65,11 @@ _DEFAULTS = VllmOptions()
 
 
 class VllmTarget:
-    """Connects to `base_url` (which ends in /v1) and asks for `model`.
+    """Sends requests for `model` to the server at `base_url` (which ends in /v1).
 
-    Credentials and query of `base_url` are sent but never shown. All calls must come from one event
-    loop at a time. Tokens are counted as a quarter of the characters; the server's own counts are
-    used where it sends them.
+    Credentials and query of `base_url` are sent but never shown. All calls must come from one event loop at a
+    time. Tokens are estimated as a quarter of the characters; the server's own counts are used where it sends
+    them.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class VllmTarget:
         extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
         self.identity = options.identity or f"{model}@{self.endpoint}{extra}"
         self.capabilities = options.correct(CAPABILITIES)
-        self.metrics_url = ""  # known once the server says that it is vLLM
+        self.metrics_url = ""  # set once the server identifies itself as vLLM
         self._holds = options.context_tokens
         self.context_tokens = self._holds or UNKNOWN_CONTEXT
         self.concurrency = options.concurrency
@@ -111,9 +111,9 @@ class VllmTarget:
         return f"VllmTarget({self.endpoint!r}, {self.model!r})"
 
     async def open(self, progress: Watch | None = None) -> None:
-        """Ask the server which models it has; no completion is sent.
+        """Request the server's list of models; no completion is sent.
 
-        Raises TargetUnavailable when no server answers, UnknownName when it has no such model, and
+        Raises TargetUnavailable when no server answers, UnknownName when it does not have the model, and
         TargetError when it refuses.
         """
         if self._ready:
@@ -143,17 +143,18 @@ class VllmTarget:
         self._ready = True
 
     async def complete(self, request: ChatRequest) -> Reply:
-        """One reply. Connection errors, 408, 429, 5xx and unreadable bodies are tried again.
+        """The reply to `request`. Connection errors, 408, 429, 5xx and unreadable bodies are retried.
 
-        Draws of one request that are asked for together go as one where the server has the capability `n`.
+        Concurrent samples of one request are combined where the server has the capability `n`.
         """
-        own = {"seed", "temperature"} & self.options.body.keys()  # then draws do not differ by their number
+        # with these overridden, samples do not differ by their index
+        own = {"seed", "temperature"} & self.options.body.keys()
         if "n" in self.capabilities and request.sampling.temperature > 0 and not own:
             return await self._draws.reply(request)
         return (await self.samples(request, 1))[0]
 
     async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
-        """`n` draws of `request` in one request, with its own number and those that follow."""
+        """`n` samples of `request` in one request, with its own index and the following ones."""
         check_reply_fits(request, self._holds, self.endpoint)
         several = {"n": n, "return_token_ids": True} if n > 1 else {}
         content = orjson.dumps(request_body(request, self.model, {**self.options.body, **several}))
@@ -170,7 +171,7 @@ class VllmTarget:
         return replies
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
-        """The whole body that answers `request` with `extra` in its own; for probes."""
+        """The raw response body for `request` with `extra` in its body; used by probes."""
         content = orjson.dumps({**request_body(request, self.model, self.options.body), **extra})
         policy = Retry(2, self._retry.total_s)
         return await with_retries(
@@ -181,7 +182,7 @@ class VllmTarget:
         )
 
     def count_tokens(self, text: str) -> int:
-        """A quarter of the characters, rounded up: an estimate, since the tokenizer is the server's."""
+        """A quarter of the characters, rounded up; the tokenizer is on the server."""
         return (len(text) + 3) // 4
 
     async def aclose(self) -> None:
@@ -196,7 +197,7 @@ class VllmTarget:
         return headers
 
     async def _send(self, method: str, path: str, content: bytes | None = None) -> Any:
-        """The parsed body of a 200; RetryableError or TargetError otherwise."""
+        """The parsed body of a 200; raises RetryableError or TargetError."""
         try:
             response = await self._pool.send(method, path, content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -212,7 +213,7 @@ class VllmTarget:
         answer = f"answered {response.status_code}{request_note}" + (f": {message}" if message else "")
         if response.status_code in PASSING_STATUS and not is_context_error(message):
             wait = retry_after(response.headers.get("retry-after"))
-            loading = message.startswith("Loading model")  # llama.cpp, begun anew
+            loading = message.startswith("Loading model")  # llama.cpp after a restart
             raise RetryableError(answer, wait, request_id=number, away=loading)
         hint = ""
         if response.status_code in (401, 403):
@@ -223,7 +224,7 @@ class VllmTarget:
 
 
 def key_from(variable: str) -> str:
-    """The key in an environment variable; raises UsageError when there is none or it cannot be sent."""
+    """The key in an environment variable; raises UsageError when it is unset or cannot be sent."""
     key = remember(os.environ.get(variable, "").strip())
     if not key:
         raise UsageError(f"The environment variable {variable}, named by api_key_env, is not set.")
@@ -245,6 +246,6 @@ def _url(base_url: str) -> httpx.URL:
 
 
 def _context(card: Any) -> int:
-    """Context size from a model card: vLLM's `max_model_len`, llama.cpp's `meta.n_ctx`; 0 when unsaid."""
+    """Context size from a model card: vLLM's `max_model_len`, llama.cpp's `meta.n_ctx`; 0 if absent."""
     named = (("max_model_len",), ("meta", "n_ctx"), ("meta", "n_ctx_train"))
     return next((size for path in named if (size := token_count(part(card, *path)))), 0)

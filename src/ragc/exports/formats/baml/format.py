@@ -1,7 +1,7 @@
 """baml: a `baml_src` folder with a client, the classes of the reply and a function for each prompt.
 
-What BAML does to every prompt stands at the top of `main.baml`; a prompt that it would change in another
-way is refused. Replies of the layouts `chat` and `xml`, and those with types that BAML lacks, are given as
+The top of `main.baml` states what BAML changes in every prompt; a prompt that it would change in another way
+is refused. Replies of the layouts `chat` and `xml`, and those with types that BAML lacks, are returned as
 text.
 """
 
@@ -21,15 +21,15 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, NotExpres
 FOLDER, SUFFIX = "baml_src", ".baml"
 VERSION = "0.226.3"
 SPLITS = "_MAGIC_STRING_DELIMITER"
-"""Ends the words by which BAML tells where a message or a file begins in a prompt that is rendered."""
+"""Suffix of BAML's delimiters of messages and files in a rendered prompt."""
 SPLIT = "_MAGIC STRING_DELIMITER"
-"""What stands for `SPLITS` in a prompt where an input holds it."""
+"""Replaces `SPLITS` where an input of a prompt contains it."""
 BLANKS = (
     "\t\n\x0b\x0c\r \x85\xa0\u1680"
     + "".join(map(chr, range(0x2000, 0x200B)))
     + "\u2028\u2029\u202f\u205f\u3000"
 )
-"""White space to BAML, which takes it off both ends of every message."""
+"""White space as BAML defines it; BAML strips it from every message."""
 
 LIMITS = f"""\
 // What BAML does with these prompts, whatever they say:
@@ -40,13 +40,13 @@ LIMITS = f"""\
 """
 
 _BLANK_LINES = re.compile(rf"^[{BLANKS.replace(chr(10), '')}]+$", re.MULTILINE)
-"""Lines of white space alone, which BAML empties where they stand in a prompt's source."""
+"""Lines of only white space, which BAML empties in a prompt's source."""
 
 _TYPES = {"text": "string", "integer": "int", "number": "float", "flag": "bool"}
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """`main.baml` with what all share, and one file a prompt."""
+    """`main.baml` with the shared parts, and one file per prompt."""
     functions, files = functions_of(program), {"main"}
     taken = {
         *functions.values(),
@@ -154,7 +154,7 @@ def _text_reply_notes(prompt: CompiledPrompt) -> Iterator[str]:
 
 
 def _content(prompt: CompiledPrompt, message: TemplateMessage, called: dict[str, str]) -> str:
-    """The source of a message's content; raises NotExpressible for one that BAML would drop or split."""
+    """The source of a message's content; raises NotExpressible for content that BAML would drop or split."""
     from ragc.prompts.render import literal
 
     what = f"A {message.role} message of the prompt {prompt.name!r}"
@@ -195,12 +195,12 @@ def _value(one: Input, name: str, words: tuple[str, str]) -> str:
 
 
 def _quote(text: str) -> str:
-    """`text` as a string of Jinja."""
+    """`text` as a Jinja string literal."""
     return json.dumps(text)
 
 
 def _placeholder_arguments(prompt: CompiledPrompt) -> dict[str, Any]:
-    """Inputs to be filled in, by the names of the function's parameters."""
+    """Placeholder inputs, by the names of the function's parameters."""
     called = inputs_of(prompt)
     return {called[name]: value for name, value in example_inputs(prompt).items()}
 

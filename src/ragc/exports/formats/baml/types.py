@@ -1,7 +1,7 @@
-"""What BAML's language asks of names, values and types: from ours to its spelling.
+"""Converts names, values and types to BAML's syntax.
 
-A JSON schema becomes classes and unions. Bounds are asserted; what BAML has no word for (patterns,
-formats) is left to the schema that is sent with every request.
+A JSON schema becomes classes and unions. Bounds become assertions. What BAML cannot express (patterns,
+formats) is only in the schema that is sent with every request.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ RESERVED = frozenset(
     self set string super this throw true try type video while with yield
     """.split()  # noqa: SIM905
 )
-"""Names, in lower case, that BAML or Jinja keep for themselves where a field or an input is named."""
+"""Names, in lower case, that BAML or Jinja reserves where a field or an input is named."""
 
 OTHERS = ("jinja2", "openai-json", "python")
-"""The formats that can say what BAML cannot."""
+"""Formats that can express what BAML cannot."""
 
 _BOUNDS = {
     "minimum": "this >= {}",
@@ -41,11 +41,11 @@ _PLAIN = {"string": "string", "integer": "int", "number": "float", "boolean": "b
 
 
 class NoBamlType(Exception):
-    """A schema that BAML's types cannot say; the reply is left as text then."""
+    """A schema that BAML's types cannot express; the reply then remains text."""
 
 
 def names(wanted: Iterable[str]) -> dict[str, str]:
-    """A name that BAML takes for each of `wanted`: itself, or one that ends in `_` or a number."""
+    """A valid BAML name for each of `wanted`: itself, or with `_` or a number appended."""
     baml_names: dict[str, str] = {}
     for name in wanted:
         plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
@@ -55,7 +55,7 @@ def names(wanted: Iterable[str]) -> dict[str, str]:
 
 
 def line(comment: str) -> str:
-    """`comment` as one line that can stand in a comment."""
+    """`comment` as one line that is valid in a comment."""
     return " ".join("".join(c if c.isprintable() else " " for c in comment).split())
 
 
@@ -67,7 +67,7 @@ def pascal(name: str) -> str:
 
 
 def distinct(name: str, taken: Iterable[str]) -> str:
-    """`name`, with a number where it is taken, whatever the case."""
+    """`name`, with a number appended if it is taken; case is ignored."""
     known = {other.lower() for other in taken}
     candidate, number = name, 2
     while candidate.lower() in known:
@@ -76,9 +76,9 @@ def distinct(name: str, taken: Iterable[str]) -> str:
 
 
 def value(option: Any, indent: str = "") -> str:
-    """JSON values as BAML writes the options of a client, over several lines, from `indent` on.
+    """A JSON value in BAML's syntax for client options, over several lines, indented by `indent`.
 
-    Raises NotExpressible for a text or key that BAML has no spelling for.
+    Raises NotExpressible for a text or key that BAML cannot represent.
     """
     if isinstance(option, Mapping):
         deeper = f"{indent}  "
@@ -94,7 +94,7 @@ def value(option: Any, indent: str = "") -> str:
 
 
 def text(content: str) -> str:
-    """A quoted string. BAML reads a backslash before the last quote as its escape: such a one is raw."""
+    """A quoted string. A final backslash would escape the closing quote in BAML, so such a text is raw."""
     if content.endswith("\\"):
         if content != content.strip() or "\n" in content or '"#' in content:
             raise NotExpressible(f"The text {content!r}", "BAML cannot quote it", OTHERS)
@@ -115,8 +115,8 @@ def _key(name: str) -> str:
 class Types:
     """The classes of a prompt's outputs, named after its function `name`; `taken` are names in use.
 
-    `written` holds their source in BAML, and `fields` the names of the reply's fields by output, once
-    `reply` was called.
+    After `reply` was called, `written` holds their BAML source and `fields` the reply's field names by
+    output.
     """
 
     def __init__(self, name: str, schema: Mapping[str, Any], taken: set[str]) -> None:
@@ -130,7 +130,7 @@ class Types:
         }
 
     def reply(self) -> str:
-        """The name of the class of a reply; raises NoBamlType when a part of it has no type in BAML."""
+        """The class name of a reply; raises NoBamlType when a part of it has no type in BAML."""
         for name, node in self._defs.values():
             self._class(name, node)
         self.fields = self._class(self._reply, self._schema)
@@ -154,7 +154,7 @@ class Types:
         return aliases
 
     def _type(self, inner: str, node: Mapping[str, Any]) -> str:
-        """The type of `node`, its bounds after it; a nested object is a class called `inner`."""
+        """The type of `node` with its bounds; a nested object becomes a class called `inner`."""
         return self._plain(inner, node) + _bounds(node)
 
     def _plain(self, inner: str, node: Mapping[str, Any]) -> str:

@@ -1,1 +1,1 @@
-"""promptfoo: a configuration, and a metric of ours beside it."""
+"""promptfoo: a configuration, and ragc's metric beside it."""

@@ -1,7 +1,7 @@
 """promptfoo: a folder for each prompt, with a config, a chat template, and dev questions as tests.
 
 A prompt's inputs are the fields of one variable, `inputs`: promptfoo changes variables that are texts (it
-loads `file://`, fills in `{{name}}` and drops a last line break), and leaves the fields of an object alone.
+loads `file://`, fills in `{{name}}` and drops a final line break), but not the fields of an object.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HOLDS = """\
 
 
 def write(program: ExportedProgram) -> dict[str, bytes]:
-    """The files of each prompt in a folder of its name."""
+    """The files of each prompt, in a folder of the prompt's name."""
     files: dict[str, bytes] = {}
     for prompt, folder in zip(program, folders(program), strict=True):
         cases = [case for case in program.cases if case.prompt == prompt.name]
@@ -51,7 +51,7 @@ def write(program: ExportedProgram) -> dict[str, bytes]:
 
 
 def folders(program: ExportedProgram) -> tuple[str, ...]:
-    """The name of each prompt's folder: the prompt's, with a number where it is taken."""
+    """The name of each prompt's folder: the prompt's name, with a number if it is taken."""
     names: list[str] = []
     for prompt in program:
         plain = name = re.sub(r"[^A-Za-z0-9_-]", "_", prompt.name)
@@ -62,12 +62,12 @@ def folders(program: ExportedProgram) -> tuple[str, ...]:
 
 
 def build_variables(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of a test for `inputs`; what JavaScript would write otherwise is given as text."""
+    """The variables of a test for `inputs`; values that JavaScript would format differently are texts."""
     return {"inputs": {name: _input_value(prompt.input(name), value) for name, value in inputs.items()}}
 
 
 def why_not_scored(program: ExportedProgram, prompt: CompiledPrompt) -> str:
-    """Why the metric of `program` is no assertion on replies to `prompt`; empty when it is one."""
+    """The reason why the metric of `program` is not asserted on replies to `prompt`; "" when it is."""
     if not program.metric:
         return "the metric that the program was compiled for is not known"
     if program.metric not in METRICS:
@@ -108,7 +108,7 @@ providers:
 
 
 def _example(prompt: CompiledPrompt) -> str:
-    """A test with a value of its type for each input, as YAML."""
+    """A test with a placeholder value for each input, as YAML."""
     test = {"description": "an example", "vars": build_variables(prompt, example_inputs(prompt))}
     return json.dumps(test)
 

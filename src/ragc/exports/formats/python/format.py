@@ -1,4 +1,4 @@
-"""python: one file that needs Python's standard library alone: prompts, reading of replies, the program."""
+"""python: one file that needs only Python's standard library: prompts, reply parsing, the program."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def _lists(program: ExportedProgram) -> bool:
 
 
 def _names_to_skip(styles: set[str]) -> tuple[str, ...]:
-    """The readers that no prompt uses."""
+    """The reply parsers that no prompt uses."""
     names = {"markers": "_read_markers", "tags": "_read_tags"}
     return tuple(name for way, name in names.items() if way not in styles)
 
 
 def _about(program: ExportedProgram, *, whole: bool) -> str:
-    """What the file says of itself."""
+    """The docstring of the exported file."""
     first = program.prompts[0]
     inputs, several = ", ".join(f"{one.name}=..." for one in first.inputs), not program.single
     lines = [

@@ -1,7 +1,7 @@
-"""Code generation of a Python file's prompts, and of the whole program where that is one call.
+"""Generates the code of a Python export: its prompts, and the whole program if that is one call.
 
 Each prompt has a function for its messages; a table lists all prompts. The function `answer` is the whole
-program, for the methods where that is one call.
+program, for methods that are one call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEYWORDS = {
 
 
 def check(prompt: CompiledPrompt) -> None:
-    """Raise NotExpressible for an input that can be no argument, or a reply of a type that is not read."""
+    """Raise NotExpressible for an input that cannot be an argument, or a reply of an unsupported type."""
     what = f"The prompt {prompt.name!r}"
     for one in prompt.inputs:
         if not one.name.isidentifier() or keyword.iskeyword(one.name) or one.name == "model":
@@ -48,7 +48,7 @@ def check(prompt: CompiledPrompt) -> None:
 
 
 def _unknown(schema: Mapping[str, Any]) -> str:
-    """What a schema says that the reader does not know; empty where it knows all of it."""
+    """The part of a schema that the parser does not support; "" when it supports all."""
     if odd := sorted(schema.keys() - _KEYWORDS):
         return odd[0]
     if "$ref" in schema:
@@ -95,7 +95,7 @@ def _listing(slot: Slot) -> str:
 
 
 def function(prompt: CompiledPrompt, name: str) -> str:
-    """The function `name`, which gives the messages of `prompt` for its inputs."""
+    """The source of the function `name`, which returns the messages of `prompt` for its inputs."""
     arguments = [f"{one.name}: {typed(one)}" for one in prompt.inputs]
     head = bracket(f"def {name}(", ["*", *arguments] if arguments else [], ") -> list[dict[str, str]]:", 0)
     shown = f", {prompt.demos} demonstrations among them" if prompt.demos else ""
@@ -160,19 +160,19 @@ def _sampling(prompt: CompiledPrompt) -> dict[str, Any]:
 _METHODS = frozenset(
     {"no_retrieval", "cot", "vanilla", "vanilla_sources", "iter_retgen", "chain_of_note", "ragx"}
 )
-"""What happens around the call is known of these, where a question asks it once."""
+"""Methods with a known flow around their single call per question."""
 
 _NOT_EXPORTED = ("_SURROGATES", "escape_surrogates", "replace_surrogates", "first_line")
-"""What core/text.py holds beside the escaping of markers."""
+"""Parts of core/text.py other than the escaping of markers."""
 
 
 def answers(program: ExportedProgram) -> bool:
-    """Whether the program as a whole can be said."""
+    """Whether the whole program can be exported as a function."""
     return program.single and program.method in _METHODS
 
 
 def answer(program: ExportedProgram, pieces: Pieces) -> str:
-    """The function `answer` and what it calls, none of it where the program is more than a call."""
+    """The function `answer` and its helpers; empty where the program is more than one call."""
     if not answers(program):
         return ""
     cited, refuses = program.knobs.get("answer_format") in _CITED, program.method == "ragx"
@@ -208,7 +208,7 @@ def _function(program: ExportedProgram, input_names: set[str], *, cited: bool, r
     inputs += ['query_time=query_time.strip() or "unknown"'] if timed else []
     inputs += ["passages=shown"] if passages else []
     lines = []
-    if passages:  # a text would be taken letter by letter
+    if passages:  # a text would be split into letters
         lines = [
             "if isinstance(passages, str):",
             '    raise TypeError(f"passages must be a list of texts, got {passages!r:.80}.")',

@@ -1,4 +1,4 @@
-"""Source text for the `python` export: values as Python writes them, and pieces of modules of ours."""
+"""Source text for the `python` export: Python literals, and code extracted from ragc's modules."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from importlib.resources import files
 from typing import Any
 
 WIDTH = 110
-"""The longest line, if it can be broken at all."""
+"""Maximum line length, where a line can be broken."""
 
 
 def string_literal(text: str) -> str:
-    """A string literal of `text` on one line, with what cannot be seen escaped."""
+    """A string literal of `text` on one line, with invisible characters escaped."""
     quote = "'" if text.count("'") < text.count('"') else '"'
     short = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", quote: f"\\{quote}"}
     return quote + "".join(short.get(c) or (c if c.isprintable() else _escape(c)) for c in text) + quote
@@ -27,10 +27,10 @@ def _escape(char: str) -> str:
 
 
 def literal(value: Any, indent: int = 0, reserved: int = 1) -> str:
-    """The JSON value `value` as Python source, for a line that is `indent` blanks deep.
+    """The JSON value `value` as Python source, for a line indented by `indent` blanks.
 
-    `reserved` is what else stands on its first line. What does not fit one line goes over several: a text is
-    cut after its line breaks.
+    `reserved` is the number of other characters on its first line. A long value is split over several lines;
+    a text is split after its line breaks.
     """
     if isinstance(value, str):
         return _text(value, indent, reserved)
@@ -49,7 +49,7 @@ def literal(value: Any, indent: int = 0, reserved: int = 1) -> str:
 
 
 def bracket(opening: str, items: Sequence[str], closing: str, indent: int, reserved: int = 1) -> str:
-    """`items` between brackets: on one line where they fit, else one a line."""
+    """`items` between brackets: on one line where they fit, else one per line."""
     line = f"{opening}{', '.join(items)}{closing}"
     if not items or ("\n" not in line and indent + reserved + len(line) <= WIDTH):
         return line
@@ -69,9 +69,7 @@ def _text(text: str, indent: int, reserved: int) -> str:
 
 
 def docstring(text: str, indent: int = 0) -> str:
-    """A docstring that holds `text`, whose lines are indented as the code is; its end is on a line of its own
-    where there are several.
-    """
+    """A docstring with `text`, indented like the code. A multi-line one ends on its own line."""
     escaped = "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text.replace("\\", "\\\\"))
     end = f"\n{' ' * indent}" if "\n" in escaped else ""
     return (
@@ -80,14 +78,14 @@ def docstring(text: str, indent: int = 0) -> str:
 
 
 class Pieces:
-    """Code from modules of ours, and what it imports from the standard library."""
+    """Code extracted from ragc's modules, and its imports from the standard library."""
 
     def __init__(self) -> None:
         self._imports: dict[str, set[str]] = {}
         self._wanted: set[str] = set()
 
     def need(self, module: str, *names: str) -> None:
-        """Have `names` of a standard `module` imported; the module itself where there are none."""
+        """Import `names` of a standard `module`; the module itself without names."""
         self._imports.setdefault(module, set()).update(names or {""})
 
     @property
@@ -100,8 +98,9 @@ class Pieces:
     def extract(
         self, package: str, file: str, names: Collection[str] = (), *, but: Collection[str] = ()
     ) -> str:
-        """The code of a module of ours without its head: all of it, or the functions, classes and constants
-        called `names`, without those called `but`.
+        """The code of a ragc module without its header.
+
+        All of it, or the functions, classes and constants called `names`, without those called `but`.
         """
         source = files(package).joinpath(file).read_text("utf-8")
         body = ast.parse(source).body
@@ -115,14 +114,14 @@ class Pieces:
         lines, code = (
             re.sub(r"  # noqa: .*", "", source).splitlines(),
             "",
-        )  # told to our linter, not to theirs
+        )  # a directive for ragc's linter
         for before, node in zip([None, *chosen], chosen, strict=False):
             far = isinstance(node, _BLOCK) or isinstance(before, _BLOCK)
             code += ("\n\n\n" if far else "\n") + "\n".join(lines[_begin(node) - 1 : node.end_lineno])
         return code.strip("\n")
 
     def _need_again(self, node: ast.stmt, used: set[str]) -> None:
-        """Import what `node` imports, as far as it is `used` and not ours."""
+        """Import what `node` imports, as far as it is `used` and not part of ragc."""
         for alias in getattr(node, "names", []):
             module = getattr(node, "module", None)
             if (alias.asname or alias.name) in used and not (module or alias.name).startswith("ragc"):
