@@ -17,6 +17,9 @@ from ragc.programs.slimplm import METHOD as SLIMPLM
 METHODS: tuple[Method, ...] = (*BASELINES[:2], PREFRAG, RAGX, GGATRIEVAL, RQRAG, SLIMPLM, *BASELINES[2:])
 """Every program, in the order of all listings: two plain baselines, the five methods, the other baselines."""
 
+NAMES: tuple[str, ...] = tuple(name for entry in METHODS for name in (entry.id, *entry.also))
+"""Every name that a program answers to."""
+
 
 def table() -> str:
     """The programs as a Markdown table, as the documentation lists them."""
@@ -31,9 +34,9 @@ def table() -> str:
 def method(id: str) -> Method:
     """The method called `id`; raises UnknownName with the nearest one."""
     for entry in METHODS:
-        if entry.id == id:
+        if id in (entry.id, *entry.also):
             return entry
-    raise UnknownName("program", id, [entry.id for entry in METHODS])
+    raise UnknownName("program", id, NAMES)
 
 
-__all__ = ["METHODS", "Method", "method", "table"]
+__all__ = ["METHODS", "NAMES", "Method", "method", "table"]

@@ -7,7 +7,8 @@ this class records them, counts what they cost, and lets synchronous callers wai
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -22,11 +23,19 @@ from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.knobs import Knobs
+from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
 from ragc.records import Hit, Passage, Question
-from ragc.signatures.answer import FORMATS, UNCITED, apply_format, drop_wrong_marks, with_reasoning
+from ragc.signatures.answer import (
+    FORMATS,
+    UNCITED,
+    apply_format,
+    drop_wrong_marks,
+    with_knowledge,
+    with_question,
+    with_reasoning,
+)
 from ragc.signatures.wording import worded
 from ragc.targets.base import Role, Sampling
 from ragc.targets.dspy_lm import target_of
@@ -41,6 +50,15 @@ REASONING = 412
 """Tokens of a reply that reasons before it answers, beside those of the answer: 512 for a short one."""
 
 T = TypeVar("T")
+
+
+def passages_in(items: Any) -> Iterator[Passage]:
+    """The passages among `items`, and those that its steps hold in a field `passages`, in order."""
+    for item in items:
+        if isinstance(item, Passage):
+            yield item
+        else:
+            yield from getattr(item, "passages", ())
 
 
 def format_passage(passage: Passage) -> str:
@@ -101,6 +119,26 @@ class RagProgram(dspy.Module):
             max_demos=knobs.icl_n,
             **more,
         )
+
+    def cut_source(self, source: str | Source) -> Source:
+        """`source`, or the one so called, in chunks as the knobs say, none longer than `context_tokens`."""
+        knobs = self.knobs
+        size = min(knobs.chunk_size, knobs.context_tokens or knobs.chunk_size)
+        whole = self.runtime.source(source) if isinstance(source, str) else source
+        return whole.rechunk(size, knobs.overlap)
+
+    def reading(self, signature: Any, *, knows: bool = False) -> Any:
+        """`signature` of a call that reads passages, as the knobs `query_pos` and `own_knowledge` say.
+
+        `knows` says whether its own text lets the model answer from what it knows. A format that cites
+        leaves no room for that.
+        """
+        return with_question(self.answering(signature, knows=knows), self.knobs.query_pos)
+
+    def answering(self, signature: Any, *, knows: bool = False) -> Any:
+        """`signature` of a call that answers, as the knob `own_knowledge` says; `knows` as in `reading`."""
+        own = self.knobs.own_knowledge and self.knobs.answer_format in WORDED
+        return signature if own == knows else with_knowledge(signature, own)
 
     def answer_call(
         self,
@@ -255,14 +293,15 @@ class RagProgram(dspy.Module):
     async def search(self, name: str, query: str, k: int, *, source: Source | None = None) -> tuple[Hit, ...]:
         """At most `k` hits of the source called `name`, labelled with it.
 
-        A search that cannot be made gives nothing, is noted in the trace and counted.
+        A passage that is longer than the budget of a call is cut. A search that cannot be made gives
+        nothing, is noted in the trace and counted.
         """
         spot = trace.allocate_position()
         counters.count(searches=1)
         event: trace.Event
         try:
             results = await (source or self.runtime.source(name)).search(query, k)
-            hits = tuple(hit.from_source(name) for hit in results)
+            hits = tuple(self._within_budget(hit.from_source(name)) for hit in results)
             event = trace.Search(name, query, k, hits, at=spot[1] if spot else ())
         except SourceError as error:
             counters.count(failed_searches=1)
@@ -271,12 +310,33 @@ class RagProgram(dspy.Module):
             spot[0].add(spot[1], event)
         return hits
 
+    @property
+    def budget(self) -> int:
+        """Most tokens of passages that one call reads; 0 where only the context bounds them."""
+        return int(getattr(self.knobs, "context_tokens", 0))
+
+    def passage_tokens(self, passages: Iterable[Passage], role: Role = "main") -> int:
+        """Tokens of `passages` as they stand in a prompt, each once, as the target of `role` counts them."""
+        target = self.runtime.target(role)
+        return sum(target.count_tokens(format_passage(passage)) for passage in dict.fromkeys(passages))
+
+    def _within_budget(self, hit: Hit) -> Hit:
+        """`hit`, its passage cut at the end where it is longer than the budget."""
+        passage = hit.passage
+        while self.budget and passage.text and (tokens := self.passage_tokens((passage,))) > self.budget:
+            length = len(passage.text)
+            passage = replace(passage, text=passage.text[: min(length - 1, length * self.budget // tokens)])
+        return hit if passage is hit.passage else replace(hit, passage=passage)
+
     def passages_that_fit(
-        self, call: RagPredict, passages: Sequence[Passage], **inputs: Any
+        self, call: RagPredict, passages: Sequence[Passage], *, budgeted: bool = True, **inputs: Any
     ) -> tuple[Passage, ...]:
-        """As many of the first `passages` as fit the context of `call`; the rest are counted as trimmed."""
+        """As many of the first `passages` as fit, as in `shrink_to_fit`."""
         return self.shrink_to_fit(
-            call, tuple(passages), lambda subset: {**inputs, "passages": [format_passage(p) for p in subset]}
+            call,
+            tuple(passages),
+            lambda subset: {**inputs, "passages": [format_passage(p) for p in subset]},
+            budgeted=budgeted,
         )
 
     def shrink_to_fit(
@@ -285,15 +345,22 @@ class RagProgram(dspy.Module):
         items: T,
         inputs: Callable[[T], Mapping[str, Any]],
         shorter: Callable[[T], T] = lambda sequence: sequence[:-1],  # type: ignore[index]
+        *,
+        budgeted: bool = True,
     ) -> T:
-        """`sequence` made `shorter` until a call with `inputs(given)` fits the context or nothing is left.
+        """`sequence` made `shorter` until a call with `inputs(given)` fits, or nothing is left.
 
-        Each cut is counted as trimmed. Without `shorter` the last item of a sequence goes first.
+        It fits when its passages fit the budget and all of it the context. A call that only ranks or sorts
+        passages is not `budgeted`. Each cut is counted as trimmed. Without `shorter` the last item of a
+        sequence goes first.
         """
         cuts = 0
-        while items and not call.fits(**inputs(items)):
+        while items and not ((not budgeted or self._fits_budget(call, items)) and call.fits(**inputs(items))):
             items = shorter(items)
             cuts += 1
         if cuts:
             counters.count(trimmed=cuts)
         return items
+
+    def _fits_budget(self, call: RagPredict, items: Any) -> bool:
+        return not self.budget or self.passage_tokens(passages_in(items), call.role) <= self.budget

@@ -279,15 +279,35 @@ class AnswerKnobs(Knobs):
 
 
 @dataclass(frozen=True)
-class PassageKnobs(AnswerKnobs):
-    """How passages are cut, found and shown. Field order is the order of listings."""
+class ReadingKnobs(Knobs):
+    """How any program that reads passages has them cut and shown, so that programs compare like for like.
 
-    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
-    top_k: int = integer(3, 1, 20, "passages shown", paper="RAG-X base setting")
+    A method whose paper has another default redeclares the field with it. `RagProgram` does what these
+    knobs say: `cut_source`, `reading` and `shrink_to_fit`.
+    """
+
     query_pos: str = choice(
         "before", ("before", "after", "both"), "where the question stands relative to the passages",
         paper="RAG-X code; its paper found `after` better",
     )  # fmt: skip
+    own_knowledge: bool = switch(
+        False, "answer from passages and from what the model knows; else from passages alone",
+        when=When("answer_format", WORDED), paper="SlimPLM, Table 9",
+    )  # fmt: skip
+    chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")
+    overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="RAG-X")
+    context_tokens: int = integer(
+        0, 0, 100_000, "most tokens of passages that one call reads; 0: as many as the model's context holds",
+        step=500, searched=False, paper="none; SlimPLM caps its prompt at 3000",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PassageKnobs(ReadingKnobs, AnswerKnobs):
+    """How passages are cut, found and shown. Field order is the order of listings."""
+
+    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
+    top_k: int = integer(3, 1, 20, "passages shown", paper="RAG-X base setting")
     noise_n: int = integer(0, 0, 10, "unrelated passages added on purpose", paper="RAG-X")
     noise_pos: str = choice(
         "end",
@@ -296,8 +316,6 @@ class PassageKnobs(AnswerKnobs):
         when=When("noise_n", greater_than=0),
         paper="RAG-X",
     )
-    chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")
-    overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="RAG-X")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragc.programs.flow import Step
-from ragc.programs.knobs import Knobs, Value
+from ragc.programs.knobs import Knobs, ReadingKnobs, Value
 from ragc.targets.base import Capability, Role
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Method:
     """A named way to answer a question.
 
-    `program` is `module:Class`, imported on first use because it needs DSPy and listing does not.
+    `also` are other ids that mean it. `program` is `module:Class`, imported on first use because it needs
+    DSPy and listing does not.
     `roles` and `sources` are the target roles and source names that must be configured; `optional_roles` and
     `optional_sources` are roles and sources that some settings need, the defaults perhaps among them.
     Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the values of
@@ -43,6 +44,7 @@ class Method:
     demo_shaping_knobs: tuple[str, ...] = ()
     narrow_demos: Callable[[Mapping[str, Value]], Mapping[str, Value]] | None = None
     flow: tuple[Step, ...] = ()
+    also: tuple[str, ...] = ()
 
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
         """The program on `runtime` with `knobs` over the defaults.
@@ -64,6 +66,11 @@ class Method:
         """
         return (*self.demo_shaping_knobs, "answer_format")
 
+    @property
+    def reads_passages(self) -> bool:
+        """Whether it answers from passages, and so has the knobs of `ReadingKnobs`."""
+        return issubclass(self.knobs, ReadingKnobs)
+
     def demo_setting(self, base: Mapping[str, Value], knobs: Mapping[str, Value]) -> dict[str, Value]:
         """The setting under which demonstrations for `knobs` are collected, over the values of `base`."""
         shape = {name: knobs[name] for name in self.call_shaping_knobs}
@@ -74,11 +81,13 @@ class Method:
         """A JSON object for `ragc list programs --json`."""
         return {
             "id": self.id,
+            "also": list(self.also),
             "about": self.about,
             "paper": self.paper,
             "roles": list(self.roles),
             "sources": list(self.sources),
             "may_ask": list(self.optional_roles),
             "may_use": list(self.optional_sources),
+            "reads_passages": self.reads_passages,
             "knobs": [knob.name for knob in self.knobs.list_knobs()],
         }

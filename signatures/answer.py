@@ -1,7 +1,8 @@
 """Answering calls: from passages or from the model's memory, with citations, refusals, notes or steps.
 
 Short answers: `ShortAnswer` and `ClosedBookAnswer` are the reader of every baseline. `apply_format`,
-`with_reasoning` and `with_question` build the variants for the knobs `answer_format`, `cot` and `query_pos`.
+`with_reasoning`, `with_question` and `with_knowledge` build the variants for the knobs `answer_format`,
+`cot`, `query_pos` and `own_knowledge`.
 
 Citations follow what ALCE's metrics want: a mark `[i]` names the i-th passage, numbered from 1. The program
 drops what a reply cites beyond the passages.
@@ -226,6 +227,19 @@ def with_reasoning(signature: Any) -> Any:
     )
 
 
+_FROM_MEMORY = "Where that does not give the answer, answer from what you know."
+_NOT_FROM_MEMORY = "Say nothing that only your memory gives."
+
+
+def with_knowledge(signature: Any, own: bool) -> Any:
+    """`signature`, whose text has the other rule, letting the model answer from its `own` knowledge or not.
+
+    With `own` what is shown comes first, and what the model knows fills what is missing.
+    """
+    rule = _FROM_MEMORY if own else _NOT_FROM_MEMORY
+    return change_texts(signature, lambda text: f"{text}\n\n{rule}" if text else "", names=())
+
+
 def with_question(signature: Any, position: str) -> Any:
     """`signature` with its `question` `before` or `after` its other inputs, or `both`.
 
@@ -417,14 +431,23 @@ def abstaining(signature: Any) -> Any:
 _SHORT_TOKENS = FORMATS["short"].tokens
 
 
+NOTHING = "none"
+"""What prompts write for an empty list; models repeat it where they have nothing to say."""
+
+
+def blank_if_nothing(text: str) -> str:
+    """`text` without white space around it; empty when it only says that there is nothing."""
+    return "" if _bare(text) == NOTHING else text.strip()
+
+
 def step_answer(text: str, answer_format: str) -> str:
-    """`text` as an answer in `answer_format`; nothing when it is none.
+    """`text` as an answer in `answer_format`; nothing when it is none, or says that there is none.
 
     A format with options takes one of them, whatever its case and the marks around it, as it is written.
     """
     options = FORMATS[answer_format].options
     if not options:
-        return text.strip()
+        return blank_if_nothing(text)
     return option_of(text, options)
 
 

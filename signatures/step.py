@@ -79,10 +79,11 @@ class ReactConcatStep(dspy.Signature):
 
 
 @brief(
-    "Ask the one follow-up question that is still needed to answer the question, or answer it.",
+    "Ask the one follow-up question that is still needed to answer the question, or answer it.\n\n"
+    "Answer when the steps show the answer, not from memory; while they do not, ask.",
     steps="follow-up questions so far with their answers",
     kind="follow_up to ask, answer to answer",
-    text="the follow-up question, or the answer in a few words",
+    text="the follow-up question, with names for pronouns, or the answer in a few words",
 )
 class SelfAskStep(dspy.Signature):
     """Ask the one follow-up question that is still needed to answer the question, or answer it.
@@ -91,7 +92,7 @@ class SelfAskStep(dspy.Signature):
     nothing else: it must be understood alone, with full names, the ones that earlier answers gave, and never
     "he", "it" or "that film". Do not ask again what was asked; where the answer to it was that nothing is
     known, ask in another way. When the answers so far suffice, answer the question itself, not the last
-    follow-up.
+    follow-up. Do not answer from memory: while a fact is missing, ask for it.
 
     Example: for "Who was born first, the author of Emma or the author of Faust?" ask "Who wrote the novel
     Emma?", then "When was Jane Austen born?", and so on, until both dates are known.

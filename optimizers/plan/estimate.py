@@ -37,6 +37,9 @@ SHOWN = (
 )  # fmt: skip
 """Knobs that say how many passages a prompt shows; those that a program has are added up."""
 
+BUDGETS = ("context_tokens", "prompt_token_cap")
+"""Knobs that bound the passages of a prompt in tokens; 0 bounds nothing."""
+
 PASSAGE = 200
 """Tokens of a passage where no knob cuts passages: what `chunk_size` is by default."""
 
@@ -305,7 +308,12 @@ def _whole(number: float) -> int | None:
 
 
 def _prompt_tokens(task: Task) -> int:
-    """About how long a prompt of the baseline is: its passages at full chunk size, and demonstrations."""
+    """About how long a prompt of the baseline is: its passages at full chunk size, and demonstrations.
+
+    Passages take no more than their budget, where there is one.
+    """
     knobs = task.space.baseline().knobs
     chunk = int(knobs.get("chunk_size", PASSAGE))
-    return sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk + task.recipe.search.demos * chunk
+    passages = sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk
+    budgets = [int(knobs[name]) for name in BUDGETS if knobs.get(name)]
+    return min([passages, *budgets]) + task.recipe.search.demos * chunk

@@ -17,7 +17,7 @@ from ragc.errors import RecipeError
 from ragc.optimizers.results import trust
 from ragc.optimizers.results.compiled import CompiledProgram, ProgramState
 from ragc.optimizers.results.trust_record import base_of, is_trusted
-from ragc.programs import METHODS
+from ragc.programs import NAMES
 from ragc.recipe import Recipe, parse, set_keys
 
 
@@ -86,7 +86,7 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
     search = replace(
         recipe.search, programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",)
     )
-    own = state.method if state.method in {entry.id for entry in METHODS} else recipe.program
+    own = state.method if state.method in NAMES else recipe.program
     data = replace(recipe.data, cross_domain="", cross_domain_corpus="")
     needed = replace(recipe, program=own, search=search, data=data, prompts={})
     if questions:

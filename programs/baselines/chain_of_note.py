@@ -19,7 +19,7 @@ from ragc.programs.baselines.knobs import ChainOfNoteKnobs
 from ragc.programs.baselines.vanilla import Vanilla
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
-from ragc.signatures.answer import UNKNOWN, ReadingNotes, ShortAnswer, abstaining, limited_to, with_question
+from ragc.signatures.answer import UNKNOWN, ReadingNotes, ShortAnswer, abstaining, limited_to
 
 _NOTE_TOKENS = 64
 
@@ -34,9 +34,7 @@ class ChainOfNote(Vanilla):
         signature = abstaining(signature) if knobs.abstain else signature
         note_tokens = _NOTE_TOKENS * most if knobs.notes else 0
         unknown = (UNKNOWN,) if knobs.abstain else ()
-        self.answer = self.answer_call(
-            with_question(signature, knobs.query_pos), also=unknown, extra_tokens=note_tokens
-        )
+        self.answer = self.answer_call(self.reading(signature), also=unknown, extra_tokens=note_tokens)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search, then note and answer in one call."""

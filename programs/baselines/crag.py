@@ -95,7 +95,8 @@ class Crag(RagProgram):
                 f"Grading by the role {role!r} needs [targets.{role}]; "
                 'add it, or set the knob grader = "main".'
             )
-        self.answer = self.answer_call(ShortAnswer)
+        self.used = {name: self.cut_source(name) for name in ("local", "web")}
+        self.answer = self.answer_call(self.reading(ShortAnswer))
         graded = knobs.form == "graded"
         self.grade = self.predictor(RelevanceGrade if graded else RelevanceCheck, role=role, max_tokens=24)
         if knobs.rewrite:
@@ -113,7 +114,7 @@ class Crag(RagProgram):
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search locally, grade, correct, answer once."""
-        hits = await self.search("local", question, self.knobs.top_k)
+        hits = await self.search("local", question, self.knobs.top_k, source=self.used["local"])
         passages = [hit.passage for hit in hits]
         tallies: dict[str, float] = dict.fromkeys(
             ("crag_correct", "crag_incorrect", "crag_ambiguous", "crag_web", "crag_strips_left"), 0
@@ -183,7 +184,8 @@ class Crag(RagProgram):
         """What the web has for the rewritten question."""
         tallies["crag_web"] = 1
         query = await self._rewrite_query(question) if self.knobs.rewrite else question
-        return tuple(hit.passage for hit in await self.search("web", query, self.knobs.web_k))
+        hits = await self.search("web", query, self.knobs.web_k, source=self.used["web"])
+        return tuple(hit.passage for hit in hits)
 
     async def _rewrite_query(self, question: str) -> str:
         """Words for a web search; the question itself when none were given."""

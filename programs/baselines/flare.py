@@ -6,18 +6,21 @@ from the new passages, which take the place of the earlier ones. The query (sect
 without its tokens below beta (`queries` = masked), or a question about each run of them (`queries` =
 questions). As in the authors' code later drafts see the passages of the last lookup; the paper's section
 3.2.1 drafts without any (`forget`).
-Differs: a last call takes the short answer from the draft (`finish` = short); at most `sentences`
-sentences, `rounds` lookups, and four questions a lookup; a sentence that only repeats an earlier one ends
-the draft and is dropped; words are left out whole where the paper leaves out tokens, whose remains matched
-other things ("etano" of Donizetti); a query left empty by beta becomes the whole sentence; a sentence whose
-probabilities are unknown (its reply was mended) is looked up whole. With `uncertainty` = spans the model
-names the doubtful words itself and how sure it is of each.
+Of a draft its first sentence counts, as in the paper; the rest is drafted again.
+Differs: a draft that is cut by its limit of tokens before its first sentence ends is looked up if it is
+unsure, and not kept; a last call takes the short answer from the draft (`finish` = short); at most
+`sentences` sentences, `rounds` lookups, and four questions a lookup; a sentence that only repeats an earlier
+one ends the draft and is dropped; words are left out whole where the paper leaves out tokens, whose remains
+matched other things ("etano" of Donizetti); a query left empty by beta becomes the whole sentence; a
+sentence whose probabilities are unknown (its reply was mended) is looked up whole. With `uncertainty` =
+spans the model names the doubtful words itself and how sure it is of each.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from typing import Any
 
@@ -27,6 +30,7 @@ from ragc.core import counters
 from ragc.errors import CapabilityMissing
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import FlareKnobs
+from ragc.programs.baselines.sentences import first_sentence
 from ragc.programs.calls.replies import field_tokens
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, at_least, record, together
@@ -71,6 +75,35 @@ def interleave(rankings: Sequence[Sequence[Hit]], most: int) -> tuple[Passage, .
     return tuple(dict.fromkeys(_ranks(rankings)))[:most]
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The first sentence of a reply. `whole` says whether it came to its end or the reply did.
+
+    `tokens` are those of the sentence with their probabilities, empty where these are not known.
+    """
+
+    sentence: str
+    whole: bool
+    tokens: tuple[Part, ...] = ()
+
+    @property
+    def kept_text(self) -> str:
+        """The sentence, or nothing when its end is missing."""
+        return self.sentence if self.whole else ""
+
+
+def crop_parts(parts: Sequence[Part], length: int) -> tuple[Part, ...]:
+    """The first `length` characters of `parts`, white space before them not counted."""
+    text = "".join(words for words, _ in parts)
+    left = length + len(text) - len(text.lstrip())
+    cropped: list[Part] = []
+    for words, probability in parts:
+        if left > 0:
+            cropped.append((words[:left], probability))
+        left -= len(words)
+    return tuple(cropped)
+
+
 def _is_word_end(before: str, after: str) -> bool:
     """Whether a word ends between two characters."""
     return before.isspace() or after.isspace() or max(before, after) >= _WIDE
@@ -108,7 +141,8 @@ class Flare(RagProgram):
             )
         if knobs.finish == "short":
             self.answer = self.answer_call(Conclude)
-        self.draft = self.predictor(NextSentence, max_tokens=80, logprobs=measured)
+        self.local = self.cut_source("local")
+        self.draft = self.predictor(self.reading(NextSentence, knows=True), max_tokens=80, logprobs=measured)
         if knobs.uncertainty == "spans":
             self.doubts = self.predictor(UncertainSpans, max_tokens=160)
         if knobs.queries == "questions":
@@ -133,15 +167,15 @@ class Flare(RagProgram):
             known = () if sentences and self.knobs.forget else passages
             draft, passages = await self._draft_sentence(question, known, sentences)
             read = passages or read
-            sentence = draft.sentence.strip() if draft is not None else ""
-            if sentence and lookups < self.knobs.rounds and self.knobs.flare_theta > 0:
+            sentence = draft.kept_text
+            if draft.sentence and lookups < self.knobs.rounds and self.knobs.flare_theta > 0:
                 queries = await self._queries(question, draft)
                 evidence = await self._retrieve(queries)
                 lookups += bool(queries)
                 if evidence:
                     again, passages = await self._draft_sentence(question, evidence, sentences)
                     read = passages or read
-                    sentence = (again.sentence.strip() if again is not None else "") or sentence
+                    sentence = again.kept_text or sentence
             if sentence in sentences:
                 counters.count(dropped=1)
                 record(Note("draft", "a sentence said before"))
@@ -155,19 +189,34 @@ class Flare(RagProgram):
 
     async def _retrieve(self, queries: Sequence[str]) -> tuple[Passage, ...]:
         k = self.knobs.flare_k
-        return interleave(await together(*(self.search("local", query, k) for query in queries)), k)
+        return interleave(
+            await together(*(self.search("local", query, k, source=self.local) for query in queries)), k
+        )
 
     async def _draft_sentence(
         self, question: str, passages: Sequence[Passage], sentences: Sequence[str]
-    ) -> tuple[Any, tuple[Passage, ...]]:
-        """The next sentence's prediction, None when it cannot be read, and the passages it was shown."""
-        known = {"question": question, "so_far": " ".join(sentences)}
+    ) -> tuple[Draft, tuple[Passage, ...]]:
+        """The next sentence, empty when it cannot be read, and the passages that its call was shown."""
+        known: dict[str, Any] = {"question": question, "so_far": " ".join(sentences)}
         fit = self.passages_that_fit(self.draft, passages, **known)
-        return await self.draft.try_call(passages=[format_passage(p) for p in fit], **known), fit
+        reply = await self.draft.try_call(passages=[format_passage(p) for p in fit], **known)
+        return self._first_sentence(reply), fit
 
-    async def _queries(self, question: str, draft: Any) -> Sequence[str]:
+    @staticmethod
+    def _first_sentence(reply: Any) -> Draft:
+        """The first sentence of `reply`; a cut one is counted as dropped."""
+        sentence, ended = first_sentence(reply.sentence) if reply is not None else ("", True)
+        whole = ended or not reply.get("truncated")
+        if not whole:
+            counters.count(dropped=1)
+            record(Note("draft", f"cut before its end: {sentence}"))
+        tokens = field_tokens(reply.get("logprobs") or (), "sentence", reply.sentence) if sentence else ()
+        parts = [(token.token, math.exp(token.logprob)) for token in tokens]
+        return Draft(sentence, whole, crop_parts(parts, len(sentence)))
+
+    async def _queries(self, question: str, draft: Draft) -> Sequence[str]:
         """What to look up about the drafted sentence; nothing when it is sure enough."""
-        knobs, sentence = self.knobs, draft.sentence.strip()
+        knobs, sentence = self.knobs, draft.sentence
         if knobs.uncertainty == "spans":
             parts = await self._split_at_doubts(question, sentence)
         else:
@@ -195,13 +244,12 @@ class Flare(RagProgram):
         return tuple(dict.fromkeys(query for query in queries if query))
 
     @staticmethod
-    def _word_probabilities(draft: Any) -> list[Part]:
+    def _word_probabilities(draft: Draft) -> list[Part]:
         """The words of the sentence and their probabilities; the whole at 0 when they cannot be told."""
-        tokens = field_tokens(draft.logprobs, "sentence", draft.sentence)
-        if not tokens:
+        if not draft.tokens:
             record(Note("unsure", "no probabilities for this sentence"))
             return [(draft.sentence, 0.0)]
-        return list(whole_words([(token.token, math.exp(token.logprob)) for token in tokens]))
+        return list(whole_words(draft.tokens))
 
     async def _split_at_doubts(self, question: str, sentence: str) -> list[Part]:
         """The sentence cut at the spans that the model doubts; spans that are not in it are dropped."""

@@ -20,6 +20,7 @@ from ragc.programs.knobs import (
     EncoderKnobs,
     Knobs,
     PassageKnobs,
+    ReadingKnobs,
     When,
     choice,
     integer,
@@ -59,7 +60,7 @@ class CotKnobs(StepKnobs):
 
 
 @dataclass(frozen=True)
-class ReactKnobs(StepKnobs):
+class ReactKnobs(ReadingKnobs, StepKnobs):
     """Thought, action and observation over two sources."""
 
     temperature: float = redeclare(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
@@ -82,25 +83,24 @@ class ReactKnobs(StepKnobs):
     k_web: int = integer(
         5, 1, 20, "passages of each search of the web", paper="PrefRAG, appendix A.5: 3, 5, 7"
     )
-    chunk_size: int = redeclare(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = redeclare(PassageKnobs, "overlap", paper="PrefRAG")
+    chunk_size: int = redeclare(ReadingKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = redeclare(ReadingKnobs, "overlap", paper="PrefRAG")
 
 
 @dataclass(frozen=True)
-class SelfAskKnobs(StepKnobs):
+class SelfAskKnobs(ReadingKnobs, StepKnobs):
     """Follow-up questions, each answered from its own search."""
 
     temperature: float = redeclare(AnswerKnobs, "temperature", paper=_GREEDY)
     rounds: int = integer(3, 1, 4, "follow-up questions at most", paper="SlimPLM, appendix B")
     top_k: int = integer(3, 1, 20, "passages read for each follow-up question", paper="RAG-X base setting")
-    chunk_size: int = redeclare(PassageKnobs, "chunk_size")
-    overlap: float = redeclare(PassageKnobs, "overlap")
 
 
 @dataclass(frozen=True)
 class IterRetGenKnobs(PassageKnobs):
     """Vanilla repeated, each time searching with the last answer."""
 
+    cot: bool = redeclare(AnswerKnobs, "cot", default=True, paper="ITER-RETGEN searches with reasoned drafts")
     temperature: float = redeclare(AnswerKnobs, "temperature", paper=_GREEDY)
     rounds: int = integer(
         3, 1, 4, "answering calls; the first searches with the question alone, so 1 is Vanilla",
@@ -120,7 +120,7 @@ class IterRetGenKnobs(PassageKnobs):
 
 
 @dataclass(frozen=True)
-class SourcesKnobs(AnswerKnobs):
+class SourcesKnobs(ReadingKnobs, AnswerKnobs):
     """Vanilla over the local source, the web, or both."""
 
     answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
@@ -138,9 +138,8 @@ class SourcesKnobs(AnswerKnobs):
     k_web: int = integer(
         5, 1, 20, "passages of the web", when=_USES_WEB, paper="PrefRAG, appendix A.5: 3, 5, 7"
     )
-    query_pos: str = redeclare(PassageKnobs, "query_pos")
-    chunk_size: int = redeclare(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = redeclare(PassageKnobs, "overlap", paper="PrefRAG")
+    chunk_size: int = redeclare(ReadingKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = redeclare(ReadingKnobs, "overlap", paper="PrefRAG")
 
 
 _GRADED = When("form", ("graded",))
@@ -152,7 +151,7 @@ _SHORT, _LOOKED_UP = When("finish", ("short",)), When("flare_theta", greater_tha
 
 
 @dataclass(frozen=True)
-class CragKnobs(AnswerKnobs):
+class CragKnobs(ReadingKnobs, AnswerKnobs):
     """How passages are graded, and what is done about bad ones."""
 
     answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
@@ -197,7 +196,7 @@ class CragKnobs(AnswerKnobs):
 
 
 @dataclass(frozen=True)
-class SelfRagKnobs(AnswerKnobs):
+class SelfRagKnobs(ReadingKnobs, AnswerKnobs):
     """When to search, and what makes an answer good."""
 
     form: str = choice(
@@ -229,13 +228,16 @@ class SelfRagKnobs(AnswerKnobs):
 
 
 @dataclass(frozen=True)
-class FlareKnobs(AnswerKnobs):
+class FlareKnobs(ReadingKnobs, AnswerKnobs):
     """When a sentence is looked up, and how often."""
 
     cot: bool = switch(
         False, "reason step by step before the short answer", when=_SHORT, paper="RAG-X base setting"
     )
     answer_format: str = redeclare(AnswerKnobs, "answer_format", when=_SHORT)
+    own_knowledge: bool = redeclare(
+        ReadingKnobs, "own_knowledge", default=True, when=None, paper="FLARE drafts from memory first"
+    )
     uncertainty: str = choice(
         "logprobs", ("logprobs", "spans"), "how sure a sentence is: token probabilities, or asked for",
         when=_LOOKED_UP, paper="FLARE; spans for targets without log probabilities",
@@ -271,13 +273,11 @@ class ChainOfNoteKnobs(PassageKnobs):
 
 
 @dataclass(frozen=True)
-class PoolKnobs(AnswerKnobs):
+class PoolKnobs(ReadingKnobs, AnswerKnobs):
     """How many passages the reader gets, and how passages are cut."""
 
     answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
     k_support: int = integer(5, 3, 10, "passages the answer is written from", paper="GGatrieval, section 4.1")
-    chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="RAG-X base setting")
-    overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="RAG-X")
 
 
 @dataclass(frozen=True)
@@ -288,10 +288,6 @@ class RankGptKnobs(PoolKnobs):
     window: int = integer(20, 10, 40, "passages ranked by one call", paper="RankGPT")
     step: int = integer(10, 5, 10, "passages by which the window moves up", paper="RankGPT")
     words: int = integer(300, 20, 300, "words shown of a passage while ranking", step=20, paper="RankGPT")
-    query_pos: str = choice(
-        "before", ("before", "after", "both"), "where the question stands in the answering call",
-        paper="RAG-X code; its paper found `after` better",
-    )  # fmt: skip
 
 
 _MORE_ROUNDS = When("rounds", greater_than=1)

@@ -40,12 +40,12 @@ class LLatrieval(SelectingProgram):
 
     def __init__(self, runtime: Runtime, knobs: LLatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
+        self.local = self.cut_source("local")
         self.condense = self.condensing_call(condensing(knobs.condense_to))
         self.select = self.selecting_call()
         self.verify = self.verifying_call()
         self.update = self.predictor(updating(knobs.update), max_tokens=150)
-        self.answer = self.answer_call(ShortAnswer)
+        self.answer = self.answer_call(self.reading(ShortAnswer))
         self.answer.max_demos = min(knobs.shots_answer, knobs.icl_n)
 
     def most_calls(self) -> int:
@@ -115,4 +115,4 @@ class LLatrieval(SelectingProgram):
         def inputs(subset: tuple[Passage, ...]) -> dict[str, Any]:
             return {"question": question, "documents": [texts[document.id] for document in subset]}
 
-        return inputs(self.shrink_to_fit(self.update, chosen, inputs))
+        return inputs(self.shrink_to_fit(self.update, chosen, inputs, budgeted=False))

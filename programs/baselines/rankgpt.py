@@ -25,7 +25,7 @@ from ragc.programs.baselines.knobs import RankGptKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.records import Passage
-from ragc.signatures.answer import ShortAnswer, with_question
+from ragc.signatures.answer import ShortAnswer
 from ragc.signatures.select import RankPassages
 
 FEWEST_WORDS = 20
@@ -68,9 +68,9 @@ class RankGpt(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: RankGptKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
+        self.local = self.cut_source("local")
         self.rank = self.predictor(RankPassages, max_tokens=40 + 8 * knobs.window)
-        self.answer = self.answer_call(with_question(ShortAnswer, knobs.query_pos))
+        self.answer = self.answer_call(self.reading(ShortAnswer))
 
     def most_calls(self) -> int:
         """One for each window of a full pool, and the answer."""

@@ -4,14 +4,14 @@ Paper: ReAct in PrefRAG's form (PrefRAG, sections 4.2 and 5.3, appendix B.3): no
 `choice`, one search tool for each source and the model picks, or `concat`, one tool that gives what both
 find, local first; at most `max_step` steps, then an answer is forced.
 Calls: at most `max_step` steps and one answer.
-Differs: no fixed demonstrations, the compiler finds them; typed actions take the place of text markers,
-so a malformed step is asked for again by the predictor's repair call, and one that stays unreadable ends
-the steps; a search without words, or one made before (`no_repeats`), is answered by saying so; finishing
-without an answer, or with none of the options that `answer_format` has, forces one, where ReAct's code gives
-an empty answer. What does not fit the context is left out: the last passage of the longest observation
-first, then whole steps from the oldest. Chunks are cut at 500 tokens, not 512, and a step has 256 reply
-tokens (more where the answer may be long), not 4096. Every passage that the last call was shown is in
-`passages`.
+Differs: no fixed demonstrations, the compiler finds them; typed actions take the place of text markers, so a
+malformed step is asked for again by the predictor's repair call, and one that stays unreadable ends the
+steps; a search without words, or one made before (`no_repeats`), is answered by saying so; finishing without
+an answer, or with none of the options that `answer_format` has, forces one, where ReAct's code gives an empty
+answer; the word "none" is no answer, as prompts write it for an empty list, and as a query it stands for the
+question. What does not fit the context is left out: the last passage of the longest observation first, then
+whole steps from the oldest. Chunks are cut at 500 tokens, not 512, and a step has 256 reply tokens (more
+where the answer may be long), not 4096. Every passage that the last call was shown is in `passages`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,11 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.answer import apply_format, step_answer, text_tokens
+from ragc.signatures.answer import apply_format, blank_if_nothing, step_answer, text_tokens
 from ragc.signatures.step import AnswerFromSteps, ReactConcatStep, ReactStep
 
 _THOUGHT = 156
 """Tokens of a step beside its action's input."""
-
-NO_STEPS = "none"
-"""What prompts write for an empty list of steps; small models repeat it where a query is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +83,13 @@ class React(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: ReactKnobs) -> None:
         super().__init__(runtime, knobs)
-        cut = (knobs.chunk_size, knobs.overlap)
-        self.used = {name: runtime.source(name).rechunk(*cut) for name in ("local", "web")}
+        self.used = {name: self.cut_source(name) for name in ("local", "web")}
         signature = ReactStep if knobs.tools == "choice" else ReactConcatStep
         self.step = self.predictor(
-            apply_format(signature, knobs.answer_format),
+            self.reading(apply_format(signature, knobs.answer_format)),
             max_tokens=_THOUGHT + text_tokens(knobs.answer_format),
         )
-        self.answer = self.answer_call(AnswerFromSteps)
+        self.answer = self.answer_call(self.reading(AnswerFromSteps))
 
     def most_calls(self) -> int:
         """Every step and a forced answer."""
@@ -114,10 +110,11 @@ class React(RagProgram):
                 if answer := step_answer(text, self.knobs.answer_format):
                     return self._prediction(answer, steps, tallies)
                 counters.count(dropped=1)
+                text = blank_if_nothing(text)
                 record(Note("finish", f"not an answer as asked for: {text}" if text else "without an answer"))
                 steps = (*steps, Step(reply.thought, reply.action, text)) if text else steps
                 break
-            if text.casefold() == NO_STEPS:
+            if text and not blank_if_nothing(text):
                 record(Note(reply.action, "nothing to search for: the question itself is searched"))
                 text = question
             search = (reply.action, text.casefold())
@@ -133,7 +130,7 @@ class React(RagProgram):
         record(Note("answer", "forced: the steps gave none"))
         steps = self._fit_steps(self.answer, question, steps)
         forced = await self.answer.acall(question=question, steps=[s.render() for s in steps])
-        return self._prediction(forced.answer, steps, tallies)
+        return self._prediction(blank_if_nothing(forced.answer), steps, tallies)
 
     @staticmethod
     def _prediction(answer: str, steps: Sequence[Step], tallies: dict[str, int]) -> dspy.Prediction:

@@ -4,10 +4,11 @@ Paper: Self-Ask as SlimPLM runs it (SlimPLM, section 4.3, appendix B and Table 1
 asks a follow-up question or answers; a follow-up is searched for, and the model reads what is found and
 answers it in a sentence. Calls: at most `rounds` steps, `rounds` readings and one answer at the end.
 Differs: no fixed demonstrations, the compiler finds them; a typed kind of step takes the place of text
-markers; the paper's three rounds are three steps, readings not counted; when the rounds are spent, or a
-step is empty, cannot be read or answers with none of the options that `answer_format` has, an answer is
-asked for where the authors' code gives an empty one; a follow-up that finds nothing is marked so without
-a call; 3 passages are read as in Vanilla, the paper does not say how many; steps that do not fit the
+markers; the paper's three rounds are three steps, readings not counted; when the rounds are spent, or a step
+is empty, cannot be read or answers with none of the options that `answer_format` has, an answer is asked for
+where the authors' code gives an empty one; the word "none" is no answer, as prompts write it for an empty
+list, and as the first follow-up it stands for the question; a follow-up that finds nothing is marked so
+without a call; 3 passages are read as in Vanilla, the paper does not say how many; steps that do not fit the
 context are left out from the oldest. `passages` are all that were read, in order: the last call sees only
 what was made of them.
 """
@@ -26,7 +27,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, record
 from ragc.records import Passage
-from ragc.signatures.answer import apply_format, step_answer, text_tokens
+from ragc.signatures.answer import apply_format, blank_if_nothing, step_answer, text_tokens
 from ragc.signatures.step import AnswerFromSteps, IntermediateAnswer, SelfAskStep
 
 _NOTHING = "nothing was found"
@@ -39,12 +40,13 @@ class SelfAsk(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: SelfAskKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
+        self.local = self.cut_source("local")
         self.step = self.predictor(
-            apply_format(SelfAskStep, knobs.answer_format), max_tokens=text_tokens(knobs.answer_format)
+            self.answering(apply_format(SelfAskStep, knobs.answer_format)),
+            max_tokens=text_tokens(knobs.answer_format),
         )
-        self.read = self.predictor(IntermediateAnswer, max_tokens=100)
-        self.answer = self.answer_call(AnswerFromSteps)
+        self.read = self.predictor(self.reading(IntermediateAnswer), max_tokens=100)
+        self.answer = self.answer_call(self.answering(AnswerFromSteps))
 
     def most_calls(self) -> int:
         """A step and a reading each round, and a forced answer."""
@@ -78,8 +80,11 @@ class SelfAsk(RagProgram):
         reply = await self.step.try_call(question=question, steps=steps)
         if reply is None:
             return "", ""
-        if text := reply.text.strip():
+        if text := blank_if_nothing(reply.text):
             return reply.kind, text
+        if reply.kind == "follow_up" and reply.text.strip() and not steps:
+            record(Note("step", "nothing to ask: the question itself is searched"))
+            return reply.kind, question
         counters.count(dropped=1)
         record(Note("step", f"{reply.kind} without a text"))
         return "", ""
@@ -99,14 +104,15 @@ class SelfAsk(RagProgram):
         if not passages:
             return (), _NOTHING
         reply = await self.read.try_call(question=follow_up, passages=[format_passage(p) for p in passages])
-        sentence = reply.intermediate_answer.strip() if reply is not None else ""
+        sentence = blank_if_nothing(reply.intermediate_answer) if reply is not None else ""
         return passages, sentence or _NOTHING
 
     async def _force_answer(self, question: str, steps: list[str]) -> str:
         """The answer from the steps so far."""
         record(Note("answer", "forced: the steps gave none"))
         steps = self._fit_steps(self.answer, question, steps)
-        return str((await self.answer.acall(question=question, steps=steps)).answer)
+        forced = await self.answer.acall(question=question, steps=steps)
+        return blank_if_nothing(forced.answer)
 
     def _fit_steps(self, call: RagPredict, question: str, steps: list[str]) -> list[str]:
         """The last of `steps`, as many as fit the context of `call`."""

@@ -58,7 +58,8 @@ class SelfRag(RagProgram):
                 f"The answer's probability needs log probabilities and {target.name} gives none; "
                 "set the knob w_seq = 0."
             )
-        self.answer = self.answer_call(ShortAnswer, logprobs=measured)
+        self.local = self.cut_source("local")
+        self.answer = self.answer_call(self.reading(ShortAnswer), logprobs=measured)
         if scored and knobs.gate == "adaptive":
             self.need = self.predictor(NeedRetrieval, max_tokens=24)
         if not scored or knobs.w_rel:
@@ -111,7 +112,7 @@ class SelfRag(RagProgram):
         return wanted
 
     async def _retrieve(self, query: str) -> list[Passage]:
-        hits = await self.search("local", query, self.knobs.top_k)
+        hits = await self.search("local", query, self.knobs.top_k, source=self.local)
         return list(dict.fromkeys(hit.passage for hit in hits))
 
     async def _answer_scored(self, question: str) -> dspy.Prediction:

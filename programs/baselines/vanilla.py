@@ -28,7 +28,7 @@ from ragc.programs.knobs import PassageKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import together
 from ragc.records import Hit, Passage
-from ragc.signatures.answer import ShortAnswer, with_question
+from ragc.signatures.answer import ShortAnswer
 
 
 class Vanilla(RagProgram):
@@ -36,8 +36,8 @@ class Vanilla(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: PassageKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
-        self.answer = self.answer_call(with_question(ShortAnswer, knobs.query_pos))
+        self.local = self.cut_source("local")
+        self.answer = self.answer_call(self.reading(ShortAnswer))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search with `question` as it is and answer from what is found."""
@@ -73,8 +73,8 @@ class VanillaSources(RagProgram):
                     f"sources_used = {used!r} searches a source named {name!r} and none is configured: "
                     f"add [sources.{name}], or set sources_used to a source that is."
                 )
-        self.used = {name: runtime.source(name).rechunk(knobs.chunk_size, knobs.overlap) for name in names}
-        self.answer = self.answer_call(with_question(ShortAnswer, knobs.query_pos))
+        self.used = {name: self.cut_source(name) for name in names}
+        self.answer = self.answer_call(self.reading(ShortAnswer))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search with `question` as it is and answer from what all sources find."""

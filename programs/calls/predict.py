@@ -313,6 +313,9 @@ class RagPredict(TypedPrompt):
         prediction = dspy.Prediction(**outputs)
         if self.logprobs:
             prediction["logprobs"] = answers[-1].reply.logprobs if answers else ()
+        truncated = bool(answers) and answers[-1].reply.finish == "length"
+        if truncated:
+            prediction["truncated"] = True
         entry = (self._stands_for or self, dict(inputs), prediction)
         self._note(inputs, answers)
         if invocation.spot is not None:
@@ -321,7 +324,7 @@ class RagPredict(TypedPrompt):
                 self.role,
                 to_plain(inputs),
                 to_plain(shown_outputs),
-                truncated=bool(answers) and answers[-1].reply.finish == "length",
+                truncated=truncated,
                 repaired=len(answers) > 1,
                 prompt_tokens=sum(answer.reply.usage.prompt for answer in answers),
                 completion_tokens=sum(answer.reply.usage.completion for answer in answers),

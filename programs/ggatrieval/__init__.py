@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ragc.programs.flow import END, START, Step
-from ragc.programs.knobs import CITING, AnswerKnobs, When, choice, integer, real, redeclare, switch
+from ragc.programs.knobs import (
+    CITING,
+    AnswerKnobs,
+    ReadingKnobs,
+    When,
+    choice,
+    integer,
+    real,
+    redeclare,
+    switch,
+)
 from ragc.programs.method import Method
 
 _MORE_ROUNDS = When("rounds", greater_than=1)
@@ -18,7 +28,7 @@ _SCQU = When("scqu", values=(True,))
 
 
 @dataclass(frozen=True)
-class GGatrievalKnobs(AnswerKnobs):
+class GGatrievalKnobs(ReadingKnobs, AnswerKnobs):
     """How documents are found, aligned, chosen and verified. Field order is the order of listings."""
 
     answer_format: str = redeclare(
@@ -89,8 +99,8 @@ class GGatrievalKnobs(AnswerKnobs):
         searched=False,
         paper="LLatrieval code has on for ASQA; GGatrieval does not say",
     )
-    chunk_size: int = integer(200, 50, 1000, "longest chunk in tokens", step=50, paper="100-word passages")
-    overlap: float = real(0.0, 0.0, 0.5, "share of a chunk repeated in the next", step=0.1, paper="none")
+    chunk_size: int = redeclare(ReadingKnobs, "chunk_size", paper="100-word passages")
+    overlap: float = redeclare(ReadingKnobs, "overlap", paper="none")
 
 
 _LOCAL, _WEB = "search local", "search web"

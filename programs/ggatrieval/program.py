@@ -68,7 +68,7 @@ class GGatrieval(SelectingProgram):
 
     def __init__(self, runtime: Runtime, knobs: GGatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.local = runtime.source("local").rechunk(knobs.chunk_size, knobs.overlap)
+        self.local = self.cut_source("local")
         aligning = alignment(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1)
         if knobs.crag_filter:
             self.grade = self.predictor(RelevanceGrade, max_tokens=24)
@@ -78,7 +78,7 @@ class GGatrieval(SelectingProgram):
         self.imagine = self.predictor(PseudoDocument, max_tokens=150)
         self.select = self.selecting_call()
         self.verify = self.verifying_call()
-        self.answer = self.answer_call(ShortAnswer)
+        self.answer = self.answer_call(self.reading(ShortAnswer))
 
     def most_calls(self) -> int:
         """Parse and answer, and every round's calls; each selecting call may have room for one more only."""

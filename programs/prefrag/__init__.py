@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from ragc.programs.flow import END, START, Step
 from ragc.programs.knobs import (
     AnswerKnobs,
-    Knobs,
-    PassageKnobs,
+    ReadingKnobs,
     When,
     choice,
     integer,
@@ -23,7 +22,7 @@ _REFLECT = When("reflect", (True,))
 
 
 @dataclass(frozen=True)
-class PrefRagKnobs(Knobs):
+class PrefRagKnobs(ReadingKnobs):
     """How many steps there are, which source is asked when, and how the answer is graded."""
 
     max_step: int = integer(3, 1, 6, "steps that are announced; one more is taken", paper="PrefRAG B.3")
@@ -91,8 +90,8 @@ class PrefRagKnobs(Knobs):
     max_supplements: int = integer(
         1, 0, 2, "bad grades that are followed by a search of all sources", when=_REFLECT, paper="PrefRAG B.3"
     )
-    chunk_size: int = redeclare(PassageKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
-    overlap: float = redeclare(PassageKnobs, "overlap", paper="PrefRAG")
+    chunk_size: int = redeclare(ReadingKnobs, "chunk_size", default=500, paper="PrefRAG cuts at 512")
+    overlap: float = redeclare(ReadingKnobs, "overlap", paper="PrefRAG")
     answer_format: str = redeclare(AnswerKnobs, "answer_format", paper="PrefRAG B.3")
     temperature: float = redeclare(AnswerKnobs, "temperature", default=0.1, paper="PrefRAG")
     top_p: float = redeclare(AnswerKnobs, "top_p", default=0.9, paper="PrefRAG")

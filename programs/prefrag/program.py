@@ -59,10 +59,10 @@ class PrefRag(SourceChoice):
         super().__init__(runtime, knobs)
         graded = knobs.reflect and knobs.reflect_mode == "joint"
         signature = agent_step(tuple(self.tools), graded=graded, answer_format=knobs.answer_format)
-        self.step = self.answer_call(signature, extra_tokens=_BESIDE)
+        self.step = self.answer_call(self.reading(signature), extra_tokens=_BESIDE)
         if knobs.reflect and not graded:
             self.grade = self.predictor(Reflect, max_tokens=256)
-        self.answer = self.answer_call(ForcedAnswer)
+        self.answer = self.answer_call(self.reading(ForcedAnswer))
 
     def most_calls(self) -> int:
         """Steps, comparisons and grades, and the forced answer."""

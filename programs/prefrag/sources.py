@@ -71,10 +71,7 @@ class SourceChoice(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: PrefRagKnobs) -> None:
         super().__init__(runtime, knobs)
-        self.used = {
-            name: runtime.source(name).rechunk(knobs.chunk_size, knobs.overlap)
-            for name in _source_names(runtime, knobs)
-        }
+        self.used = {name: self.cut_source(name) for name in _source_names(runtime, knobs)}
         self.compares = knobs.pref and knobs.pref_style == "module"
         self.tools = _actions(tuple(self.used), knobs, compares=self.compares)
         if self.compares:

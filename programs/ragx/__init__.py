@@ -20,7 +20,8 @@ EMBEDDERS = {
 }
 """The models of the paper's Table 6, and where sentence-transformers finds them."""
 
-MANUAL = ("llm", "web", "kg", "all", "llm_web", "llm_kg", "llm_all")
+CLOSED = ("web", "kg", "all")
+MANUAL = ("llm", *CLOSED, "llm_web", "llm_kg", "llm_all")
 STAGED = ("predefined_web", "predefined_kg", "predefined_all", "agent")
 _KG = ("kg", "all", "llm_kg", "llm_all", "predefined_kg", "predefined_all", "agent")
 _WEB = ("web", "all", "llm_web", "llm_all", "predefined_web", "predefined_all", "agent")
@@ -56,9 +57,14 @@ class RagXKnobs(PassageKnobs):
         searched=False,
         paper="RAG-X base setting; `llm` in the name allows own knowledge",
     )
+    own_knowledge: bool = redeclare(
+        PassageKnobs, "own_knowledge", when=When("source_policy", (*CLOSED, *STAGED)),
+        paper="RAG-X: `llm` in the policy says it too",
+    )  # fmt: skip
     second_stage_internal: bool = switch(
-        False, "allow own knowledge beside the references in the second stage",
-        when=When("source_policy", STAGED), paper="off in RAG-X's code; its paper names LLM+sources",
+        False, "allow own knowledge beside the references in the second stage, as own_knowledge does",
+        when=When("source_policy", STAGED), searched=False,
+        paper="off in RAG-X's code; its paper names LLM+sources",
     )  # fmt: skip
     dynamism: bool = switch(
         False,

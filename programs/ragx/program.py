@@ -61,7 +61,9 @@ class RagX(WebStages, KgStage):
         self.sources: tuple[str, ...] = _SOURCES.get(policy.rpartition("_")[2], _BOTH)
         self.staged, self.routed = policy in STAGED, policy == "agent"
         self.by_domain = knobs.icl_n > 0 and knobs.icl_domain != "any"
-        own = knobs.second_stage_internal if self.staged else policy.startswith("llm")
+        own = knobs.own_knowledge or (
+            knobs.second_stage_internal if self.staged else policy.startswith("llm")
+        )
         self._check()
         if self.staged:
             self.closed = self._answerer(KnownAnswer)

@@ -55,9 +55,9 @@ class WebStages(RagProgram):
             self.reranker, web = web.reranker, web.inner
         elif knobs.rerank:
             self.rank = self.predictor(RankPassages, max_tokens=120)
-        self.web = web.rechunk(knobs.chunk_size, knobs.overlap)
+        self.web = self.cut_source(web)
         if dense is not None:
-            self.dense = dense.rechunk(knobs.chunk_size, knobs.overlap)
+            self.dense = self.cut_source(dense)
         if knobs.broad:
             self.blocks = web.rechunk(knobs.broad_chunk, 0.0)
 
@@ -129,7 +129,7 @@ class WebStages(RagProgram):
     async def _rank(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
         """The best `top_n` of `pool`; what the model does not rank follows in its old order."""
         top = self.knobs.top_n
-        seen = self.passages_that_fit(self.rank, pool, question=question)
+        seen = self.passages_that_fit(self.rank, pool, budgeted=False, question=question)
         if len(seen) < 2:
             return list(pool[:top])
         reply = await self.rank.try_call(question=question, passages=[format_passage(p) for p in seen])

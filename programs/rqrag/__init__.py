@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ragc.programs.flow import END, START, Step
-from ragc.programs.knobs import AnswerKnobs, Value, When, choice, integer, real, switch
+from ragc.programs.knobs import (
+    AnswerKnobs,
+    ReadingKnobs,
+    Value,
+    When,
+    choice,
+    integer,
+    real,
+    redeclare,
+    switch,
+)
 from ragc.programs.method import Method
 
 KINDS = ("rewrite", "decompose", "disambiguate")
@@ -38,9 +48,15 @@ _SEARCHES = When("mode", ("search_on_demand",), otherwise=(_GROWS,))
 
 
 @dataclass(frozen=True)
-class RqRagKnobs(AnswerKnobs):
+class RqRagKnobs(ReadingKnobs, AnswerKnobs):
     """How far and wide the tree grows, and how its answers are weighed. `temperature` is the answers'."""
 
+    own_knowledge: bool = redeclare(
+        ReadingKnobs,
+        "own_knowledge",
+        default=True,
+        paper="RQ-RAG answers every path, the one without a search too",
+    )
     mode: str = choice(
         "tree", ("tree", "search_on_demand"), "grow every path, or let the model choose each step of one",
         paper="RQ-RAG; on demand as in its demo",
@@ -193,7 +209,7 @@ METHOD = Method(
     "ragc.programs.rqrag.program:RqRag",
     RqRagKnobs,
     sources=("local",),
-    demo_knobs={"depth_for": "own", "max_depth": 2, "ndocs": 1},
+    demo_knobs={"depth_for": "own", "max_depth": 2, "ndocs": 1, "chunk_size": 100},
     demo_shaping_knobs=("mode", "width", "cot", "select_for", "select", "retrieve_threshold"),
     narrow_demos=narrow_demos,
     flow=FLOW,

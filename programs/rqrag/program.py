@@ -83,6 +83,7 @@ class RqRag(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: RqRagKnobs) -> None:
         super().__init__(runtime, knobs)
+        self.local = self.cut_source("local")
         tree = knobs.mode == "tree"
         self.kinds = tuple(knobs.width.split("+"))
         self.select = knobs.chosen_by
@@ -103,7 +104,7 @@ class RqRag(RagProgram):
             self.need = self.predictor(NeedRetrieval, max_tokens=30)
         sure = self.select == "confidence"
         self.answer = self.answer_call(
-            with_confidence(AnswerPath) if sure else AnswerPath,
+            self.reading(with_confidence(AnswerPath) if sure else AnswerPath, knows=True),
             extra_tokens=CONFIDENCE * sure,
             logprobs=scored,
         )
@@ -207,7 +208,7 @@ class RqRag(RagProgram):
             record(Note("local", f"not searched again: {query}"))
             return known
         seen = {p.id for step in path for p in step.passages} if exclude else set()
-        hits = await self.search("local", query, ndocs + len(seen))
+        hits = await self.search("local", query, ndocs + len(seen), source=self.local)
         new = [hit.passage for hit in hits if hit.passage.id not in seen]
         return tuple(new[:ndocs])
 

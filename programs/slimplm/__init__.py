@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from ragc.programs.flow import END, START, Step
 from ragc.programs.knobs import (
     CITING,
-    WORDED,
     AnswerKnobs,
     EncoderKnobs,
-    PassageKnobs,
+    ReadingKnobs,
     When,
     choice,
     integer,
@@ -24,7 +23,7 @@ _REWRITES = When("use_qr", (True,))
 
 
 @dataclass(frozen=True)
-class SlimPLMKnobs(AnswerKnobs):
+class SlimPLMKnobs(ReadingKnobs, AnswerKnobs):
     """When to search, what for, and how much of what is found is shown."""
 
     cot: bool = switch(
@@ -44,10 +43,10 @@ class SlimPLMKnobs(AnswerKnobs):
         AnswerKnobs, "answer_format", options=CITING,
         paper="ours; SlimPLM lists answers, and writes a paragraph for ELI5",
     )  # fmt: skip
-    own_knowledge: bool = switch(
-        True, "answer from passages and from what the model knows; else from passages alone",
-        when=When("answer_format", WORDED), paper="SlimPLM, Table 9",
-    )  # fmt: skip
+    own_knowledge: bool = redeclare(ReadingKnobs, "own_knowledge", default=True)
+    chunk_size: int = redeclare(
+        ReadingKnobs, "chunk_size", default=1000, paper="SlimPLM reads pages, which are cut to paragraphs"
+    )
     use_qj: bool = switch(
         True, "answer at once when the proxy is judged to know; else always search", paper="SlimPLM, w/o QJ"
     )
@@ -111,7 +110,7 @@ class SlimPLMKnobs(AnswerKnobs):
         paper="SlimPLM; its code has zip",
     )
     encoder: str = redeclare(EncoderKnobs, "encoder")
-    query_pos: str = redeclare(PassageKnobs, "query_pos", paper="RAG-X; SlimPLM asks before")
+    query_pos: str = redeclare(ReadingKnobs, "query_pos", paper="RAG-X; SlimPLM asks before")
     prompt_token_cap: int = integer(
         3000,
         500,
@@ -194,7 +193,7 @@ METHOD = Method(
     SlimPLMKnobs,
     optional_roles=("proxy",),
     sources=("local",),
-    demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128},
+    demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128, "chunk_size": 100},
     demo_shaping_knobs=("cot", "known_cot", "judge_by"),
     flow=FLOW,
 )

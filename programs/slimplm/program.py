@@ -159,6 +159,7 @@ class SlimPLM(RagProgram):
         self.claim_judge = self.predictor(with_judgement(ClaimKnown, by), **judging)
         plain, from_passages = reader(knobs.answer_format, knobs.own_knowledge)
         self.chat = self.answer_call(plain, cot=knobs.known_cot)
+        self.local = self.cut_source("local")
         self.answer = self.answer_call(with_question(from_passages, knobs.query_pos))
         self.likeness = Likeness(runtime, knobs.encoder)
         self.labels = ()
@@ -241,7 +242,9 @@ class SlimPLM(RagProgram):
         spent = _Spent()
         taught = forced_values(self.answer.signature.output_fields) is not None
         queries = [question] if taught else await self._plan_queries(spent, question)
-        hit_lists = await together(*(self.search("local", q, self.knobs.pages_per_query) for q in queries))
+        hit_lists = await together(
+            *(self.search("local", q, self.knobs.pages_per_query, source=self.local) for q in queries)
+        )
         passages = await self._select_references(spent, question, references.found_pages(hit_lists))
         with counters.counting(spent.main):
             if passages:

@@ -113,7 +113,7 @@ def test_every_table_arrives_in_its_record(folder: Path) -> None:
         concurrency=64,
         knobs={"noise_n": 2},
         search=Search(
-            knobs=("layout", "top_k", "query_pos"),
+            knobs=("layout", "query_pos", "top_k"),
             ranges={"top_k": (1, 4), "query_pos": ("before", "both")},
             demos=3,
             instructions=4,

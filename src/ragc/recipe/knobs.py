@@ -18,6 +18,10 @@ from ragc.targets.base import ROLES
 
 T = TypeVar("T")
 
+BUDGET = "context_tokens"
+STUDY_CONTEXT_TOKENS = 3000
+"""Most tokens of passages that a call reads where programs are compared: the prompt that SlimPLM caps at."""
+
 Methods = tuple[Method, ...]
 """The programs of a recipe, its own first; empty when that is wrong."""
 
@@ -28,6 +32,26 @@ class KnobChecks:
 
     methods: Methods
     problems: Problems
+
+    def comparable(self, values: Mapping[str, object], table: SearchTable) -> Mapping[str, object]:
+        """`values`, and for several programs what makes them comparable, where the recipe does not say it.
+
+        That is one answer format, that of the recipe's own program where all have it, and one budget of
+        passages.
+        """
+        if len(self.methods) < 2:
+            return values
+        varied = {*table.knobs, *table.ranges}
+        common: dict[str, object] = {"answer_format": self._common_format()}
+        if any(program.reads_passages for program in self.methods):
+            common[BUDGET] = STUDY_CONTEXT_TOKENS
+        return {name: value for name, value in common.items() if name not in varied} | dict(values)
+
+    def _common_format(self) -> Value:
+        """The default answer format of the first program that all have, else the first that all have."""
+        knobs = [program.knobs.knob("answer_format") for program in self.methods]
+        shared = [option for option in knobs[0].options if all(option in knob.options for knob in knobs)]
+        return next((knob.default for knob in knobs if knob.default in shared), shared[0])
 
     def fixed(self, values: Mapping[str, object]) -> dict[str, Value]:
         """The fixed knobs, in the order of declaration."""

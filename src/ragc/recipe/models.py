@@ -45,13 +45,13 @@ from ragc.corpora.sources.options import (
 )
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import CRAG_JUDGES
-from ragc.programs import METHODS
+from ragc.programs import NAMES
 from ragc.recipe.resolved import DEMO_KINDS, FILLED
 from ragc.store.call_store import ADDRESSES
 from ragc.targets.options import EmbeddedOptions, HostedOptions, VllmOptions
 
 OPTIMIZERS = ("ragc", "mipro", "gepa", "random", "reanchor")
-PROGRAMS = tuple(method.id for method in METHODS)
+PROGRAMS = NAMES
 _MAX_SEED = 2**32 - 1
 
 

@@ -87,7 +87,7 @@ class _Reader:
         tables = self.tables
         methods = self._methods()
         knobs = KnobChecks(methods, self.problems)
-        fixed = knobs.fixed(tables.knobs)
+        fixed = knobs.fixed(knobs.comparable(tables.knobs, tables.search))
         data = self._data()
         graders = dict(tables.metrics)
         report = graders.pop("report")
@@ -124,8 +124,8 @@ class _Reader:
         if self.problems.inside(("program",)):
             return ()
         own = self.tables.program
-        others = [name for name in self.tables.search.programs if name in PROGRAMS and name != own]
-        return tuple(method(name) for name in (own, *others))
+        others = [name for name in self.tables.search.programs if name in PROGRAMS]
+        return tuple({entry.id: entry for entry in map(method, (own, *others))}.values())
 
     def _data(self) -> Data:
         table, written = self.tables.data, self._written("data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -206,3 +207,72 @@ def test_spans_without_a_passage_still_end_in_an_answer(source: ListSource) -> N
     target = ScriptedTarget(script_replies(sentence="A sentence.", doubts=NO_DOUBT, answer="x"))
     prediction = build_program(target, local=source, uncertainty="spans")(question="Q?")
     assert (prediction.answer, prediction.passages) == ("x", ())
+
+
+# One sentence at a time.
+
+
+def test_only_the_first_sentence_of_a_draft_counts() -> None:
+    """What follows is neither looked up, nor doubted, nor written down."""
+    draft = sentence(
+        ("Dr. Ann", 0.95), (" sang.", 0.9), (" Bob", 0.9), (" was born", 0.9), (" in 1901", 0.1), (".", 0.9)
+    )
+    target = ScriptedTarget([draft, sentence(("Bob was", 0.9), (" old.", 0.2)), END, END, {"answer": "x"}])
+    prediction = build_program(target)(question="When?")
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["When?", "Bob was"]
+    assert "So far: Dr. Ann sang." in target.requests[1].messages[-1].content
+    assert "Draft: Dr. Ann sang. Bob was old." in target.requests[-1].messages[-1].content
+    assert "1901" not in "".join(r.messages[-1].content for r in target.requests)
+
+
+def test_three_unsure_sentences_are_looked_up_one_by_one() -> None:
+    three = [("Ann", 0.9), (" sang", 0.1), (".", 0.9), (" Bob", 0.9), (" ran", 0.1), (".", 0.9)]
+    target = ScriptedTarget(script_replies(sentence=sentence(*three), answer="x"))
+    prediction = build_program(target, sentences=1)(question="Q?")
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Ann"]
+    spans = ScriptedTarget(
+        script_replies(
+            sentence="Ann sang. Bob ran.",
+            doubts={"spans": [{"span": "Bob", "confidence": 1}, {"span": "sang", "confidence": 1}]},
+            answer="x",
+        )
+    )
+    prediction = build_program(spans, uncertainty="spans", sentences=1)(question="Q?")
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Ann ."]
+    assert prediction.counters["dropped"] == 1
+
+
+def cut_draft(*pairs: tuple[str, float]) -> Reply:
+    """A reply that its limit of tokens ends in the middle of the sentence."""
+    return replace(tokens(('{"sentence": "', 0.001), *pairs), finish="length")
+
+
+def test_a_draft_that_is_cut_keeps_its_whole_sentences_only() -> None:
+    cut = cut_draft(("Ann sang.", 0.9), (" Bob was born in Wars", 0.9))
+    target = ScriptedTarget([cut, END, {"answer": "x"}])
+    prediction = build_program(target)(question="Q?")
+    assert "Draft: Ann sang." in target.requests[-1].messages[-1].content
+    assert "Wars" not in target.requests[-1].messages[-1].content
+    assert (prediction.counters["flare_sentences"], prediction.counters["dropped"]) == (1, 0)
+
+
+def test_a_sentence_that_is_cut_is_not_written_down() -> None:
+    target = ScriptedTarget([cut_draft(("Bob was born in Wars", 0.9)), {"answer": "x"}])
+    prediction = build_program(target)(question="Q?")
+    assert "Wars" not in target.requests[-1].messages[-1].content
+    assert (prediction.counters["flare_sentences"], prediction.counters["dropped"]) == (0, 1)
+    assert prediction.answer == "x"
+
+
+def test_a_cut_sentence_that_is_unsure_is_looked_up_and_written_again() -> None:
+    cut = cut_draft(("Bob was born in", 0.9), (" Wars", 0.1))
+    target = ScriptedTarget([cut, sentence(("Bob was born in Warsaw.", 0.9)), END, {"answer": "x"}])
+    prediction = build_program(target)(question="Q?")
+    assert [e.query for e in prediction.trace if isinstance(e, Search)] == ["Q?", "Bob was born in"]
+    assert "Draft: Bob was born in Warsaw." in target.requests[-1].messages[-1].content
+
+
+def test_a_sentence_without_a_full_stop_counts_where_nothing_cut_it() -> None:
+    target = ScriptedTarget([sentence(("Ann sang", 0.9)), END, {"answer": "x"}])
+    build_program(target)(question="Q?")
+    assert "Draft: Ann sang" in target.requests[-1].messages[-1].content

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ragc.errors import ParseFailure, SourceError, UsageError
-from ragc.programs.base import RagProgram
+from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import CotKnobs, IterRetGenKnobs, ReactKnobs, SelfAskKnobs, SourcesKnobs
 from ragc.programs.knobs import WORDED
 from ragc.programs.method import Method
@@ -86,6 +86,8 @@ def build_program(
 ) -> RagProgram:
     if source_map is None:
         source_map = sources(Echo(passages("l", 9)) if id == "iter_retgen" else None)
+    if id == "iter_retgen":  # its drafts are reasoned, which most of these tests are not about
+        knobs = {"cot": False, **knobs}
     return METHODS[id].build(Runtime({"main": target}, source_map), {"wording": "brief", **knobs})
 
 
@@ -683,3 +685,80 @@ def test_vanilla_sources_names_the_knob_that_avoids_a_missing_source() -> None:
 def test_react_without_the_web_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(UsageError, match=r"\[sources\.web\]"):
         build_program("react", ScriptedTarget([]), {"local": ListSource(passages("l", 2))})
+
+
+def test_iter_retgen_searches_with_a_reasoned_draft_by_default() -> None:
+    replies = [{"reasoning": f"Ann built house {i}.", "answer": "Ann"} for i in range(3)]
+    target = ScriptedTarget(replies)
+    program = METHODS["iter_retgen"].build(Runtime({"main": target}, sources(Echo(passages("l", 9)))))
+    prediction = program(question="Whose house?")
+    assert [query for _, query, _ in list_searches(prediction)] == [
+        "Whose house?",
+        "Whose house? Ann built house 0. Ann",
+        "Whose house? Ann built house 1. Ann",
+    ]
+    assert prediction.answer == "Ann"
+
+
+# The word that prompts write for an empty list.
+
+
+@pytest.mark.parametrize("word", ["none", "None.", '"none"'])
+@pytest.mark.parametrize("id", FINISH)
+def test_nothing_is_no_answer(id: str, word: str) -> None:
+    target = ScriptedTarget([FINISH[id](word), {"answer": "Ann"}])
+    prediction = build_program(id, target)(question="Whose house?")
+    assert (prediction.answer, prediction.counters["forced"], prediction.counters["dropped"]) == ("Ann", 1, 1)
+    forced = build_program(id, ScriptedTarget([FINISH[id](word), {"answer": word}]))(question="Whose house?")
+    assert forced.answer == ""
+
+
+@pytest.mark.parametrize("id", FINISH)
+def test_an_answer_that_holds_the_word_is_one(id: str) -> None:
+    target = ScriptedTarget([FINISH[id]("None of the above")])
+    assert build_program(id, target)(question="Which?").answer == "None of the above"
+
+
+def test_self_ask_searches_the_question_where_nothing_is_the_first_follow_up() -> None:
+    target = ScriptedTarget([ask("None"), read("Ann's."), make_answer("Ann")])
+    prediction = build_program("self_ask", target)(question="Whose house?")
+    assert list_searches(prediction) == [("local", "Whose house?", 3)]
+    assert prediction.answer == "Ann"
+    later = ScriptedTarget([ask("Who built it?"), read("None."), ask("none"), {"answer": "Ann"}])
+    prediction = build_program("self_ask", later)(question="Whose house?")
+    assert (len(list_searches(prediction)), prediction.counters["forced"]) == (1, 1)
+    assert "Answer: nothing was found" in read_prompt(later)
+
+
+# What Self-Ask's reader and steps are told and shown.
+
+
+def test_self_ask_asks_for_questions_that_stand_alone_and_answers_that_the_steps_show() -> None:
+    target = ScriptedTarget([make_answer("x")])
+    build_program("self_ask", target)(question="Whose house?")
+    instructions = target.requests[0].messages[0].content
+    assert "memory" in instructions
+    assert "pronouns" in instructions
+
+
+@pytest.mark.parametrize(("spare", "shown"), [(-1, 1), (0, 2), (1, 2)])
+def test_self_ask_reads_as_many_passages_as_fit_beside_the_follow_up(spare: int, shown: int) -> None:
+    """The follow-up counts, not the question; passages are left out from the last, and counted."""
+    long = [Passage(f"l{i}", "", "word " * 200) for i in range(3)]
+    follow_up = "Who built the old house" + " by the sea" * 10
+    target = ScriptedTarget([ask(follow_up), read("Ann."), make_answer("x")])
+    call: Any = build_program("self_ask", target, sources(ListSource(long))).named_predictors()
+    texts = [format_passage(p) for p in long[:2]]
+    target.context_tokens = dict(call)["read"].size(question=follow_up, passages=texts) + spare
+    prediction = build_program("self_ask", target, sources(ListSource(long)))(question="Whose?")
+    assert [p.id for p in prediction.passages] == [p.id for p in long[:shown]]
+    assert read_prompt(target, 1).count("word " * 199) == shown
+    assert prediction.counters["trimmed"] == 3 - shown
+
+
+def test_self_ask_does_not_read_where_no_passage_fits() -> None:
+    long = ListSource([Passage("l0", "", "word " * 400)])
+    target = ScriptedTarget([ask("Who?"), make_answer("x")], context_tokens=380)
+    prediction = build_program("self_ask", target, sources(long))(question="Whose?")
+    assert (prediction.passages, prediction.counters["trimmed"], target.replies_left) == ((), 1, 0)
+    assert "Follow-up: Who?\nAnswer: nothing was found" in read_prompt(target)
