@@ -229,6 +229,9 @@ def with_reasoning(signature: Any) -> Any:
 
 _FROM_MEMORY = "Where that does not give the answer, answer from what you know."
 _NOT_FROM_MEMORY = "Say nothing that only your memory gives."
+_ONLY_SHOWN = ("Use only what the passages say. ", "")
+_FROM_BOTH = ("from them and from what you know", "from them")
+"""What in the full texts is against one rule or the other, and what stands in its place."""
 
 
 def with_knowledge(signature: Any, own: bool) -> Any:
@@ -237,7 +240,12 @@ def with_knowledge(signature: Any, own: bool) -> Any:
     With `own` what is shown comes first, and what the model knows fills what is missing.
     """
     rule = _FROM_MEMORY if own else _NOT_FROM_MEMORY
-    return change_texts(signature, lambda text: f"{text}\n\n{rule}" if text else "", names=())
+    contrary = _ONLY_SHOWN if own else _FROM_BOTH
+
+    def change(text: str) -> str:
+        return f"{text.replace(*contrary)}\n\n{rule}" if text else ""
+
+    return change_texts(signature, change, names=())
 
 
 def with_question(signature: Any, position: str) -> Any:

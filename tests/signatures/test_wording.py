@@ -15,10 +15,12 @@ from ragc.signatures.answer import (
     abstaining,
     apply_format,
     limit_options,
+    with_knowledge,
     with_question,
     with_reasoning,
 )
 from ragc.signatures.claims import reader
+from ragc.signatures.step import AnswerFromSteps
 from ragc.signatures.wording import brief, change_texts, describe, description, output_field, worded
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
@@ -102,6 +104,14 @@ def test_what_is_made_of_the_reader_is_made_of_both_of_its_texts() -> None:
     assert "unknown" in texts(abstaining(ShortAnswer), "full")[0]
     assert "make most likely" not in texts(abstaining(ShortAnswer), "full")[0]
     assert texts(reader("long", own_knowledge=True)[1], "brief")[0].endswith("not sure of.")
+
+
+def test_a_rule_on_own_knowledge_leaves_nothing_that_is_against_it() -> None:
+    knowing, strict = with_knowledge(ShortAnswer, own=True), with_knowledge(AnswerFromSteps, own=False)
+    assert "Use only" not in texts(knowing, "full")[0]
+    assert "what you know" not in texts(strict, "full")[0]
+    for made, rule in ((knowing, "answer from what you know."), (strict, "only your memory gives.")):
+        assert all(texts(made, wording)[0].endswith(rule) for wording in WORDINGS)
 
 
 def test_rules_of_a_format_are_said_once() -> None:

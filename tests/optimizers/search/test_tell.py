@@ -27,7 +27,7 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, colour_of, identical
 
-SETS = ("search.demos=0", "search.trials=10", "search.ranges.top_k=[1, 10]")
+SETS = ("search.demos=0", "search.trials=10", "search.ranges.top_k=[1, 10]", "knobs.wording=brief")
 
 
 def colour_from_three(request: ChatRequest) -> str:

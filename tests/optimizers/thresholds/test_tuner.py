@@ -73,7 +73,7 @@ def gated(request: ChatRequest) -> dict[str, Any]:
 
 def claimed(request: ChatRequest) -> dict[str, Any]:
     """A proxy that is the surer where it is right, which is where the reader of passages is wrong."""
-    (name,) = (request.schema or {})["properties"]
+    *reason, name = (request.schema or {})["properties"]
     prompt = request.messages[-1].content
     if name == "answer":
         read = colour_of(request)
@@ -84,7 +84,8 @@ def claimed(request: ChatRequest) -> dict[str, Any]:
     if name == "claims":
         one = {"claim": f"thing number{thing} is red", "need_search": "yes", "query": f"number{thing}"}
         return {"claims": [one]}
-    return {"confidence": 80 if thing % 5 == 0 else 60 + 10 * (thing % 2)}
+    sure = 80 if thing % 5 == 0 else 60 + 10 * (thing % 2)
+    return {**dict.fromkeys(reason, "It is definite."), "confidence": sure}
 
 
 def calibration(folder: Path, out: str = "out") -> Any:
@@ -174,7 +175,7 @@ def test_a_finished_calibration_is_not_made_again(run: Run, folder: Path) -> Non
 @pytest.mark.parametrize("budget", ["budget.lm_calls=110", "budget.tokens=4500"])
 def test_a_budget_without_room_for_it_leaves_the_threshold_alone(run: Run, folder: Path, budget: str) -> None:
     target = ScriptedTarget(gated)
-    run(sets=(*GATED, budget), target=target)
+    run(sets=(*GATED, "knobs.wording=brief", budget), target=target)
     (record,) = calibration(folder)
     assert record == {
         "program": "selfrag",
