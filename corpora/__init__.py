@@ -1,10 +1,10 @@
-"""Documents and data sets: reading them, cutting them, searching them.
+"""Documents and data sets: readers, chunking and search.
 
     jsonl file ──► readers ──► Question, Passage ──► splits: train, dev, test
                                    │
                                    └──► bm25, given (sources) ──► chunking ──► tokens
 
-Importing this package loads no library; `SOURCES` and `DATASETS` name what a recipe can ask for.
+Importing this package loads no library. `SOURCES` and `DATASETS` list the names that a recipe can use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something a recipe can name: its id and one line about it."""
+    """A source kind or data set that a recipe can name: its id and one line about it."""
 
     id: str
     about: str

@@ -1,1 +1,1 @@
-"""Optimizers: from a recipe to a compiled program, through a study that can be killed at any moment."""
+"""Optimizers: from a recipe to a compiled program, through a study that survives a kill at any moment."""

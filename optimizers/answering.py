@@ -1,4 +1,4 @@
-"""Running a program over questions: many in flight, results in the order of the questions."""
+"""Runs a program over questions: many in flight, results in the order of the questions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from ragc.programs.trace import Event, by_part
 from ragc.records import Passage, Question
 
 NOTHING = Scorer(())
-"""Scores nothing."""
+"""A scorer without metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One question answered and scored.
 
-    `scores` has every metric; None where it does not apply. `failure` says why there is no
-    prediction: the reply could not be read, which scores 0, is counted and costs what was spent. `findings`
-    are the findings that metrics read, by family, and `judging` what they took, which is no cost of the
-    program.
+    `scores` has every metric; None where it does not apply. `failure` is the reason why there is no
+    prediction: the reply could not be read. Such a question scores 0 and costs what was spent. `findings` are
+    the metrics' findings by family, and `judging` is the cost of judging, which is no cost of the program.
     """
 
     question: Question
@@ -53,14 +52,14 @@ class Row:
 
     @property
     def total_cost(self) -> Counters:
-        """What the question cost in all: the program's calls and the judge's."""
+        """The total cost of the question: the program's calls and the judge's."""
         total = Counters()
         for amounts in (self.counters, self.judging):
             total.add(**{name: amounts.get(name, 0) for name in total.to_json()})
         return total
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only, one row of `ragc eval --out`."""
+        """JSON values only: one row of `ragc eval --out`."""
         return {
             "id": self.question.id,
             "question": self.question.question,
@@ -76,7 +75,7 @@ class Row:
         }
 
     def _findings(self) -> dict[str, Any]:
-        """Only where something was found."""
+        """The findings as JSON; empty if there are none."""
         if not self.findings:
             return {}
         return {
@@ -87,9 +86,9 @@ class Row:
 
 
 async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHING) -> Row:
-    """Answer and score one question.
+    """Answers and scores one question.
 
-    A reply that cannot be read is a wrong answer; every other error is the run's and is raised.
+    An unreadable reply is a wrong answer; every other error is raised.
     """
     try:
         reply = await program.acall(question=question.question, **question.context())
@@ -114,10 +113,10 @@ async def evaluate(
     done: Callable[[], None] = lambda: None,
     taught: bool = False,
 ) -> tuple[Row, ...]:
-    """Every question answered, in the order given, with as many in flight as `limit` allows.
+    """Answers and scores every question, in the given order, with as many in flight as `limit` allows.
 
-    Questions start in order, and `done` is called after each. The first error stops the rest and is raised.
-    With `taught` the first gold answer stands in for the model's; what comes before it is still asked.
+    Questions start in order, and `done` is called after each. The first error cancels the rest and is raised.
+    With `taught` the first gold answer replaces the model's answer; calls before the answer are still made.
     """
 
     async def one(question: Question) -> Row:
@@ -140,12 +139,12 @@ async def evaluate(
 
 
 def failures_of(rows: Sequence[Row]) -> Failures:
-    """How many of `rows` have no answer, and why."""
+    """The number of `rows` without an answer, and the reasons."""
     return Failures.among(row.failure for row in rows)
 
 
 def means(rows: Sequence[Row], metrics: Sequence[Metric]) -> dict[str, float]:
-    """The mean of each metric over the questions it applies to; absent when it applies to none."""
+    """The mean of each metric over the questions it applies to; absent if it applies to none."""
     out: dict[str, float] = {}
     for metric in metrics:
         values = [v for row in rows if (v := row.scores[metric.id]) is not None]

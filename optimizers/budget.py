@@ -1,7 +1,7 @@
-"""The ledger: hard limits on what a study may spend, kept across kills.
+"""The ledger: hard limits on the spending of a study, persistent across kills.
 
-Each distinct request is charged once, whether it was sent or replayed. A request is checked before
-it is sent, with the most it can cost set aside until its real cost is known.
+Each distinct request is charged once, whether it was sent or replayed. Before a request is sent, its greatest
+possible cost is checked and reserved until its real cost is known.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _WORDS = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "dollars", "minutes
 
 
 class StudyLedger(Ledger, Protocol):
-    """The ledger of a study: `ragc.targets.gateway.Ledger`, with what the study itself asks of it.
+    """The ledger of a study: `ragc.targets.gateway.Ledger` with the operations of the study itself.
 
-    `calls`, `tokens`, `usd` and `minutes` are what was charged so far.
+    `calls`, `tokens`, `usd` and `minutes` are the charges so far.
     """
 
     @property
-    def calls(self) -> int: ...  # noqa: D102 - said above
+    def calls(self) -> int: ...  # noqa: D102 - described above
 
     @property
     def tokens(self) -> int: ...  # noqa: D102
@@ -39,16 +39,16 @@ class StudyLedger(Ledger, Protocol):
     def minutes(self) -> float: ...  # noqa: D102
 
     def hold(self, calls: int) -> None:
-        """Keep `calls` LM calls back for later; 0 frees them."""
+        """Holds back `calls` LM calls for later; 0 releases them."""
         ...
 
     def close(self) -> None:
-        """Free what is held open."""
+        """Frees open resources."""
         ...
 
 
 def budget_error(what: str, limits: Budget) -> BudgetExhausted:
-    """The error of a request that would pass `limits`; `what` is lm_calls, tokens, usd or minutes."""
+    """The error of a request that would exceed `limits`; `what` is lm_calls, tokens, usd or minutes."""
     limit = getattr(limits, what)
     return BudgetExhausted(
         f"The budget of {limit:{'g' if isinstance(limit, float) else ''}} {_WORDS[what]} is spent; "
@@ -57,10 +57,10 @@ def budget_error(what: str, limits: Budget) -> BudgetExhausted:
 
 
 class FileLedger:
-    """Charges kept in an append-only file, one line a request, so that a resumed study knows them.
+    """A ledger in an append-only file, one charge a request, which a resumed study reads again.
 
-    Each line carries a digest of itself. Raises StoreError when the file cannot be read, or when a line is
-    damaged, since less than was spent would be counted.
+    Each line carries its own digest. Raises StoreError if the file cannot be read or a line is damaged,
+    because the total would be too low.
     """
 
     def __init__(self, path: Path | None, budget: Budget) -> None:
@@ -80,7 +80,7 @@ class FileLedger:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        """Take up what an earlier process charged; a last line cut by a kill is passed over."""
+        """Reads the charges of earlier processes; a last line cut off by a kill is ignored."""
         try:
             lines = path.read_bytes().splitlines(keepends=True)
         except OSError as error:
@@ -99,7 +99,7 @@ class FileLedger:
                 )
 
     def _take(self, row: dict[str, Any] | None) -> bool:
-        """Take up one line of the file; whether it is one of ours."""
+        """Applies one line of the file; False if it is no valid charge."""
         if row is None:
             return False
         try:
@@ -131,15 +131,15 @@ class FileLedger:
 
     @property
     def minutes(self) -> float:
-        """Minutes spent on the study by earlier processes, and by this one since its first request."""
+        """Minutes spent by earlier processes and by this one since its first request."""
         return self._spent_before + (0.0 if self._started is None else time.monotonic() - self._started) / 60
 
     def hold(self, calls: int) -> None:
-        """Keep `calls` LM calls back for later; 0 frees them."""
+        """Holds back `calls` LM calls for later; 0 releases them."""
         self._held = calls
 
     def reserve(self, key: str, tokens: int) -> None:
-        """Set aside one call of at most `tokens`; raises BudgetExhausted when it would not fit."""
+        """Reserves one call of at most `tokens`. Raises BudgetExhausted if it does not fit."""
         self._start()
         if key in self._charged or key in self._reserved:
             return
@@ -157,7 +157,7 @@ class FileLedger:
         self._reserved[key] = tokens
 
     def settle(self, key: str, tokens: int, usd: float) -> None:
-        """Charge what the request cost; a request charged before costs nothing again."""
+        """Charges the cost of a request; a request that was charged before costs nothing."""
         self._start()
         self._reserved.pop(key, None)
         if self._add(key, tokens, usd) and self._path is not None:
@@ -170,18 +170,18 @@ class FileLedger:
             self._file.flush()
 
     def release(self, key: str) -> None:
-        """Give back what was set aside for a request that failed."""
+        """Releases the reservation of a failed request."""
         self._reserved.pop(key, None)
 
     def close(self) -> None:
-        """Close the file; what is charged afterwards, for requests still on their way, is not written."""
+        """Closes the file. Later charges, for requests still in flight, are not written."""
         held, self._file, self._path = self._file, None, None
         if held is not None:
             held.close()
 
 
 def _charge(line: bytes) -> dict[str, Any] | None:
-    """What a line of charges says; None when it is damaged. Lines of before there were digests have none."""
+    """The charge in a line; None if it is damaged. Lines of older versions have no digest."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -192,5 +192,5 @@ def _charge(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether `line`, the last of the file, is the beginning of one that a kill cut off."""
+    """Whether `line`, the last of the file, was cut off by a kill."""
     return not line.endswith(b"\n") and b"}" not in line and line[:1] in (b"{", b"")

@@ -1,15 +1,15 @@
-"""Compile: the passes that lead from a recipe to a compiled program with proof.
+"""Compile: the passes from a recipe to a compiled program with a verdict.
 
     prepare ────► open_models ─► baseline ─► search ───► select ───► verify ───► write
     Recipe        Prepared       DevSearch   Baseline    Searched    Selected    Verified
     to Prepared                  to Baseline to Searched to Selected to Verified to Compiled
 
-1. `prepare` reads and checks everything; nothing is sent.
-2. `baseline` answers the dev questions with the program as the recipe has it.
+1. `prepare` reads and checks all inputs; nothing is sent.
+2. `baseline` answers the dev questions with the recipe's program.
 3. `search` tries candidates on the dev questions.
 4. `select` chooses the program to compile.
 5. `verify` answers the test questions, once, with both programs, and compares them.
-6. `write` leaves the compiled program with its provenance in a directory.
+6. `write` writes the compiled program with its provenance to a directory.
 
 `compile` is their composition. Each pass can be called alone.
 """
@@ -58,7 +58,7 @@ SILENT = Silent()
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A task that is read and checked, and where its results go; nothing has been sent.
+    """A task with all inputs read and checked, and its output directories; nothing has been sent.
 
     `out` is the directory of the compiled program, `directory` that of the study. `limit` bounds the
     questions in flight.
@@ -75,9 +75,9 @@ class Prepared:
 class Verified:
     """Baseline and winner on the same test questions.
 
-    `rows`, `scores` (an interval a metric) and `failures` are by program, "baseline" and "winner". All are
-    empty, and the verdict says so, where there is no test split or the budget ran out. `differences` are
-    paired, by metric; `note` is what to know beside the verdict.
+    `rows`, `scores` (an interval a metric) and `failures` are by program, "baseline" and "winner". Without a
+    test split, or if the budget ran out, all are empty and the verdict says so. `differences` are paired, by
+    metric; `note` is a remark on the verdict.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
@@ -90,9 +90,9 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What search and test took: requests sent and replayed, tokens, US dollars, wall-clock seconds.
+    """The cost of search and test: requests sent and replayed, tokens, US dollars, wall-clock seconds.
 
-    `cached` counts prompt tokens that were in the prefix cache of a vLLM server; empty without such a server.
+    `cached` counts prompt tokens found in the prefix cache of a vLLM server; empty without such a server.
     """
 
     sent: float
@@ -103,7 +103,7 @@ class Cost:
     cached: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, float]:
-        """What `ragc compile --json` prints of it."""
+        """The cost part of the output of `ragc compile --json`."""
         return {
             "sent": self.sent,
             "replayed": self.replayed,
@@ -116,12 +116,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What `compile` gives back.
+    """The result of `compile`.
 
-    `baseline` and `test` hold an interval a metric on the test split; both are empty, and the verdict
-    says so, when there is no test split or the budget ran out. `failures` are the questions without an
-    answer, by split ("dev", "test") and program ("baseline", "winner"). `example` is one answered question of
-    the test split.
+    `baseline` and `test` hold an interval a metric on the test split. Without a test split, or if the budget
+    ran out, both are empty and the verdict says so. `failures` are the unanswered questions, by split ("dev",
+    "test") and program ("baseline", "winner"). `example` is one answered question of the test split.
     """
 
     path: Path
@@ -146,7 +145,7 @@ class Compiled:
 
     @property
     def failure_lines(self) -> list[str]:
-        """A line for each program that failed in questions of a split, for people."""
+        """A line for each program with failures on a split, for people."""
         return [
             f"{program} on {split}: {failures.text}"
             for split, programs in self.failures.items()
@@ -155,7 +154,7 @@ class Compiled:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """What `ragc compile --json` prints."""
+        """The output of `ragc compile --json`."""
         return {
             "compiled": str(self.path),
             "verdict": self.verdict,
@@ -177,11 +176,11 @@ def compile(
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
 ) -> Compiled:
-    """Search, measure and write the compiled program of `recipe` to the directory `out`.
+    """Searches, measures and writes the compiled program of `recipe` to the directory `out`.
 
-    `resume` goes on with a study that was cut off, or starts one when there is none; without it an
-    earlier study of `out` is begun anew, its calls replayed from the store. `targets` stand in for
-    those of the recipe. Raises RagcError; nothing is written to `out` before the end.
+    `resume` continues a study that was cut off, or starts one if there is none. Otherwise an earlier study of
+    `out` is restarted, with its calls replayed from the store. `targets` replace those of the recipe. Raises
+    RagcError; nothing is written to `out` before the end.
     """
     opened = prepare(recipe, out, resume=resume, store=store, targets=targets, progress=progress)
     with opened as prepared:
@@ -189,7 +188,7 @@ def compile(
 
 
 async def run_passes(prepared: Prepared) -> Compiled:
-    """All passes after `prepare`, on the process's loop. Raises RagcError."""
+    """Runs all passes after `prepare`, on the process's event loop. Raises RagcError."""
     await open_models(prepared)
     clock = await Clock.start(prepared.task)
     with counting(Counters()) as spent:
@@ -213,10 +212,11 @@ def prepare(
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
 ) -> Iterator[Prepared]:
-    """Read and check what `recipe` names; the study's directory is locked and its budget open inside.
+    """Reads and checks the inputs of `recipe`. The study's directory is locked, and its budget open, until
+    exit.
 
-    Nothing is sent. Raises UsageError and its kin: for an `out` that holds something else, for what this
-    machine lacks, for files that cannot be read, and on `resume` for a recipe that changed.
+    Nothing is sent. Raises UsageError and its subclasses: for an `out` that holds something else, for missing
+    libraries or keys, for files that cannot be read, and on `resume` for a changed recipe.
     """
     refuse_foreign(Path(out))
     if recipe.study.workers and (store or targets):
@@ -239,9 +239,9 @@ def prepare(
 
 
 async def open_models(prepared: Prepared) -> None:
-    """Load models and reach servers, after all programs were built once to see what they lack.
+    """Loads models and connects to servers, after building all programs once to check their requirements.
 
-    Raises UsageError for what a program lacks, and TargetUnavailable.
+    Raises UsageError for an unmet requirement, and TargetUnavailable.
     """
     task, progress = prepared.task, prepared.progress
     await asyncio.to_thread(check_programs, task)
@@ -255,9 +255,9 @@ async def open_models(prepared: Prepared) -> None:
 
 
 async def baseline(dev_search: DevSearch) -> Baseline:
-    """Answer the dev questions with the program as the recipe has it, and reserve the calls of `verify`.
+    """Answers the dev questions with the recipe's program, and holds back the LM calls of `verify`.
 
-    Raises BudgetExhausted when the budget does not even last for that.
+    Raises BudgetExhausted if the budget is too small even for that.
     """
     first = await dev_search.baseline()
     dev_search.task.ledger.hold(first.calls_on(len(dev_search.task.test)))
@@ -265,22 +265,22 @@ async def baseline(dev_search: DevSearch) -> Baseline:
 
 
 async def search(dev_search: DevSearch, first: Baseline) -> Searched:
-    """Try candidates on the dev questions until the trials or the budget are spent."""
+    """Tries candidates on the dev questions until the trials or the budget are spent."""
     return await dev_search.search(first.calls_on(len(dev_search.task.test)))
 
 
 async def select(dev_search: DevSearch, searched: Searched) -> Selected:
-    """Choose the program to compile, by its dev scores alone.
+    """Chooses the program to compile, by its dev scores alone.
 
-    Raises NothingAnswered when no dev question was answered by any program.
+    Raises NothingAnswered if no program answered any dev question.
     """
     return await dev_search.select(searched)
 
 
 async def verify(prepared: Prepared, selected: Selected) -> Verified:
-    """Answer the test questions with baseline and winner, and compare the two question by question.
+    """Answers the test questions with baseline and winner, and compares the two question by question.
 
-    Not measured where there is no test split or the budget ends meanwhile.
+    The verdict is "not measured" without a test split, or if the budget runs out.
     """
     task, progress = prepared.task, prepared.progress
     programs = {"baseline": selected.baseline, "winner": selected.best}
@@ -307,10 +307,10 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
 
 
 def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost) -> Compiled:
-    """Write the compiled program to `prepared.out`, and all that was tried to the study's directory.
+    """Writes the compiled program to `prepared.out`, and all trials to the study's directory.
 
     `program.json`, `provenance.json`, `recipe.toml` and `prompts/` do not depend on `cost`. Raises OSError,
-    and ArtefactError when somebody else wrote to `out` meanwhile.
+    and ArtefactError if `out` was changed by another program meanwhile.
     """
     task = prepared.task
     rows = [row for answered in verified.rows.values() for row in answered]
@@ -346,7 +346,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
 
 
 def _run_facts(task: Task, cost: Cost) -> dict[str, Any]:
-    """What `run.json` says of this run: what differs from run to run."""
+    """The facts for `run.json`, which differ from run to run."""
     return {
         "sent": cost.sent,
         "replayed": cost.replayed,
@@ -359,7 +359,7 @@ def _run_facts(task: Task, cost: Cost) -> dict[str, Any]:
 
 
 def total_cost(parts: Sequence[Mapping[str, float]], rows: Sequence[Row]) -> dict[str, float]:
-    """What the `parts` of a search and the test `rows` cost, replayed or not."""
+    """The counters of the `parts` of a search and of the test `rows`, replayed calls included."""
     total = Counters()
     for part in parts:
         total.add(**part)
@@ -378,9 +378,9 @@ def failures_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, d
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Measures what the passes from `baseline` to `verify` take; started once the models are open.
+    """Measures the cost of the passes from `baseline` to `verify`; started after the models are open.
 
-    `started` is a monotonic time in seconds, `cached` what the prefix caches of servers counted then.
+    `started` is a monotonic time in seconds, `cached` the prefix-cache counters of the servers at the start.
     """
 
     task: Task
@@ -389,12 +389,12 @@ class Clock:
 
     @classmethod
     async def start(cls, task: Task) -> Clock:
-        """A clock that starts now."""
+        """Starts a clock."""
         started = time.monotonic()
         return cls(task, started, await prefix_tokens(task.runtime.targets.values()))
 
     async def stop(self, spent: Counters) -> Cost:
-        """The cost since the start; the next dry run knows from it how long a request takes."""
+        """The cost since the start. Records the seconds a request took, for the next dry run."""
         seconds = time.monotonic() - self.started
         note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
         cached = increase(self.cached, await prefix_tokens(self.task.runtime.targets.values()))

@@ -1,9 +1,10 @@
-"""Data of a recipe: the passages of each source, the questions of each split, and those of another domain.
+"""The data of a recipe: the passages of each source, the questions of each split, and those of another
+domain.
 
-A data set with a name of its own is read from its official files. The passages that come with its
-questions are the corpus where the recipe names none.
+A named data set is read from its official files. If the recipe names no corpus, the passages that come with
+its questions are the corpus.
 
-A study may show demonstrations of another domain in the place of its own.
+A study may show demonstrations of another domain in place of its own.
 Paper: RAG-X shows examples of other domains beside those of the question's own ("cross-domain", Table 5).
 Differs: in the paper each question comes with its domain; here the other domain is a question file that the
 recipe names.
@@ -39,7 +40,7 @@ SPLITS = ("train", "dev", "test")
 
 
 class CorpusIds(Container[str]):
-    """The ids of all passages of some corpora; false when there is no corpus to know any from."""
+    """The passage ids of some corpora. False if there is no corpus, so that ids cannot be checked."""
 
     def __init__(self, corpora: Iterable[Corpus]) -> None:
         self._corpora = tuple({id(corpus): corpus for corpus in corpora}.values())
@@ -52,7 +53,7 @@ class CorpusIds(Container[str]):
 
 
 class RecipeData:
-    """What the table `[data]` of `recipe` names; every file is read once, when it is needed."""
+    """Reads the data that the table `[data]` of `recipe` names, each file once, on demand."""
 
     def __init__(self, recipe: Recipe, progress: Progress | None = None) -> None:
         self.recipe, self.data, self._progress = recipe, recipe.data, progress
@@ -63,13 +64,13 @@ class RecipeData:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """`skipped`: how many rows a rule left out; `hub`: the commit of each address that was read."""
+        """`skipped`: the number of rows left out by a rule; `hub`: the commit of each address read."""
         n = sum(len(loaded.skipped) for loaded in self._official.values())
         n += sum(map(len, self._skipped.values()))
         return ({"skipped": n} if n else {}) | ({"hub": dict(self._commits)} if self._commits else {})
 
     def corpus(self, spec: SourceSpec) -> Corpus:
-        """The passages of a source. Raises UsageError when neither it nor the data set has any."""
+        """The passages of a source. Raises UsageError if neither the source nor the data set has any."""
         path = spec.corpus or self.data.corpus
         named = spec.fields or self.data.corpus_fields
         key = digest([path, dict(named)])
@@ -101,10 +102,10 @@ class RecipeData:
         raise UsageError(f'A source of kind {kind!r} needs a corpus; add corpus = "FILE" to its table.')
 
     def splits(self, known: CorpusIds) -> dict[str, tuple[Question, ...]]:
-        """The questions of each split, drawn with the seed or read from a file of their own.
+        """The questions of each split, drawn with the seed or read from a separate file.
 
-        Gold and context ids must be `known`, if there are any; those of a named data set that
-        are not, because another corpus was named, are left out.
+        If `known` is not empty, gold and context ids must be in it. For a named data set, ids that are
+        missing from another corpus are removed.
         """
         settings = {name: getattr(self.data, name) for name in SPLITS}
         files = {name: value for name, value in settings.items() if isinstance(value, str)}
@@ -125,7 +126,7 @@ class RecipeData:
         return {name: out[name] for name in SPLITS if name in out}
 
     def pool(self, known: CorpusIds) -> tuple[Question, ...]:
-        """All questions that splits are drawn from; the ids that they name must be `known`, if any are."""
+        """All questions that splits are drawn from. Their ids must be in `known`, unless it is empty."""
         if self.data.dataset == "pydocs":
             return self._filter(pydocs.questions(), "pydocs")
         hosted = self.data.dataset if hub.is_address(self.data.dataset) else ""
@@ -141,7 +142,7 @@ class RecipeData:
         return self._filter(read_questions(self.recipe.path(path), corpus_ids=known or None), path)
 
     def _read_mapped(self, path: str, known: CorpusIds, numbered: str) -> tuple[Question, ...]:
-        """Questions in a shape of their own: of a file, or of the Hub."""
+        """Questions from a file or the Hub, converted with the field map."""
         how: dict[str, Any] = {
             "fields": self.data.fields,
             "where": self.data.where,
@@ -179,12 +180,12 @@ def _drop_unknown_ids(question: Question, known: CorpusIds) -> Question:
 
 
 MOST = 60
-"""Questions drawn from the file where the recipe draws no train questions."""
+"""The number of questions drawn from the other domain if the recipe draws no train questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherDomain:
-    """The questions, and the runtime whose sources hold their passages."""
+    """The questions of another domain, and a runtime whose sources hold their passages."""
 
     questions: tuple[Question, ...]
     runtime: Runtime
@@ -198,11 +199,11 @@ def other_domain(
     store: CallStore,
     progress: Progress | None = None,
 ) -> OtherDomain | None:
-    """What `data.cross_domain` of `recipe` names, as many questions as there are for training.
+    """The data of `data.cross_domain` in `recipe`, with as many questions as there are train questions.
 
-    None where it names nothing. Its sources are those of `runtime`, or of the same kinds over
-    `data.cross_domain_corpus`. Raises DataError for a file that holds no question or shares one with
-    `splits`.
+    None if the recipe names no other domain. The sources are those of `runtime`, or of the same kinds over
+    `data.cross_domain_corpus`. Raises DataError for a file without questions or one that shares a question
+    with `splits`.
     """
     path, corpus = recipe.data.cross_domain, recipe.data.cross_domain_corpus
     if not path:

@@ -1,4 +1,4 @@
-"""Building the indexes that a recipe's program searches, before anything is asked."""
+"""Builds the indexes that a recipe's program searches, before any question is asked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SILENT = Silent()
 
 
 def index(recipe: Recipe, *, progress: Progress = SILENT) -> list[dict[str, Any]]:
-    """Build what the program of `recipe` searches with the knobs that the recipe fixes; no model is called.
+    """Builds the indexes for the program of `recipe` with its fixed knobs; no model is called.
 
     One row an index: `id` (the source's name), `kind`, `passages`, `path`, `bytes`, `seconds`, and `built`,
-    False when it was there. A source that keeps nothing on disk gives no row. Raises DataError,
-    UsageError and SourceError.
+    False if it existed. A source without an index on disk gives no row. Raises DataError, UsageError and
+    SourceError.
     """
     store = open_store(recipe.study)
     task = prepare(recipe, store=store, questions=False, progress=progress, answering=False)
@@ -61,7 +61,7 @@ def _same_corpus(part: Any, root: Any) -> bool:
 
 
 def _leaves(value: Any, seen: list[int]) -> Iterator[Any]:
-    """The sources in `value` that have an index of their own, those inside others included."""
+    """The sources in `value` that have an index, including those nested in other sources."""
     if id(value) in seen or isinstance(value, Runtime | str):
         return
     seen.append(id(value))

@@ -10,11 +10,11 @@ from ragc.programs.runtime import Runtime
 from ragc.targets.base import Sampling
 
 VERDICT = Sampling(max_tokens=64)
-"""A verdict is short, and the same every time."""
+"""The sampling of a verdict: short and deterministic."""
 
 
 class Judge:
-    """Asks the judge of `runtime`; its calls pass the same store and budget as a program's."""
+    """Calls the judge of `runtime`, through the same store and budget as a program."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.name = runtime.target("judge").name
@@ -22,7 +22,7 @@ class Judge:
         self._calls: dict[Any, RagPredict] = {}
 
     async def __call__(self, signature: Any, /, **inputs: Any) -> Mapping[str, Any]:
-        """The outputs of `signature` for `inputs`. Raises ParseFailure, TargetError and its kin."""
+        """The outputs of `signature` for `inputs`. Raises ParseFailure, TargetError and its subclasses."""
         if signature not in self._calls:
             self._calls[signature] = RagPredict(signature, self._runtime, role="judge", sampling=VERDICT)
         return dict((await self._calls[signature].acall(**inputs)).items())

@@ -1,4 +1,4 @@
-"""Prompts that a recipe brings along: imported, and given to the program that is compiled."""
+"""Imports the prompts that a recipe names, and applies them to its program."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
     """`program` with the instructions and demonstrations of the files in `recipe.prompts`.
 
-    Only the recipe's own program gets them. Raises RecipeError with every file that is no prompt, or not
-    one of the predictor it is named for.
+    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, or no
+    prompt of the predictor it is named for.
     """
     if not recipe.prompts or program.method.id != recipe.program:
         return program
@@ -36,9 +36,9 @@ def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
 
 
 def small_model_note(task: Task) -> str:
-    """What to do about a model that is smaller than the prompts it gets are written for; "" for nothing.
+    """Advice for a model that is smaller than the full prompt wording is written for; "" if none is needed.
 
-    A study that tries both wordings needs no advice. Judge and teacher have prompts of their own.
+    A study that searches both wordings needs no advice. Judge and teacher have their own prompts.
     """
     fulls = [part for part in task.space.parts if part.baseline().knobs.get("wording") == "full"]
     if not any(all(knob.name != "wording" for knob in part.knobs) for part in fulls):
@@ -59,9 +59,9 @@ _APART = ("judge", "teacher")
 
 
 def check_programs(task: Task) -> None:
-    """Build the baseline of every program of `task` and give it the recipe's prompts; nothing is sent.
+    """Builds the baseline of every program of `task` with the recipe's prompts; nothing is sent.
 
-    Raises UsageError for a role, source or capability that a program lacks, else as `give_prompts`.
+    Raises UsageError for a role, source or capability that a program lacks, and as `give_prompts`.
     """
     for part in task.space.parts:
         built = task.method_of(part.program).build(task.runtime, dict(part.baseline().knobs))
@@ -69,9 +69,9 @@ def check_programs(task: Task) -> None:
 
 
 def fingerprints(recipe: Recipe) -> dict[str, str]:
-    """The SHA-256 of each prompt file, by predictor, so that a changed file is another recipe.
+    """The SHA-256 of each prompt file, by predictor, so that changing a file changes the recipe's identity.
 
-    Raises DataError for what is no file of a prompt's size.
+    16 hexadecimal digits. Raises DataError for a file that cannot be a prompt, for example by its size.
     """
     from ragc.prompts.load import contents
 

@@ -1,6 +1,7 @@
-"""What this machine lacks for a recipe: libraries of extras, keys, a judge. All of it, before any work.
+"""Checks what this machine lacks for a recipe: libraries of extras, API keys, a judge.
 
-Nothing is opened, downloaded or sent. Roles and sources that a program needs are checked with the recipe.
+All problems are reported together, before any work. Nothing is opened, downloaded or sent. Roles and sources
+that a program needs are checked with the recipe.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SOURCES = {
     "web": ("web", ("ddgs",)),
     "api": ("api", extras.EXTRAS["api"]),
 }
-"""By kind of source: the extra, and the modules of it that are always needed."""
+"""The extra of each source kind, and its modules that are always needed."""
 
 _METRICS = {
     **{metric.id: ("rouge_score",) for metric in rouge.METRICS},
@@ -37,7 +38,7 @@ _METRICS = {
 
 
 def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True) -> None:
-    """Raise RecipeError with everything that `lacking` finds, one sentence each."""
+    """Raises RecipeError with everything that `lacking` finds, one sentence each."""
     if problems := lacking(recipe, targets=targets, metrics=metrics, study=study):
         raise RecipeError("This machine lacks what the recipe needs", problems)
 
@@ -45,7 +46,7 @@ def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study
 def lacking(
     recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True
 ) -> tuple[str, ...]:
-    """A sentence for each thing that is missing; what is False will not be used, and may be missing."""
+    """A sentence for each missing requirement. Parts passed as False are not used and not checked."""
     problems = [*_data(recipe)]
     for name, source in recipe.sources.items():
         problems += _source(f"Source {name!r}", source)
@@ -135,7 +136,7 @@ def _study(recipe: Recipe) -> Iterator[str]:
     store, storage = store_address(recipe.study), storage_address(recipe.study)
     if recipe.study.workers:
         if not (store and storage) or recipe.search.optimizer != "ragc":
-            return  # refused for that, whatever is installed
+            return  # refused later for that reason
         yield from _missing("A study with workers", "cluster", extras.EXTRAS["ray"])
     if store:
         yield from _missing("A store on Redis", "redis", extras.EXTRAS["redis"])

@@ -1,7 +1,6 @@
-"""Search space of a recipe: declared knobs, demonstrations, instructions, targets and programs.
+"""The search space of a recipe: declared knobs, demonstrations, instructions, targets and programs.
 
-A candidate is one point of it. The recipe says what varies in each of its programs, on the runtime of a
-task.
+A candidate is one point of the space. `spaces` derives the space from the recipe and a runtime.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from ragc.recipe.resolved import BALANCED, FILLED, NEAREST
 class Candidate:
     """One point of the search space.
 
-    `demos` is how many demonstrations are shown (0 for none), taken from the front of demonstration set
-    number `demo_set`, by every predictor but those in `own_demos`, which show a number and a set of their
-    own: (count, set) by predictor. `instructions` are numbers of instruction candidates by predictor; a
-    predictor that is not named keeps its own. `targets` says which target plays a role, where not the role's
-    own. `program` is "" where the study has one program. `demo_kind` is one of `recipe.resolved.DEMO_KINDS`;
-    the nearest are chosen from the whole pool, which has one set.
+    `demos` is the number of demonstrations each predictor shows (0 for none), the first of demonstration set
+    number `demo_set`. Predictors in `own_demos` show their own (count, set) instead. `instructions` are
+    numbers of instruction candidates by predictor; other predictors have their present ones. `targets` names
+    the target of a role if it is not the role's own. `program` is "" if the study has one program.
+    `demo_kind` is one of `recipe.resolved.DEMO_KINDS`; nearest demonstrations are selected from the whole
+    pool, which has one set.
     """
 
     knobs: Mapping[str, Value] = field(default_factory=dict)
@@ -43,11 +42,11 @@ class Candidate:
     demo_kind: str = FILLED
 
     def demos_of(self, predictor: str) -> tuple[int, int]:
-        """How many demonstrations `predictor` shows, and of which set."""
+        """The number of demonstrations that `predictor` shows, and the number of their set."""
         return self.own_demos.get(predictor, (self.demos, self.demo_set))
 
     def with_demos(self, demos: int, demo_set: int) -> Candidate:
-        """The same candidate with another number and set for all predictors that have none of their own."""
+        """The same candidate with another count and set for all predictors without their own."""
         own = {name: shown for name, shown in self.own_demos.items() if shown != (demos, demo_set)}
         return replace(self, demos=demos, demo_set=demo_set, own_demos=own)
 
@@ -57,7 +56,9 @@ class Candidate:
         return replace(self, own_demos=own).with_demos(self.demos, self.demo_set)
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `of` is the inverse. What only some studies vary stands there only if it was."""
+        """JSON values only; `of` is the inverse. Fields that only some studies vary are left out at their
+        defaults.
+        """
         some = {
             "demo_kind": "" if self.demo_kind == FILLED else self.demo_kind,
             "own_demos": {name: list(shown) for name, shown in sorted(self.own_demos.items())},
@@ -70,7 +71,7 @@ class Candidate:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Candidate:
-        """The candidate that `to_json` described."""
+        """The inverse of `to_json`."""
         return cls(
             dict(value["knobs"]),
             int(value["demos"]),
@@ -84,18 +85,18 @@ class Candidate:
 
     @property
     def mark(self) -> str:
-        """A short digest; equal candidates have equal marks."""
+        """A digest of 12 hexadecimal digits; equal candidates have equal digests."""
         return digest(self.to_json())[:12]
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpace:
-    """What may vary in one program: some declared knobs, demonstrations, instructions.
+    """The search space of one program: some declared knobs, demonstrations, instructions.
 
-    `fixed` are values that hold for every candidate. `demos` is the most demonstrations shown,
-    drawn from `demo_sets` sets; 0 searches none. `instructions` is how many candidates each predictor has,
-    its present instructions, number 0, among them. `predictors` are those that may show demonstrations of
-    their own, none where there is one only. `program` is "" where the study has one program.
+    `fixed` values hold for every candidate. `demos` is the most demonstrations shown, from `demo_sets` sets;
+    with 0 none are searched. `instructions` is the number of candidates of each predictor, including its
+    present instructions, number 0. `predictors` may show their own demonstrations; empty if there is only
+    one. `program` is "" if the study has one program.
     """
 
     knobs: tuple[Knob, ...]
@@ -109,12 +110,14 @@ class ProgramSpace:
     demo_kinds: tuple[str, ...] = (FILLED,)
 
     def sets(self, kind: str) -> range:
-        """The numbers of the sets there are of a `kind`."""
+        """The numbers of the demonstration sets of a `kind`."""
         return range(1 if kind == NEAREST else self.demo_sets)
 
     @property
     def size(self) -> int:
-        """The number of dimensions; 0 when nothing varies. All that predictors have of their own is one."""
+        """The number of dimensions; 0 if nothing varies. All demonstrations of single predictors are one
+        dimension.
+        """
         sets = 1 if self.demos and self.demo_sets > 1 else 0
         own = 1 if self.demos and self.predictors else 0
         kinds = 1 if self.demos and len(self.demo_kinds) > 1 else 0
@@ -122,25 +125,25 @@ class ProgramSpace:
 
     @property
     def instruction_counts(self) -> dict[str, int]:
-        """The predictors that have a choice of instructions, and of how many."""
+        """The number of instruction candidates of each predictor that has more than one."""
         return {name: count for name, count in self.instructions.items() if count > 1}
 
     def baseline(self) -> Candidate:
-        """The declared defaults with `fixed` over them, and no demonstrations."""
+        """The declared defaults, overridden by `fixed`, without demonstrations."""
         values: dict[str, Value] = self.kind.of(dict(self.fixed)).to_json()
         return Candidate(values, program=self.program)
 
     def baseline_with_demos(self) -> Candidate:
-        """The baseline with all demonstrations, if it may show any."""
+        """The baseline with the most demonstrations it may show."""
         kind = self.demo_kinds[0] if self.demos else FILLED
         return replace(self.baseline(), demos=self.demos, demo_kind=kind)
 
     def screening(self) -> Iterator[Candidate]:
-        """Candidates to begin with, chosen by rule and not by chance.
+        """The initial candidates, chosen by rule and not at random.
 
-        The baseline with all demonstrations, those of each other kind, then the first with one choice or
-        switch moved to one of its other options, in the order of declaration; none without demonstrations.
-        Then the first new instructions of each predictor.
+        First the baseline with all demonstrations and its variants with each other kind. Then that baseline
+        with one choice or switch changed to each of its other options, in the order of declaration. Without
+        demonstrations all of these are left out. Last the first new instructions of each predictor.
         """
         base = self.baseline_with_demos()
         if self.demos:
@@ -156,19 +159,19 @@ class ProgramSpace:
         yield from (replace(base, instructions={name: 1}) for name in self.instruction_counts)
 
     def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
-        """`candidate` with the first other demonstration set whose mark is not among those `tried`.
+        """`candidate` with the first demonstration set whose digest is not in `tried`.
 
-        None when it shows no demonstrations or all sets were tried. Which set is shown matters as much as
-        most knobs do, and a sampler learns nothing about one set from another.
+        None if it shows no demonstrations or all sets were tried. The set matters as much as most knobs, and
+        a sampler cannot generalise from one set to another.
         """
         sets = self.sets(candidate.demo_kind) if candidate.demos else ()
         others = (candidate.with_demos(candidate.demos, number) for number in sets)
         return next((other for other in others if other.mark not in tried), None)
 
     def next_own_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
-        """`candidate` with another set, or none, for one predictor; the first whose mark is not `tried`.
+        """`candidate` with another set, or none, for one predictor; the first whose digest is not in `tried`.
 
-        None when it shows no demonstrations, has one predictor, or all were tried.
+        None if it shows no demonstrations, has one predictor, or all were tried.
         """
         sets = self.sets(candidate.demo_kind)
         choices = [*((candidate.demos, number) for number in sets), (0, 0)]
@@ -182,10 +185,10 @@ class ProgramSpace:
 
 @dataclass(frozen=True, slots=True)
 class SearchSpace:
-    """What a study may vary: which program, what varies in it, and which target plays a role.
+    """The search space of a study: its programs, the space of each, and the targets of each role.
 
-    The first of `parts` holds the baseline. `targets` are the names that each role may be played by, the
-    role's own first.
+    The first of `parts` holds the baseline. `targets` has the target names allowed for each role, the role's
+    own first.
     """
 
     parts: tuple[ProgramSpace, ...]
@@ -203,7 +206,7 @@ class SearchSpace:
 
     @property
     def size(self) -> int:
-        """The number of dimensions; 0 when nothing varies."""
+        """The number of dimensions; 0 if nothing varies."""
         return sum(part.size for part in self.parts) + (len(self.parts) > 1) + len(self.targets)
 
     def part(self, candidate: Candidate) -> ProgramSpace:
@@ -211,13 +214,14 @@ class SearchSpace:
         return next(part for part in self.parts if part.program == candidate.program)
 
     def baseline(self) -> Candidate:
-        """The declared defaults of the recipe's own program, with what the recipe fixes over them."""
+        """The baseline of the recipe's own program."""
         return self.first.baseline()
 
     def screening(self, most: int) -> list[Candidate]:
-        """At most `most` candidates to begin with: each other program as it is, then what `ProgramSpace`
-        begins with in the first program, then each role played by another target, then the other programs'
-        rest.
+        """At most `most` initial candidates.
+
+        In order: the baseline of each other program, the screening of the first program, each role with each
+        other target, and the screening of the other programs.
         """
         first, *others = self.parts
         candidates = [part.baseline() for part in others]
@@ -239,13 +243,13 @@ class SearchSpace:
         return self.part(candidate).next_own_demo_set(candidate, tried)
 
     def with_instruction_counts(self, program: str, counts: Mapping[str, int]) -> SearchSpace:
-        """These spaces with `counts` instruction candidates by predictor in `program`."""
+        """The same space with `counts` instruction candidates by predictor in `program`."""
         parts = [replace(p, instructions=dict(counts)) if p.program == program else p for p in self.parts]
         return replace(self, parts=tuple(parts))
 
 
 def describe_candidate(candidate: Candidate, knobs: Mapping[str, Value], *, program: str = "") -> str:
-    """`candidate` in words: its `program` where that is named, those of its `knobs`, all else it chose."""
+    """`candidate` in words: the `program` if given, the given `knobs`, and its other choices."""
     kind = "" if candidate.demo_kind == FILLED else f"{candidate.demo_kind} "
     parts = [program] if program else []
     parts += [f"{name}={value}" for name, value in knobs.items()]
@@ -258,16 +262,16 @@ def describe_candidate(candidate: Candidate, knobs: Mapping[str, Value], *, prog
 
 
 def _describe_demos(count: int, number: int, kind: str) -> str:
-    """So many demonstrations of a kind, and the set that they are of."""
+    """The count and kind of demonstrations and their set."""
     return f"{count} {kind}demonstration{'' if count == 1 else 's'}, set {number}"
 
 
 DEMO_SETS = 4
-"""Orderings of the demonstration pool that a study may choose from."""
+"""The number of demonstration sets, each an ordering of the pool."""
 
 
 def spaces(recipe: Recipe, runtime: Runtime) -> SearchSpace:
-    """What `recipe` lets vary in programs on `runtime`. Raises UsageError as `Method.build` does."""
+    """The search space of `recipe` for programs on `runtime`. Raises UsageError as `Method.build` does."""
     several = len(recipe.methods) > 1
     parts = tuple(_space(recipe, chosen, runtime, chosen.id if several else "") for chosen in recipe.methods)
     return SearchSpace(parts, recipe.search.targets)
@@ -301,9 +305,9 @@ def _fixed(recipe: Recipe, chosen: Method) -> dict[str, Value]:
 
 
 def _possible(knob: Knob, recipe: Recipe, chosen: Method, runtime: Runtime) -> Knob:
-    """`knob` without options that ask the targets for what they cannot give, unless the recipe lists them.
+    """`knob` without options that need capabilities the targets lack, unless the recipe lists them.
 
-    Only probabilities of tokens are asked for by a knob.
+    The only capability that a knob asks for is token probabilities.
     """
     able = all("logprobs" in target.capabilities for target in runtime.targets.values())
     if knob.kind != "choice" or able or knob.name in recipe.search.ranges:
@@ -314,7 +318,7 @@ def _possible(knob: Knob, recipe: Recipe, chosen: Method, runtime: Runtime) -> K
             chosen.build(runtime, {**recipe.fixed(chosen), knob.name: option})
         except CapabilityMissing:
             return False
-        except UsageError:  # of something else, which is told where the baseline is built
+        except UsageError:  # another problem, reported when the baseline is built
             return True
         return True
 

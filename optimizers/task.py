@@ -1,4 +1,4 @@
-"""A task: a recipe with its questions read, its sources indexed and its targets made."""
+"""A task: a recipe with its questions read and its sources and targets built."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from ragc.targets.gateway import fallback_names
 from ragc.version import __version__
 
 DEMO_THRESHOLD = 0.75
-"""The least score of a train question that earns a demonstration."""
+"""The least score of a train question whose answer becomes a demonstration."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a study needs.
+    """The inputs of a study.
 
-    `instructions` stand in for those of the recipe's own program, by predictor.
+    `instructions` replace those of the recipe's own program, by predictor.
     """
 
     recipe: Recipe
@@ -61,7 +61,7 @@ class Task:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What is reported and what is optimised, each once."""
+        """The reported and the optimised metrics, without duplicates."""
         return self.scorer.metrics
 
     @property
@@ -70,54 +70,56 @@ class Task:
         return self.recipe.method
 
     def method_of(self, program: str) -> Method:
-        """The program of a candidate: "" is the recipe's own."""
+        """The program of a candidate; "" is the recipe's own."""
         return method(program) if program else self.recipe.method
 
     @property
     def pick(self) -> Objective:
-        """The objective that chooses among trials none of which beats the other in all."""
+        """The objective that selects among trials of the Pareto front."""
         return next(o for o in self.objectives if o.name == self.recipe.search.pick)
 
     @property
     def train(self) -> tuple[Question, ...]:
-        """Questions that demonstrations come from."""
+        """The questions that demonstrations come from."""
         return self.splits.get("train", ())
 
     @property
     def dev(self) -> tuple[Question, ...]:
-        """Questions that candidates are compared on."""
+        """The questions that candidates are compared on."""
         return self.splits.get("dev", ())
 
     @property
     def test(self) -> tuple[Question, ...]:
-        """Questions that only the baseline and the winner are measured on."""
+        """The questions that only the baseline and the winner answer."""
         return self.splits.get("test", ())
 
     @property
     def seed(self) -> int:
-        """The seed of everything random."""
+        """The seed of all randomness."""
         return self.recipe.seed
 
     @property
     def trials(self) -> int:
-        """How many candidates are tried, the baseline not counted."""
+        """The number of trials, without the baseline."""
         limit = self.recipe.budget.trials
         return self.recipe.search.trials if limit is None else min(limit, self.recipe.search.trials)
 
     @property
     def batch(self) -> int:
-        """Candidates asked together."""
+        """The number of trials in a batch."""
         return self.recipe.search.batch
 
     @property
     def demo_metric(self) -> Metric:
-        """What earns a demonstration its place: the first objective that is a share, else the first share."""
+        """The metric that qualifies demonstrations: the first objective that is a share, else the first
+        share.
+        """
         shares = [o.metric for o in self.objectives if o.sign > 0] + list(self.metrics)
         return next((m for m in shares if m.unit == "share"), shares[0])
 
     @property
     def in_flight(self) -> int:
-        """Questions answered at the same time."""
+        """The number of questions answered concurrently."""
         if self.recipe.concurrency is not None:
             return self.recipe.concurrency
         return max((target.concurrency for target in self.runtime.targets.values()), default=1)
@@ -134,13 +136,13 @@ def prepare(
     progress: Progress | None = None,
     answering: bool = True,
 ) -> Task:
-    """The task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
+    """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
-    `charges` is the file of the budget's ledger, or `ledger` stands in for it. `questions` False leaves
-    every split empty and scores nothing, for answering questions that are not in the data. `targets` stand
-    in for those of the recipe. `progress` is told of a large corpus that is written to disk for the first
-    time. `answering` False leaves out whether this machine has what targets and metrics need.
-    Raises RecipeError with all that this machine lacks, DataError and UsageError.
+    `charges` is the file of the budget's ledger; `ledger` replaces it. With `questions` False all splits are
+    empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
+    recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
+    of what targets and metrics need on this machine.
+    Raises RecipeError with everything that this machine lacks, DataError and UsageError.
     """
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
@@ -191,7 +193,7 @@ def prepare(
 
 
 def scorer_of(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
-    """The scorer of `wanted` and of what they pool. Raises UsageError when a judge or model is missing."""
+    """The scorer of `wanted` and the metrics they pool. Raises UsageError if a judge or model is missing."""
     whole = dict.fromkeys((*wanted, *(metrics.get(name) for metric in wanted for name in metric.pools)))
     ask = Judge(runtime) if "judge" in runtime.targets else None
     settings = recipe.assessing
@@ -211,7 +213,7 @@ def _judge_facts(scorer: Scorer) -> dict[str, Any]:
 
 
 def objective_of(written: str) -> Objective:
-    """The objective `written` in a recipe: a metric's id, `-` before it where less is better.
+    """The objective `written` in a recipe: a metric's id, with `-` before it if less is better.
 
     Raises UnknownName, and UsageError for the wrong sign.
     """
@@ -229,7 +231,7 @@ def facts_of(
     sources: Mapping[str, Source],
     targets: Mapping[str, Target],
 ) -> dict[str, Any]:
-    """What provenance says of the inputs: fingerprints and names, no secrets and no absolute paths."""
+    """The facts on the inputs for provenance: fingerprints and names, no secrets and no absolute paths."""
     libraries = {name: version(name) for name in ("dspy", "optuna")}
     return {
         "versions": {"ragc": __version__, **libraries, "python": platform.python_version()},

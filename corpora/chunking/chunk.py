@@ -16,7 +16,7 @@ METHODS = ("text", "markdown", "sections")
 
 
 def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "text") -> tuple[Passage, ...]:
-    """`passage` in chunks of at most `size` tokens, the next repeating at most `overlap * size` of them.
+    """`passage` in chunks of at most `size` tokens; each repeats at most `overlap * size` of the one before.
 
     Raises UnknownName unless `by` is one of `METHODS`, UsageError unless `size >= 1` and `0 <= overlap < 1`.
     """
@@ -27,7 +27,7 @@ def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "
 
 
 def settings(size: int | None, overlap: float, by: str = "text") -> list[str | int | float]:
-    """What fingerprints say of a cut: nothing when passages stay whole (`size` None).
+    """The chunk settings for fingerprints; empty if passages are not cut (`size` None).
 
     Raises UnknownName and UsageError as `chunk_passage` does.
     """
@@ -39,15 +39,15 @@ def settings(size: int | None, overlap: float, by: str = "text") -> list[str | i
 
 
 def check(by: str) -> None:
-    """Raise UnknownName unless `by` is one of `METHODS`."""
+    """Raises UnknownName unless `by` is one of `METHODS`."""
     if by not in METHODS:
         raise UnknownName("way to cut passages", by, METHODS)
 
 
 def version(by: str = "text") -> list[str | int]:
-    """What the chunks of a method depend on beside its arguments; JSON values for a fingerprint.
+    """The versions that the chunks of a method depend on; JSON values for a fingerprint.
 
-    For `text` it is `[chunking.VERSION]`. Raises UnknownName as `chunk_passage` does.
+    For `text` it is `[text.VERSION]`. Raises UnknownName as `chunk_passage` does.
     """
     check(by)
     if by == "text":

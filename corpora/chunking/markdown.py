@@ -13,7 +13,7 @@ from ragc.corpora.chunking.text import Cutter, check, last_between
 from ragc.records import Passage
 
 VERSION = 1
-"""Raised whenever the same arguments would give other chunks."""
+"""Increased whenever the same arguments would give other chunks."""
 
 _CODE = frozenset({"fence", "code"})
 _WHOLE = _CODE | {"table"}
@@ -73,7 +73,7 @@ def _section_title(title: str, path: tuple[str, ...]) -> str:
 
 
 class _MarkdownCutter(Cutter):
-    """As its base, with the places between the blocks of a markdown text before all others."""
+    """A cutter that prefers boundaries between markdown blocks to those of its base class."""
 
     def __init__(self, text: str, size: int, repeated: int, text_blocks: tuple[Block, ...]) -> None:
         super().__init__(text, size, repeated)
@@ -82,7 +82,7 @@ class _MarkdownCutter(Cutter):
         self.whole_starts = [block.start for block in self.whole]
         self.leaves = [leaf for block in text_blocks for leaf in _leaves(text, block)]
         self.leaf_starts = [leaf.start for leaf in self.leaves]
-        ranks: dict[int, int] = {}  # of what starts there: 1 to 6 for a section, then more the deeper
+        ranks: dict[int, int] = {}  # by block start; 1 to 6 for a section, then by depth
         for block in (*text_blocks, *(leaf for leaf in self.leaves if leaf.kind == "line")):
             ranks[block.start] = min(self._rank(block), ranks.get(block.start, _LAST))
         glued = {block.end for block in text_blocks if block.level}
@@ -98,28 +98,28 @@ class _MarkdownCutter(Cutter):
         self.kept_ends = [end for start, end in ends.items() if start in inner_starts and end not in glued]
 
     def _rank(self, block: Block) -> int:
-        """How good it is to cut before `block`, 1 the best."""
+        """The rank of a cut before `block`; 1 is the best."""
         if block.level and not block.depth:
             return block.level
         blank = self.text.count("\n", self._before(block.start), block.start) > 1
         return _BLOCK + 2 * block.depth - (block.kind == "line" and blank)
 
     def _inside_whole_block(self, position: int) -> bool:
-        """Whether `position` is inside a table or code block that is not alone longer than `size`."""
+        """Whether `position` is inside a table or code block that fits into a chunk."""
         at = bisect_left(self.whole_starts, position) - 1
         return at >= 0 and position < self.whole[at].end
 
     def _fits(self, block: Block) -> bool:
-        """Whether a block is alone at most `size` tokens long, as tokens fall in its text."""
+        """Whether a block has at most `size` tokens, counted in its context."""
         return bisect_left(self.starts, block.end) - bisect_right(self.starts, block.start) < self.size
 
     def _before(self, start: int) -> int:
-        """Where the text before `start` ends; `start` is the first character after white space."""
+        """The end of the text before `start`, the first character after white space."""
         at = bisect_left(self.spaces, start) - 1
         return self.spaces[at] if at >= 0 else 0
 
     def _boundary(self, start: int, done: int, limit: int) -> int:
-        """As in the base; 0 when what is repeated pushes out a block that would fit without."""
+        """As in the base; 0 if the repeated text pushes out a block that would fit without it."""
         if limit == self.length:
             return limit
         for part, ends in self.tiers:
@@ -137,12 +137,12 @@ class _MarkdownCutter(Cutter):
         return super()._boundary(start, max(done, leaf.start if leaf else 0), limit)
 
     def _leaf(self, limit: int) -> Block | None:
-        """The innermost block, row or line that a cut at `limit` would go through."""
+        """The innermost block, row or line that a cut at `limit` would split."""
         at = bisect_left(self.leaf_starts, limit) - 1
         return self.leaves[at] if at >= 0 and limit < self.leaves[at].end else None
 
     def _next(self, start: int, end: int) -> int:
-        """As in the base, but from a heading or a block where one starts in what may be repeated."""
+        """As in the base, but starting at a heading or block if one begins in the repeatable text."""
         position, new = super()._next(start, end), self._skip(end)
         if position >= new:
             return new
@@ -157,9 +157,9 @@ class _MarkdownCutter(Cutter):
 
 
 def _leaves(text: str, block: Block) -> Iterator[Block]:
-    """The pieces of `block` with nothing inside: itself, the lines of code, nothing for what holds blocks.
+    """The innermost pieces of `block`: itself, or the lines of code; none for blocks that hold others.
 
-    Blank lines of code are no pieces, and the marks of a fence belong to the lines beside them.
+    Blank lines of code are no pieces, and a fence's marks belong to the adjacent lines.
     """
     if block.kind not in _CODE:
         if block.kind not in _HOLDERS:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
 
 LONGEST_HEADING = 200
-"""Characters of a heading's markdown that `Outline` reads."""
+"""The most characters of a heading's markdown that `Outline` reads."""
 
 DEEPEST = 30
-"""Lists inside lists that are told apart."""
+"""The greatest depth of nested lists that is parsed."""
 
 _LINE = re.compile(r"\r\n?|\n")
 _KEY = re.compile(r"[A-Za-z_][\w-]*[ \t]*:")
@@ -88,10 +88,10 @@ def blocks(text: str) -> tuple[Block, ...]:
 
 
 class Outline:
-    """The headings of a text; the text is read once."""
+    """The headings of a text, parsed once."""
 
     def __init__(self, text: str, text_blocks: tuple[Block, ...] | None = None) -> None:
-        """`text_blocks` are the blocks of `text` where they are known already."""
+        """`text_blocks` are the blocks of `text`, if they are parsed already."""
         self.text = text
         known = blocks(text) if text_blocks is None else text_blocks
         self.headings = [block for block in known if block.level and not block.depth]
@@ -120,14 +120,14 @@ class Outline:
 
 
 def parser_version() -> str:
-    """The version of markdown-it-py, which blocks depend on."""
+    """The version of markdown-it-py, which determines the blocks."""
     from markdown_it import __version__
 
     return __version__
 
 
 def _lines(text: str) -> list[tuple[int, int]]:
-    """Where the text of every line begins and ends, white space apart; equal for a blank line."""
+    """The start and end of every line without surrounding white space; equal for a blank line."""
     spans: list[tuple[int, int]] = []
     start = 0
     for end, after in [*((m.start(), m.end()) for m in _LINE.finditer(text)), (len(text), len(text))]:

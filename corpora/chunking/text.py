@@ -1,4 +1,4 @@
-"""Cutting passages into chunks of at most so many tokens, at the best boundary there is."""
+"""Cuts passages into chunks of a bounded number of tokens, at the best available boundary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragc.errors import UsageError
 from ragc.records import Passage
 
 VERSION = 1
-"""Raised whenever the same arguments would give other chunks."""
+"""Increased whenever the same arguments would give other chunks."""
 
 _SENTENCE = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[。！？]++[」』”’]*+")
 _SPACE = re.compile(r"\s+")
@@ -44,7 +44,7 @@ def chunk(passage: Passage, size: int, overlap: float = 0.0) -> tuple[Passage, .
 
 
 def check(size: int, overlap: float) -> None:
-    """Raise UsageError unless `size >= 1` and `0 <= overlap < 1`."""
+    """Raises UsageError unless `size >= 1` and `0 <= overlap < 1`."""
     if size < 1:
         raise UsageError(f"A chunk needs a size of at least 1 token, got {size}.")
     if not 0 <= overlap < 1:
@@ -54,7 +54,7 @@ def check(size: int, overlap: float) -> None:
 
 
 class Cutter:
-    """Where to cut one text; its tokens and boundaries are found once."""
+    """Computes where to cut one text; its tokens and boundaries are computed once."""
 
     def __init__(self, text: str, size: int, repeated: int) -> None:
         self.text, self.size, self.repeated = text, size, repeated
@@ -77,12 +77,12 @@ class Cutter:
             if end := self._end(start, done):
                 spans.append((start, end))
                 start, done = self._next(start, end), end
-            else:  # what is repeated leaves no room for anything new
+            else:  # the repeated text leaves no space for new text
                 start = self._skip(done)
         return spans or [(0, 0)]
 
     def _end(self, start: int, done: int) -> int:
-        """Where the chunk from `start` ends, after `done`; 0 when nothing after `done` fits."""
+        """The end of the chunk from `start`, after `done`; 0 if nothing after `done` fits."""
         first = bisect_left(self.starts, start)
         if first == len(self.starts) or self.starts[first] > start:
             first -= 1  # the token begins in the white space before
@@ -99,7 +99,7 @@ class Cutter:
         return start + 1 if start >= done else 0
 
     def _boundary(self, start: int, done: int, limit: int) -> int:
-        """The best place to end after `start` and `done`, `limit` at the latest and when there is none."""
+        """The best end after `start` and `done`, at most `limit`; `limit` if there is no boundary."""
         if limit == self.length:
             return limit
         half = max(done, start + (limit - start) // 2)
@@ -109,7 +109,7 @@ class Cutter:
         return last_between(self.spaces, max(start, done), limit) or limit
 
     def _next(self, start: int, end: int) -> int:
-        """Where the chunk after (start, end) starts: before `end` when something is repeated."""
+        """The start of the chunk after (start, end): before `end` if text is repeated."""
         if not self.repeated:
             return self._skip(end)
         at = bisect_left(self.starts, end)

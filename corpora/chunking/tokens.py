@@ -1,8 +1,8 @@
-"""Counting tokens: the unit of every chunk size.
+"""Counts tokens, the unit of every chunk size.
 
-The encoding is `cl100k_base`, from the copy that the litellm distribution carries. It is a fixed
-yardstick, not the tokenizer of the model that answers, so a chunk size means the same for every
-target. Nothing is ever downloaded, and litellm itself is not imported.
+The encoding is `cl100k_base`, from the copy in the litellm distribution. It is a fixed unit and not the
+tokenizer of the answering model, so a chunk size means the same for every target. Nothing is downloaded, and
+litellm itself is not imported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _loading = Lock()
 
 
 def count(text: str) -> int:
-    """How many tokens `text` has; markers such as `<|endoftext|>` count as plain text."""
+    """The number of tokens of `text`; markers such as `<|endoftext|>` count as plain text."""
     return len(_encode(text))
 
 
@@ -56,9 +56,9 @@ def _encode(text: str) -> list[int]:
 
 
 def encoding() -> Encoding:
-    """The encoding, loaded by the first call; any thread may be the first.
+    """The encoding, loaded by the first call. Thread-safe.
 
-    Raises UsageError when the installed litellm does not carry its file, unchanged.
+    Raises UsageError if the installed litellm does not have its unchanged file.
     """
     with _loading:
         return _load()

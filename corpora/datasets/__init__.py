@@ -31,13 +31,13 @@ FILES = {
 
 
 def card(id: str) -> Card:
-    """The card of a data set; raises UnknownName."""
+    """The card of a data set. Raises UnknownName."""
     result: Card = _module(id).CARD
     return result
 
 
 def load(id: str, path: Path) -> Dataset:
-    """All that an official file of a data set holds. Raises UnknownName, or DataError with all problems."""
+    """Everything in an official file of a data set. Raises UnknownName, or DataError with all problems."""
     return load_file(card(id), _module(id).read, path)
 
 

@@ -1,4 +1,4 @@
-"""ARC-Challenge: school science questions with options, in the form that OpenBookQA has too."""
+"""ARC-Challenge: school science questions with options, in the form that OpenBookQA shares."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CARD = Card(
 )
 
 LETTERS = ("A", "B", "C", "D", "E")
-"""The labels of options; files that count them from 1 to 5 are given letters."""
+"""The labels of options; labels from 1 to 5 are converted to letters."""
 
 _READ = ("id", "question", "question_stem", "choices", "answerKey", "ctxs")
 
@@ -34,9 +34,9 @@ def read(row: Row) -> Item:
 def with_options(row: Row, dataset: str) -> Item:
     """A question whose text ends in its options, one a line as `A. text`; the answer is a letter.
 
-    The official form has `stem` and `choices` in the object `question`; that of Hugging Face, with lists
-    of `text` and `label` in `choices`, is read too. Passages come from `ctxs`, which Self-RAG's files have.
-    `extra` keeps the options as `choices`, by letter, and what else the row says.
+    The official form has `stem` and `choices` in the object `question`. That of Hugging Face, with lists of
+    `text` and `label` in `choices`, is read too. Passages come from `ctxs`, as in Self-RAG's files. `extra`
+    has the options as `choices`, by letter, and the other fields of the row.
     """
     if isinstance(row.values.get("question"), dict):
         stem_and_options = read_part(row, "question", row.values["question"], _official)

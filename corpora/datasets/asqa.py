@@ -1,4 +1,4 @@
-"""ASQA: ambiguous questions, whose long answer tells the readings of the question apart."""
+"""ASQA: ambiguous questions with a long answer that covers all readings."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """A question whose answers are all short answers of its readings, each once, in their order.
+    """A question whose answers are the short answers of all its readings, without duplicates, in order.
 
-    `extra` keeps `qa_pairs` as they are, which is where programs find the sub-questions, and the
-    `long_answers` of the annotators. ALCE's `docs` become the passages that come with the question.
+    `extra` has `qa_pairs` unchanged, from which programs read the sub-questions, and the annotators'
+    `long_answers`. ALCE's `docs` become the passages that come with the question.
     """
     pairs = read_parts(row, "qa_pairs", _answers, needed=True)
     written = read_parts(row, "annotations", lambda one: one.text("long_answer", blank=True))

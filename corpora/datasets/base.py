@@ -21,11 +21,11 @@ from ragc.records import Passage, Question
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a user should know of a data set.
+    """The facts about a data set for users.
 
-    `file` says which official file to give. `splits` are the official numbers of questions. `metrics` are
-    the ids of those that its papers report, and `answer_format` the value of that knob which suits it.
-    `under` is the key of the list in a JSON file that holds an object.
+    `file` names the official files to use. `splits` are the official numbers of questions. `metrics` are the
+    ids of the metrics in its papers, and `answer_format` the suitable value of that knob. `under` is the key
+    of the list in a JSON file that holds an object.
     """
 
     id: str
@@ -48,19 +48,19 @@ class Card:
 
 
 class Skip(Exception):
-    """Raised by a reader for a row that is left out by a rule of the data set; the message is the rule."""
+    """Raised by a reader for a row that a rule of the data set leaves out; the message is the rule."""
 
 
 Item = tuple[Question, tuple[Passage, ...]]
 """A question and the passages that come with it."""
 
 ReadRow = Callable[[Row], Item]
-"""Reads one row; notes what is wrong in the row's `problems`, raises Skip where a rule leaves it out."""
+"""Reads one row; adds problems to the row's `problems`, raises Skip if a rule leaves it out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A data set's file as read: its questions, all passages that come with them, and what was left out."""
+    """The content of a data set's file: its questions, their passages, and the rows left out."""
 
     questions: tuple[Question, ...]
     passages: tuple[Passage, ...]
@@ -68,13 +68,13 @@ class Dataset:
 
 
 def passage_of(dataset: str, title: str, text: str) -> Passage:
-    """The passage with an id made of its content, so that equal passages of several questions are one."""
+    """A passage with an id derived from its content, so that equal passages of several questions are one."""
     mark = hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return Passage(f"{dataset}-{mark}", title, text)
 
 
 def load(card: Card, read: ReadRow, path: Path) -> Dataset:
-    """Everything in the official file at `path`. Raises DataError with every problem of it."""
+    """Everything in the official file at `path`. Raises DataError with every problem of the file."""
     questions: dict[str, Question] = {}
     passages: dict[str, Passage] = {}
     problems: list[str] = []
@@ -108,9 +108,9 @@ _Part = TypeVar("_Part")
 
 
 def read_part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) -> _Part | None:
-    """What `read` makes of the object `value`, which stands at `name` in `row`; None if it is no object.
+    """The result of `read` on the object `value`, at `name` in `row`; None if it is no object.
 
-    Its problems become those of `row`, each with `name` before it.
+    Its problems are added to `row`, prefixed with `name`.
     """
     if not isinstance(value, dict):
         row.problems.append(f"`{name}` is {kind(value)}, an object is needed")
@@ -122,14 +122,14 @@ def read_part(row: Row, name: str, value: object, read: Callable[[Row], _Part]) 
 
 
 def read_parts(row: Row, name: str, read: Callable[[Row], _Part], *, needed: bool = False) -> list[_Part]:
-    """What `read` makes of every object in the list `name`; at least one is there when `needed`."""
+    """The results of `read` on every object in the list `name`; at least one object if `needed`."""
     values = row.enumerate_items(row.items(name, needed=needed))
     parts = [read_part(row, f"{name}[{at}]", value, read) for at, value in values]
     return [item for item in parts if item is not None]
 
 
 def read_texts(row: Row, name: str) -> list[str]:
-    """The texts of a field that holds a text, a list of them or a list of lists; blank ones are left out."""
+    """The texts of a field with a text, a list of texts or a list of lists; blank texts are left out."""
     if name not in row.values:
         row.text(name)
         return []
@@ -142,9 +142,9 @@ def read_texts(row: Row, name: str) -> list[str]:
 
 
 def documents(row: Row, name: str, dataset: str) -> tuple[Passage, ...]:
-    """The passages that the list `name` holds as objects with `title` and `text`.
+    """The passages in the list `name` of objects with `title` and `text`.
 
-    A title may be missing or blank; a document without text is left out, and so is one that came before.
+    A title may be missing or blank. Documents without text and duplicates are left out.
     """
     passages = read_parts(row, name, lambda inner: _document(inner, dataset))
     return tuple({passage.id: passage for passage in passages if passage.text}.values())

@@ -26,15 +26,15 @@ CARD = Card(
 )
 
 TYPES = ("yesno", "factoid", "list", "summary")
-"""The types of a question, which `extra` of each says as `type`."""
+"""The question types, in `extra` as `type`."""
 
 
 def read(row: Row) -> Item:
     """A question; its snippets are its gold and its context, each titled with the PMID of its document.
 
-    The answers are all texts of `exact_answer`: `yes` or `no`, the names of a factoid, or the items of a
-    list with their synonyms, whose grouping `extra` keeps as `exact_answer`. Summaries have none; theirs
-    are the ideal answers. A question whose answer is there but blank is left out.
+    The answers are all texts of `exact_answer`: `yes` or `no`, the names of a factoid, or the items of a list
+    with their synonyms, whose grouping is in `extra` as `exact_answer`. Summaries have none; their answers
+    are the ideal answers. A question whose answer is blank is left out.
     """
     question_type = row.text("type")
     if question_type and question_type not in TYPES:
@@ -81,5 +81,5 @@ def _snippet(row: Row) -> Passage:
 
 
 def _pmid(url: str) -> str:
-    """The last part of a document's address, which for PubMed is its PMID."""
+    """The last part of a document's URL, which for PubMed is its PMID."""
     return url.rstrip("/").rpartition("/")[2]

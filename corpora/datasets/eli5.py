@@ -1,4 +1,4 @@
-"""ELI5: questions of a forum that want an explanation; as ALCE gives it, with claims to be covered."""
+"""ELI5: forum questions that ask for an explanation; in ALCE's form, with claims to be covered."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """A question whose one answer is the forum's; `extra` keeps its `claims` and `question_ctx`.
+    """A question whose only answer is the forum's; `extra` has its `claims` and `question_ctx`.
 
-    A row without an id has one made of its question. ALCE's `docs` become the passages that come with it.
+    A missing id is derived from the question. ALCE's `docs` become the passages that come with it.
     """
     text = row.text("question")
     passages = documents(row, "docs", CARD.id)

@@ -1,8 +1,8 @@
-"""HotpotQA: questions that take two Wikipedia articles, with ten passages each.
+"""HotpotQA: questions over two Wikipedia articles, with ten passages each.
 
-In the distractor setting both supporting passages are among the ten; in the fullwiki setting the ten are
-those that a search found, so supporting ones may be missing and a few questions come with no passage at all.
-The official test files hold no answers and cannot be read.
+In the distractor setting both supporting passages are among the ten. In the fullwiki setting the ten are
+search results, so supporting ones may be missing and a few questions have no passage at all. The official
+test files have no answers and cannot be read.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """The question of `row` and its passages, the sentences of each joined as they stand.
+    """The question of `row` and its passages, whose sentences are concatenated.
 
-    `gold_ids` are all supporting passages, or none when the row does not come with each of them: a share
-    of some would pass for the share of all. `extra` holds `type`, `level` and `supporting_facts`.
+    `gold_ids` are all supporting passages, or none if the row lacks any of them, because recall over a part
+    would look like recall over all. `extra` has `type`, `level` and `supporting_facts`.
     """
     passages = titled_passages(row, CARD.id, glue="")
     question = Question(
@@ -45,9 +45,9 @@ def read(row: Row) -> Item:
 
 
 def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]:
-    """The passages of the field `context`, a list of [title, sentences], each once, in the row's order.
+    """The passages of the field `context`, a list of [title, sentences], without duplicates, in order.
 
-    The field must be there and may be an empty list. `glue` is put between the sentences of a passage.
+    The field is required and may be an empty list. `glue` joins the sentences of a passage.
     """
     passages = []
     for at, pair in row.enumerate_items(row.items("context", needed=row.values.get("context") != [])):
@@ -60,10 +60,10 @@ def titled_passages(row: Row, dataset: str, *, glue: str) -> tuple[Passage, ...]
 
 
 def supporting_ids(row: Row, passages: tuple[Passage, ...]) -> tuple[str, ...]:
-    """The ids of the passages whose titles `supporting_facts` names, a list of [title, sentence number].
+    """The ids of the passages whose titles are in `supporting_facts`, a list of [title, sentence number].
 
-    In the order of the facts, each once; of two passages with a title named there, both. Nothing when a
-    title is none of a `passages` passage's.
+    In the order of the facts, without duplicates; all passages with a named title are included. Empty if a
+    title belongs to none of the `passages`.
     """
     titles: dict[str, list[str]] = {}
     for at, fact in row.enumerate_items(row.items("supporting_facts", needed=True)):
@@ -82,6 +82,6 @@ def supporting_ids(row: Row, passages: tuple[Passage, ...]) -> tuple[str, ...]:
 
 
 def read_nonblank(row: Row, *names: str) -> dict[str, object]:
-    """Those string fields of `row` that are there and not blank."""
+    """The string fields `names` of `row` that are present and not blank."""
     values = {name: row.text(name, needed=False, blank=True) for name in names}
     return {name: value for name, value in values.items() if value.strip()}

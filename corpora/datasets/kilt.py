@@ -1,7 +1,7 @@
-"""KILT: Natural Questions, TriviaQA and ELI5, tied to the pages of one Wikipedia dump.
+"""KILT: Natural Questions, TriviaQA and ELI5, linked to the pages of one Wikipedia dump.
 
-The files name pages and hold no text, so nothing in them is a passage: what supports an answer goes to
-`extra`. The official test files hold no answers and cannot be read.
+The files name pages without their text, so there are no passages; the provenance of answers goes to `extra`.
+The official test files have no answers and cannot be read.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ ELI5 = Card(
     metrics=("rougeL", "rouge1", "rouge2"),
     answer_format="long",
 )
-"""The long-form set, whose files `read` reads as well."""
+"""The long-form data set, whose files `read` reads too."""
 
 
 def read(row: Row) -> Item:
-    """The question of `row`, in `input` or else `question`; its answers are those of `output`, each once.
+    """The question of `row`, in `input` or else `question`; its answers are those of `output`, without
+    duplicates.
 
-    `extra` holds `provenance`, all entries of the file in its order, `titles`, the pages they name, each
-    once, and `meta` where there is something in it.
+    `extra` has `provenance`, all entries of the row in order, `titles`, their pages without duplicates, and
+    `meta` if it is not empty.
     """
     outputs = read_parts(row, "output", _output, needed=True)
     answers = dict.fromkeys(answer for answer, _ in outputs if answer.strip())
@@ -73,7 +74,7 @@ def read(row: Row) -> Item:
 
 
 def _output(output: Row) -> tuple[str, list[dict[str, Any]]]:
-    """The answer, "" where an entry only adds provenance, and the entries of its provenance."""
+    """The answer, "" if an entry only adds provenance, and its provenance entries."""
     answer = output.text("answer", needed=False, blank=True)
     return answer, read_parts(output, "provenance", _entry)
 

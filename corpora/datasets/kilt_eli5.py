@@ -1,4 +1,4 @@
-"""KILT's ELI5: questions that ask for an explanation, read as the other sets of KILT are."""
+"""KILT's ELI5: questions that ask for an explanation, read like the other data sets of KILT."""
 
 from __future__ import annotations
 

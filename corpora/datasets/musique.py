@@ -1,7 +1,7 @@
 """MuSiQue-Ans: questions of two to four hops, composed of single-hop ones, with twenty paragraphs each.
 
-Files of MuSiQue-Full can be read too: their unanswerable questions are left out. The official test file
-holds no answers and cannot be read.
+Files of MuSiQue-Full can be read too; their unanswerable questions are left out. The official test file has
+no answers and cannot be read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ CARD = Card(
 def read(row: Row) -> Item:
     """The question of `row` and its paragraphs; the answer comes first, then its aliases.
 
-    `gold_ids` are the paragraphs marked as supporting. `extra` holds `question_decomposition`. Raises
-    Skip for a row whose `answerable` is false.
+    `gold_ids` are the supporting paragraphs. `extra` has `question_decomposition`. Raises Skip if
+    `answerable` is false.
     """
     answerable = row.values.get("answerable", True)
     if answerable is False:

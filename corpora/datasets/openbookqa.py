@@ -1,4 +1,4 @@
-"""OpenBookQA: elementary science questions with four options, written about a book of facts."""
+"""OpenBookQA: elementary science questions with four options, based on a book of facts."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """A question with its options below it, in the form of ARC; `extra` keeps `fact1` where it is given."""
+    """A question with its options below it, in the form of ARC; `extra` has `fact1` if it is present."""
     return with_options(row, CARD.id)

@@ -1,6 +1,6 @@
-"""PopQA: questions about entities that few or many people look up, made from Wikidata.
+"""PopQA: questions about popular and rare entities, generated from Wikidata.
 
-The official file is a table without passages; JSON and JSON lines made from it may add `paragraphs`.
+The official file is a table without passages; JSON and JSON lines derived from it may add `paragraphs`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CARD = Card(
 
 COUNTS = ("s_pop", "o_pop")
 LONGEST_COUNT = 18
-"""Digits of a count in a table."""
+"""The most digits of a count in a table."""
 
 NAMES = ("subj", "prop", "obj", "s_uri", "o_uri", "s_wiki_title", "o_wiki_title")
 
@@ -35,7 +35,7 @@ NAMES = ("subj", "prop", "obj", "s_uri", "o_uri", "s_wiki_title", "o_wiki_title"
 def read(row: Row) -> Item:
     """The question of `row` and its passages, if it has `paragraphs`; `gold_ids` are the supporting ones.
 
-    `extra` holds those of `NAMES` that are there, and `COUNTS`: page views a month, whole numbers.
+    `extra` has the present fields of `NAMES` and `COUNTS`, monthly page views as integers.
     """
     spell_out(row, "possible_answers")
     context_ids, gold_ids, passages = paragraphs(row, CARD.id, text="text", needed=False)
@@ -51,7 +51,7 @@ def read(row: Row) -> Item:
 
 
 def _count(row: Row, name: str) -> int:
-    """The whole number in the field `name`; a table holds it as text."""
+    """The integer in the field `name`; in a table it is text."""
     value = row.values[name]
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= LONGEST_COUNT:
         return int(value)

@@ -1,9 +1,9 @@
 """`pydocs`: questions about Python, answered from the language reference inside the interpreter.
 
-The corpus is `pydoc_data.topics`, which every CPython carries: nothing is downloaded and nothing
-of it is kept here. The questions are ours, in `pydocs/questions.jsonl`. The reference changes a
-little from version to version, so a question names its evidence by short quotes, and the ids of
-the passages that hold them are found when the questions are loaded.
+The corpus is `pydoc_data.topics`, which is part of every CPython; nothing is downloaded or copied. The
+questions are ours, in `pydocs/questions.jsonl`. The reference varies slightly between versions. A question
+therefore names its evidence by short quotes, and the ids of the passages that contain them are looked up on
+loading.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FREE, _ITEM, _SENTENCE, _CODE, _TERM = 0, 400, 1500, 6000, 60000
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What is never cut, the price of a cut before it, what joins it to that side, and its signature."""
+    """An uncuttable piece of text, the cost of a cut before it, its separator, and its signature."""
 
     text: str
     price: int
@@ -53,13 +53,13 @@ def _indent(line: str) -> int:
 
 
 def _reflow(lines: Iterable[str]) -> str:
-    """The lines as one; a word broken at its hyphen is joined again."""
+    """The lines joined into one; words broken at a hyphen are joined."""
     joined = re.sub(r"(?<=\w-)\n(?=\w)", "", "\n".join(line.strip() for line in lines))
     return re.sub(r"\s+", " ", joined)
 
 
 def _sections(topic: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The pieces of a topic, each with the headings above it, outermost first."""
+    """The sections of a topic, each with its headings, outermost first."""
     path: tuple[str, ...] = ()
     start = 0
     for heading in _HEADING.finditer(topic):
@@ -71,7 +71,7 @@ def _sections(topic: str) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _table(chunk: Sequence[str]) -> Iterator[str]:
-    """The rows of a drawn table, each on one line, cells parted by ` | `."""
+    """The rows of a drawn table, each on one line, cells separated by ` | `."""
     edges = [i for i, char in enumerate(chunk[0]) if char == "+"]
     row: list[str] = []
     for line in chunk[1:]:
@@ -98,7 +98,7 @@ def _prose(chunk: Sequence[str]) -> Iterator[str]:
 
 
 def _split_long(text: str) -> list[str]:
-    """A paragraph cut into sentences, or, for a code block, into lines, if it is too long."""
+    """A paragraph, split into sentences (a code block: into lines) if it is too long."""
     if len(text.split()) <= MAX_WORDS:
         return [text]
     if text.startswith("    "):
@@ -107,7 +107,7 @@ def _split_long(text: str) -> list[str]:
 
 
 def _is_term(chunk: Sequence[str], following: Sequence[str]) -> bool:
-    """Whether the chunk is a signature, or another short head, that the next chunk describes."""
+    """Whether the chunk is a signature, or another short term, that the next chunk describes."""
     return (
         _indent(following[0]) == _indent(chunk[0]) + 3
         and not following[0].strip().startswith(">>>")
@@ -117,7 +117,7 @@ def _is_term(chunk: Sequence[str], following: Sequence[str]) -> bool:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """The pieces of a section, in order. Code is what stands three columns right of its prose."""
+    """The pieces of a section, in order. Code is indented at least three columns more than prose."""
     left, code_left, term, term_left, lead = 0, -1, "", 0, _FREE
     chunks = [run.split("\n") for run in re.split(r"\n\s*\n", text.strip("\n")) if run]
     for chunk, following in zip_longest(chunks, chunks[1:], fillvalue=[""]):
@@ -156,7 +156,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _pack(blocks: Sequence[_Block]) -> Iterator[Sequence[_Block]]:
-    """The blocks in runs of at most `MAX_WORDS`, near `TARGET_WORDS`, cut where it is cheapest."""
+    """The blocks in groups of at most `MAX_WORDS` words, near `TARGET_WORDS`, cut at the least cost."""
     best: list[tuple[int, tuple[int, ...]]] = [(0, ())]
     for end in range(1, len(blocks) + 1):
         options: list[tuple[int, tuple[int, ...]]] = []
@@ -184,7 +184,7 @@ def _name(term: str) -> str:
 
 
 def _drafts(topic: str, text: str) -> Iterator[Passage]:
-    """The passages of one topic; ids are counted within it, so a later merge does not move them."""
+    """The passages of one topic; ids are counted within it, so that merging topics does not change them."""
     named: list[tuple[tuple[str, ...], str, str]] = []
     for path, section in _sections(text):
         for run in _pack(list(_blocks(section))):
@@ -203,10 +203,10 @@ def _drafts(topic: str, text: str) -> Iterator[Passage]:
 
 @cache
 def passages() -> tuple[Passage, ...]:
-    """The corpus, by topic and then as it reads: titled passages of at most `MAX_WORDS` words.
+    """The corpus, by topic and in reading order: titled passages of at most `MAX_WORDS` words.
 
-    What several topics repeat is kept once, with the id it has in the shortest of them and the
-    title it has in the longest. A passage whose words another one contains is left out.
+    A passage repeated in several topics is included once, with its id in the shortest of them and its title
+    in the longest. A passage contained in another one is left out.
     """
     same: dict[str, list[tuple[int, Passage]]] = {}
     for topic, text in sorted(topics.items()):
@@ -221,16 +221,16 @@ def passages() -> tuple[Passage, ...]:
 
 
 def fingerprint() -> str:
-    """A SHA-256, in hex, of all ids, titles and texts: equal where the corpus is equal."""
+    """A SHA-256, in hex, of all ids, titles and texts: equal for equal corpora."""
     return hashlib.sha256(json.dumps([[p.id, p.title, p.text] for p in passages()]).encode()).hexdigest()
 
 
 @cache
 def questions() -> tuple[Question, ...]:
-    """All questions, as they stand in the file, with the passages that hold their evidence as gold.
+    """All questions, in file order, with the passages that contain their evidence as gold.
 
-    `extra` holds the `kind`: `one` passage answers it, `two` are needed, or a `false_premise` makes
-    it unanswerable. Raises `DataError` with every row whose evidence no passage holds.
+    `extra` has the `kind`: `one` passage answers it, `two` are needed, or a `false_premise` makes it
+    unanswerable. Raises `DataError` with every quote that no passage contains.
     """
     corpus = {passage.id: f" {normalise(passage.text)} " for passage in passages()}
     result: list[Question] = []

@@ -1,4 +1,4 @@
-"""QAMPARI: questions with many answers, each from a paragraph of its own; as ALCE gives it."""
+"""QAMPARI: questions with many answers, each from a different paragraph; in ALCE's form."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ CARD = Card(
 
 
 def read(row: Row) -> Item:
-    """A question whose answers are all aliases of all its answers, each once, in their order.
+    """A question whose answers are all aliases of all its answers, without duplicates, in order.
 
-    `extra` keeps the list of alias lists as `answers`. ALCE's `docs` become the passages that come with
-    the question.
+    `extra` has the list of alias lists as `answers`. ALCE's `docs` become the passages that come with the
+    question.
     """
     row.items("answers", needed=True)
     answers = read_texts(row, "answers") if not row.problems else []

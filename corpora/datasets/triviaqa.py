@@ -1,6 +1,6 @@
 """TriviaQA: trivia with many spellings of each answer, unfiltered or for reading comprehension.
 
-The passages lie in other files of the official archive and are not read. The official test files hold no
+The passages are in other files of the official archive and are not read. The official test files have no
 answers and cannot be read.
 """
 
@@ -35,9 +35,9 @@ SPELLINGS = ("Aliases", "NormalizedAliases", "HumanAnswers")
 
 
 def read(row: Row) -> Item:
-    """The question of `row`; its answers are `Value`, then the `SPELLINGS`, blank ones left out.
+    """The question of `row`; its answers are `Value`, then the `SPELLINGS`, without blanks.
 
-    `extra` holds `QuestionSource`, `EntityPages` and the answer's `Type`, where they are there.
+    `extra` has `QuestionSource`, `EntityPages` and the answer's `Type`, if present.
     """
     extra = {name: row.values.get(name) for name in ("QuestionSource", "EntityPages")}
     answers: tuple[str, ...] | None = ()
@@ -56,13 +56,13 @@ def read(row: Row) -> Item:
 
 
 def _answers(answer: Row) -> tuple[str, ...]:
-    """All that the object says the answer may be called, each once."""
+    """All spellings of the answer, without duplicates."""
     spelled = [text for name in SPELLINGS for text in _spellings(answer, name)]
     return tuple(dict.fromkeys([answer.text("Value"), *spelled]))
 
 
 def _spellings(answer: Row, name: str) -> list[str]:
-    """The strings of the list field `name`; blank ones are left out."""
+    """The strings of the list field `name`, without blanks."""
     texts = []
     for at, text in answer.enumerate_items(answer.items(name)):
         if not isinstance(text, str):

@@ -1,7 +1,7 @@
 """2WikiMultiHopQA: questions over two to four Wikipedia articles, with ten passages and evidence triples.
 
-The layout is HotpotQA's. In JSON lines made from the official files the nested fields may be JSON text.
-The official test file holds no answers and cannot be read.
+The layout is HotpotQA's. In JSON lines derived from the official files the nested fields may be JSON text.
+The official test file has no answers and cannot be read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NESTED = ("context", "supporting_facts", "evidences", "evidences_id")
 def read(row: Row) -> Item:
     """The question of `row` and its passages, sentences joined with a space.
 
-    `extra` holds `type`, `supporting_facts`, `evidences` and, in the later releases, `entity_ids`,
+    `extra` has `type`, `supporting_facts`, `evidences` and, in the later releases, `entity_ids`,
     `evidences_id` and `answer_id`. Raises Skip for a row without passages.
     """
     for name in NESTED:
@@ -52,16 +52,16 @@ def read(row: Row) -> Item:
 
 
 def spell_out(row: Row, name: str) -> None:
-    """Puts the value that the JSON text in field `name` spells in its place.
+    """Replaces JSON text in the field `name` by the value it spells.
 
-    Text that spells none stays, as do other values: whoever reads the field next says what is wrong.
+    Invalid text and other values are unchanged: the reader of the field reports the problem.
     """
     text = row.values.get(name)
     if not isinstance(text, str):
         return
     try:
         value = json.loads(text)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")  # no NaN, no half a character
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")  # no NaN, no lone surrogates
     except (ValueError, RecursionError):
         return
     if not isinstance(value, dict | list) or is_flat(value):

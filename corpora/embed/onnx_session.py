@@ -1,4 +1,4 @@
-"""A model of texts in ONNX form in memory: tokens in, one array out."""
+"""An ONNX text model in memory: tokens in, one array out."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 Encoded = tuple[Sequence[int], Sequence[int]]
-"""The tokens of a text or a pair, and the number of the text that each belongs to."""
+"""The token ids of a text or a pair, and the type id of each."""
 
 
 class OnnxSession:
-    """The model in `file` on onnxruntime's CPU; `pad` is the token that fills what is shorter than its batch.
+    """The model in `file` on onnxruntime's CPU; `pad` is the padding token.
 
-    Of its outputs the one called `output` is read, or else the first. `threads` of 0 leaves their number to
-    onnxruntime. Raises ValueError for a model with other inputs; onnxruntime raises what it likes.
+    The output named `output` is read, or else the first. With `threads` 0 onnxruntime chooses their number.
+    Raises ValueError for a model with other inputs, and the errors of onnxruntime.
     """
 
     def __init__(self, file: Path, *, pad: int, output: str, threads: int = 0) -> None:
@@ -38,7 +38,7 @@ class OnnxSession:
         self._pad = pad
 
     def run(self, batch: Sequence[Encoded]) -> tuple[Any, Any]:
-        """The output for `batch`, and the mask of what is no padding."""
+        """The output for `batch`, and the attention mask."""
         width = max((len(ids) for ids, _ in batch), default=0) or 1
         tokens = np.full((len(batch), width), self._pad, dtype=np.int64)
         mask, types = np.zeros_like(tokens), np.zeros_like(tokens)

@@ -1,1 +1,1 @@
-"""Files of questions and passages: rows, field maps, filters, splits."""
+"""Reads files of questions and passages: rows, field maps, filters, splits."""

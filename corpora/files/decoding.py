@@ -1,8 +1,8 @@
-"""The lines of a table as text, whatever its encoding, and the character between its columns.
+"""Decodes the lines of a table in any encoding, and detects the delimiter of its columns.
 
-UTF-8 and what a byte-order mark names are read as such. A file that is ASCII up to a byte that is not UTF-8
-comes from Windows or an old program: it is read as cp1252, and that is logged, unless its words look like
-those of another alphabet. Everything else must be named.
+UTF-8 and the encodings of byte-order marks are detected. A file that is ASCII up to its first byte that is
+not UTF-8 is read as cp1252, the usual encoding of Windows and old programs. That is logged. It is refused if
+its words look like those of another alphabet. All other encodings must be named.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger("ragc.corpora")
 BOM = b"\xef\xbb\xbf"
 MARKS = (
     (BOM, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is a prefix
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -38,7 +38,7 @@ _ZEROS = (
     "begins with zero bytes among letters, as UTF-16 without a byte-order mark does; save it as UTF-8, or "
     'name its encoding where the fields are named, as in encoding = "utf-16-le"'
 )
-# What cp1252 makes of letters of Central European encodings: signs inside words.
+# Letters of Central European encodings, decoded as cp1252, become signs inside words.
 _SIGNS = re.compile(r"[A-Za-z][¹³¿¥£¯±¼½¾¢¶][A-Za-z]")
 _RETURN = re.compile(r"\r(?!\n)")
 _RUN = re.compile(r"[^\x00-\x7f]{4}")
@@ -46,7 +46,7 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def unreadable(error: UnicodeDecodeError, offset: int) -> str:
-    """That the bytes of `error`, which begin at `offset` of the file, are not UTF-8."""
+    """The problem of bytes that are not UTF-8; they begin at `offset` of the file."""
     at = error.start
     return f"not UTF-8: byte 0x{error.object[at]:02x} at offset {offset + at} of the file"
 
@@ -60,11 +60,10 @@ def decode_lines(
     longest: int,
     label: str,
 ) -> Iterator[str]:
-    """The lines of `stream`, which begins with `start`, in `encoding`, or in the one that is found for "".
+    """The lines of `stream`, which begins with `start`, in `encoding`; "" detects the encoding.
 
-    `numbered` are its lines as bytes, each with its place and offset; no line is longer than `longest`.
-    "utf-8" allows nothing else. `label` names the file where it is logged.
-    Raises Stop where it cannot be read.
+    `numbered` are its lines as bytes, each with its location and offset; no line is longer than `longest`.
+    "utf-8" allows nothing else. `label` names the file in logs. Raises Stop if it cannot be decoded.
     """
     marked = next((name for mark, name in MARKS if start.startswith(mark)), "")
     if not encoding and not marked and b"\0" in start:
@@ -73,7 +72,7 @@ def decode_lines(
         return _detect(numbered, label, alone="utf-8" in (encoding, marked))
     name = encoding or marked
     try:
-        "a".encode(name)  # refuses what is no encoding of texts
+        "a".encode(name)  # refuses codecs that are no text encodings
         decoder = codecs.getincrementaldecoder(name)()
     except (LookupError, UnicodeError, ValueError):
         raise Stop(
@@ -83,7 +82,7 @@ def decode_lines(
 
 
 def _detect(numbered: Iterator[tuple[str, int, bytes]], label: str, *, alone: bool) -> Iterator[str]:
-    """The lines as UTF-8, or as cp1252 from the first on that is not UTF-8, if all before are ASCII.
+    """The lines as UTF-8, or as cp1252 from the first invalid line on, if all lines before are ASCII.
 
     `alone` allows UTF-8 only.
     """
@@ -112,7 +111,7 @@ def _detect(numbered: Iterator[tuple[str, int, bytes]], label: str, *, alone: bo
 
 
 def _decode_cp1252(line: bytes) -> str | None:
-    """`line` as cp1252; None when it is not, or when its words are hardly of a Western language."""
+    """`line` as cp1252; None if it is invalid, or if its words look unlike a Western language."""
     try:
         text = line.decode("cp1252")
     except UnicodeDecodeError:
@@ -126,8 +125,8 @@ def _decode_cp1252(line: bytes) -> str | None:
 def _decode_blocks(
     stream: BinaryIO, decoder: codecs.IncrementalDecoder, name: str, longest: int
 ) -> Iterator[str]:
-    """The lines of `stream` in an encoding whose lines cannot be cut as bytes."""
-    begun: list[str] = []  # the line that has no end yet, in pieces
+    """The lines of `stream` in an encoding whose lines cannot be split as bytes."""
+    begun: list[str] = []  # the pieces of the unfinished line
     length, number, first = 0, 0, True
     while True:
         block = stream.read(_BLOCK)
@@ -157,7 +156,7 @@ def _decode_blocks(
 
 
 def lines_of(lines: Iterator[str]) -> Iterator[str]:
-    """`lines`, also cut where one holds a carriage return alone, as programs for old Macs end lines."""
+    """`lines`, also split at single carriage returns, the line ends of old Macs."""
     for line in lines:
         start = 0
         for end in _RETURN.finditer(line) if "\r" in line else ():
@@ -168,10 +167,10 @@ def lines_of(lines: Iterator[str]) -> Iterator[str]:
 
 
 def detect_delimiter(lines: Iterator[str], delimiter: str, usual: str) -> tuple[Iterator[str], str, int]:
-    """`lines` of a table, the character between its columns, and how many lines before were left out.
+    """`lines` of a table, the delimiter of its columns, and the number of leading lines left out.
 
-    That character is `delimiter`, or else what the line `sep=;` says, which Excel writes, or else the one of
-    `SEPARATORS` that cuts the first records into the most alike, `usual` where none does.
+    The delimiter is `delimiter`, or else that of Excel's line `sep=;`, or else the one of `SEPARATORS` that
+    splits the first records most evenly, or else `usual`.
     """
     sample: list[str] = []
     size, whole = 0, False
@@ -202,7 +201,7 @@ def _sniff(sample: Sequence[str], usual: str, *, whole: bool) -> str:
 
 
 def _widths(sample: Sequence[str], delimiter: str, *, whole: bool) -> list[int]:
-    """The numbers of values of the records in `sample`; () where quotes say that they are none."""
+    """The number of values of each record in `sample`; empty if quoting shows that they are no records."""
     widths: list[int] = []
     reader = csv.reader(sample, delimiter=delimiter, strict=True)
     try:

@@ -1,4 +1,4 @@
-"""Field maps as recipes write them: where a file of another shape holds the fields of its rows."""
+"""Field maps of recipes: the paths of fields in files of another shape."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class _Delimiter(Checked):
         return core_schema.str_schema(strict=True, pattern=r"^(.|\t|tab)$", regex_engine="python-re")
 
     def accept(self, value: object) -> object:
-        """A tab is spelt out; another blank is none."""
+        """Normalises a tab to "tab"; refuses other blanks."""
         if value != "\t" and not str(value).strip():
             raise wrong("a text that is not empty")
         return "tab" if value == "\t" else value
 
 
 class _FieldPath(Checked):
-    """The dotted path of a field that is no id."""
+    """The dotted path of a field other than an id."""
 
     wanted = "a text that is not empty"
 
@@ -37,7 +37,7 @@ class _FieldPath(Checked):
         return core_schema.str_schema(strict=True, pattern=r"\S")
 
     def accept(self, value: object) -> object:
-        """Any path but the number of a row."""
+        """Refuses "#", the number of a row."""
         if value == "#":
             raise sentence(UsageError('only an id can be "#", the number of its row'))
         return value

@@ -1,8 +1,8 @@
-"""A filter on rows: only those whose values are the ones asked for.
+"""Filters rows by their values.
 
-A condition names a dotted path and one value or several; a row is kept when every condition finds one of
-its values. A list in a row matches when one of its items does. Numbers, true and false also match the text
-that spells them, as tables hold texts.
+A condition is a dotted path with one value or several; a row passes if every condition matches. A list in a
+row matches if one of its items does. Numbers, true and false also match the text that spells them, because
+tables contain texts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ragc.records import Question
 Value = str | int | float | bool
 
 Conditions = Mapping[str, Value | Sequence[Value]]
-"""A value, or several of which one is enough, for every dotted path."""
+"""The value for each dotted path, or several values of which one must match."""
 
 _SHOWN = 5
 _MOST_VALUES = 1000
@@ -29,7 +29,7 @@ _LONGEST_SHOWN = 60
 
 
 class Where:
-    """The filter of one file; it counts what it sees, so that it can say what is wrong with itself.
+    """The filter of one file. It counts the values it sees, for its error messages.
 
     Raises UsageError for a condition without a value, or with one that is no text, number or boolean.
     """
@@ -48,7 +48,7 @@ class Where:
     def keeps(self, values: Mapping[str, object]) -> bool:
         """Whether a row with these `values` meets every condition."""
         self._rows += 1
-        met = [self._meets(values, path) for path in self._wanted]  # each of them counts what it sees
+        met = [self._meets(values, path) for path in self._wanted]  # all must count their values
         matches = all(met)
         if len(self._seen_paths) < len(self._wanted) and len(self._paths) < _MOST_PATHS:
             self._paths |= dict.fromkeys(islice(paths(dict(values)), _MOST_PATHS))
@@ -56,7 +56,7 @@ class Where:
         return matches
 
     def problems(self) -> list[str]:
-        """What is wrong with the filter after all rows: a path that no row has, or that nothing is left."""
+        """The problems of the filter after all rows: a path that no row has, or no row left."""
         if not self._rows:
             return []
         if never := [path for path in self._wanted if path not in self._seen_paths]:
@@ -98,10 +98,10 @@ class Where:
 def filter_questions(
     questions: Iterable[Question], conditions: Conditions, name: str
 ) -> tuple[Question, ...]:
-    """The questions that meet the `conditions`, which speak of `extra`, `split`, `id` and `query_time`.
+    """The questions that meet the `conditions` on `extra`, `split`, `id` and `query_time`.
 
-    `name` says in errors where they come from. Raises DataError when a path occurs in no question or nothing
-    is left, UsageError as `Where` does.
+    `name` is the origin of the questions in errors. Raises DataError if a path occurs in no question or no
+    question is left, UsageError as `Where` does.
     """
     where = Where(conditions)
     matching = tuple(question for question in questions if where.keeps(_values(question)))
@@ -111,7 +111,7 @@ def filter_questions(
 
 
 def flat(conditions: Mapping[str, object], before: str = "") -> dict[str, object]:
-    """Tables inside `conditions` as dotted paths: TOML reads `meta.level = 1` as a table `meta`."""
+    """Nested tables in `conditions` as dotted paths: TOML parses `meta.level = 1` as a table `meta`."""
     out: dict[str, object] = {}
     for name, value in conditions.items():
         out |= flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}

@@ -5,9 +5,9 @@
     hf:org/name?revision=REVISION                 a commit, tag or branch; the newest commit if none is named
     hf:./folder                                   a folder of data files, or one written by `save_to_disk`
 
-The Hub is asked at every reading which commit a revision is, and that commit is read and recorded. Without
-the Hub nothing is read: a copy left in a cache may be of another commit. No code of a data set is run. Of a
-folder only files within it are read, whatever its card names (`hub_folder`).
+Each reading asks the Hub for the commit of a revision; that commit is read and recorded. Nothing is read
+without the Hub, because a cached copy may be of another commit. No code of a data set is run. Only files
+inside a folder are read, whatever its card names (`hub_folder`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ PREFIX = "hf:"
 OPTIONS = ("config", "split", "revision", "streaming")
 
 SPLIT_NAMES = {"validation": "dev", "valid": "dev", "val": "dev"}
-"""What ragc calls a split that the Hub calls otherwise."""
+"""ragc's names for splits with other names on the Hub."""
 
 TIMEOUT = 10.0
-"""Seconds that the Hub may take to say which commit a revision is."""
+"""The most seconds for the Hub to resolve a revision."""
 
 _BATCH = 256
 
@@ -42,7 +42,7 @@ _BATCH = 256
 class HubData:
     """A data set and the part of it to read: a repository `org/name`, or a folder.
 
-    `split` "" means every split. With `streaming` rows come as they are read, and no copy is kept.
+    `split` "" means every split. With `streaming` no local copy is stored.
     """
 
     name: str
@@ -63,7 +63,7 @@ def is_address(text: str) -> bool:
 
 
 def parse(address: str) -> HubData:
-    """What `address` names. Raises UsageError for one that is no address or has an option it cannot have."""
+    """Parses `address`. Raises UsageError for an invalid address or option."""
     name, _, query = address.removeprefix(PREFIX).partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     for option, value in options.items():
@@ -85,14 +85,14 @@ def parse(address: str) -> HubData:
 
 
 class HubRows:
-    """The rows of one data set, read when they are iterated over.
+    """The rows of one data set, read on iteration.
 
-    A relative folder leads from `base`. A row that has no field `split` gets the name of its split; of a
-    column of class labels the names are given, and pictures and sounds are not decoded. `revision` is the
-    commit that was read, "" before the reading and for folders.
+    A relative folder is resolved from `base`. A row without a field `split` gets the name of its split. Class
+    labels become their names; images and audio are not decoded. `revision` is the commit that was read, ""
+    before the reading and for folders.
 
-    Raises UsageError for a wrong address, or where the library is not installed. Iterating raises DataError,
-    in one sentence, when the Hub cannot be reached, or holds no such data set, revision or split.
+    Raises UsageError for an invalid address, or if the library is not installed. Iterating raises DataError,
+    in one sentence, if the Hub cannot be reached, or has no such data set, revision or split.
     """
 
     def __init__(self, address: str, base: Path = Path()) -> None:
@@ -113,7 +113,7 @@ class HubRows:
                 library.enable_progress_bars()
 
     def _parts(self, library: Any) -> Mapping[str, Any]:
-        """The splits to read, by the Hub's names for them."""
+        """The splits to read, by their names on the Hub."""
         if self.dataset.is_folder:
             splits = self._folder(library)
         else:
@@ -134,7 +134,7 @@ class HubRows:
             raise self._error(f"there is no folder {str(folder)!r}")
         try:
             problem = find_outside_path(folder)
-        except Exception as error:  # the library's readers of cards raise errors of many kinds
+        except Exception as error:  # the library's card readers raise many kinds of errors
             raise self._error(f"the folder's card cannot be read: {first_line(error, None)}") from error
         if problem:
             raise self._error(problem)
@@ -148,7 +148,7 @@ class HubRows:
         return self._load(library, str(folder))
 
     def _commit(self) -> str:
-        """The commit that the revision is now. Asks the Hub once and does not wait longer than `TIMEOUT`."""
+        """The present commit of the revision, from one request to the Hub with the timeout `TIMEOUT`."""
         import httpx
         from huggingface_hub import HfApi, errors
 
@@ -174,7 +174,7 @@ class HubRows:
         return commit
 
     def _load(self, library: Any, path: str) -> Any:
-        """The splits, or the one asked for, of a repository or folder of data files."""
+        """The splits, or the requested one, of a repository or folder of data files."""
         import httpx
 
         split = self.dataset.split or None
@@ -184,7 +184,7 @@ class HubRows:
             )
             if self.dataset.is_folder and (outside := files_outside(Path(path), builder.config.data_files)):
                 raise self._error(f"the folder's card names {outside!r}, which is not in the folder")
-            if ".cache." in f"{type(builder).__module__}.":  # what the library falls back to, of any commit
+            if ".cache." in f"{type(builder).__module__}.":  # a cached copy of any commit
                 raise ConnectionError("the Hub stopped answering")
             if self.dataset.streaming:
                 return builder.as_streaming_dataset(split=split)
@@ -198,7 +198,7 @@ class HubRows:
             raise self._error(f"the library `datasets` cannot read it: {first_line(error, None)}") from error
 
     def _rows(self, split: str, part: Any) -> Iterator[Row]:
-        """Values as they are stored: the Arrow format decodes no pictures and no sounds."""
+        """The rows of `part` as stored: the Arrow format decodes no images and no audio."""
         labels = {
             name: feature.names
             for name, feature in (part.features or {}).items()
@@ -239,7 +239,7 @@ def _library() -> Any:
 
 
 def _label(names: list[str], value: object) -> object:
-    """The name of a class label; -1 and null are labels that are not known."""
+    """The name of a class label; None for the unknown labels -1 and null."""
     if not isinstance(value, int):
         return value
     return names[value] if 0 <= value < len(names) else None

@@ -1,7 +1,7 @@
-"""A local folder in the format of the `datasets` library leads nowhere but into itself.
+"""Checks that a local folder in the format of the `datasets` library refers only to files inside it.
 
-Its card (`README.md`, `.huggingface.yaml`) and what `save_to_disk` notes name files; the library would follow
-them to any path and address. Here they are looked at first, with symbolic links resolved.
+Its card (`README.md`, `.huggingface.yaml`) and the records of `save_to_disk` name files, and the library
+would follow them to any path and address. They are checked here first, with symbolic links resolved.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _UP = re.compile(r"(^|[/\\])\.\.([/\\]|$)")
 
 
 def find_outside_path(folder: Path) -> str:
-    """What in `folder` leads out of it, in words; "" when nothing does.
+    """Describes a reference in `folder` that leads out of it; "" if there is none.
 
-    Raises what the library raises for a card that cannot be read.
+    Raises the library's errors for an unreadable card.
     """
     root = folder.resolve()
     for link in _symlinks(folder):
@@ -44,7 +44,7 @@ def files_outside(folder: Path, data_files: Mapping[str, Iterable[str]] | None) 
 
 
 def leads_out(path: str) -> bool:
-    """Whether `path` may be another than one within the folder where it is written."""
+    """Whether `path` may lead out of the folder of the file that names it."""
     return "://" in path or "::" in path or path.startswith(("/", "~", "\\")) or _UP.search(path) is not None
 
 
@@ -54,7 +54,7 @@ def _symlinks(folder: Path) -> Iterator[Path]:
 
 
 def _named_paths(folder: Path) -> Iterator[tuple[str, str]]:
-    """The paths that the folder's own files name, each with the file that names it."""
+    """The paths named by the folder's own files, each with the naming file."""
     for name, configs in _configs(folder):
         for key, text in _texts(configs, ""):
             if key in _PATHS or "://" in text or "::" in text:
@@ -82,7 +82,7 @@ def _configs(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Every text in `value`, with the key of a path that it stands under, or its own."""
+    """Every text in `value`, with its key, or with the enclosing key of a path."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):
@@ -94,7 +94,7 @@ def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_list(path: Path, key: str) -> list[Any]:
-    """The list under `key` of a JSON file; [] where there is none, which the library tells."""
+    """The list under `key` of a JSON file; [] if it is missing, which the library reports."""
     try:
         read = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -34,15 +34,15 @@ from ragc.errors import DataError, UnknownName, UsageError
 from ragc.records import Passage, Question
 
 ROW_NUMBER = "#"
-"""The path of an id that is made of the row's number, from 1: "row-17"."""
+"""The path of an id made from the row's number, counted from 1: "row-17"."""
 
 
 class FieldReader:
     """Reads rows by the map `fields`, whose keys are `known` fields and `options`.
 
-    A known field that the map does not name is read from the key of its own name. `numbered` is put before
-    the number of a row whose id is "#". `cells`: texts that spell a list are that list. What is wrong with
-    a row goes to its `problems`. Raises UsageError for another key, or a value that is no text or blank.
+    A known field that the map does not name is read from the key of its own name. `numbered` is the prefix of
+    ids made from row numbers. With `cells`, texts that spell a list are parsed. Problems of a row are added
+    to its `problems`. Raises UsageError for another key, or a value that is no text or blank.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class FieldReader:
         self._numbered, self._cells = numbered, cells
 
     def id(self, row: Row, number: int) -> str:
-        """The id, or the row's number where the map says so."""
+        """The id, or the prefixed row number if the map says so."""
         return f"{self._numbered}-{number}" if self._paths["id"] == ROW_NUMBER else self.text(row, "id")
 
     def text(self, row: Row, name: str, *, needed: bool = True, blank: bool = False) -> str:
-        """A single value as text; blank or null ones are refused where `needed`, unless `blank`."""
+        """A single value as text; blank or null ones are refused if `needed`, unless `blank`."""
         value = self._value(row, name, needed)
         if value is NOWHERE or (is_nothing(value) and (blank or not needed)):
             return ""
@@ -90,7 +90,7 @@ class FieldReader:
         return text or ""
 
     def texts(self, row: Row, name: str, *, option: str, needed: bool = False) -> tuple[str, ...]:
-        """A list of texts, or a single value as a list of one; nulls, NaN and blanks are passed over."""
+        """A list of texts, or a single value as a list of one; nulls, NaN and blanks are skipped."""
         value = self._value(row, name, needed)
         if value is NOWHERE:
             return ()
@@ -104,7 +104,7 @@ class FieldReader:
         return tuple(texts)
 
     def rest(self, row: Row) -> dict[str, object]:
-        """What no field is read from, as JSON values."""
+        """The values that no field is read from, as JSON."""
         values: Any = row.values
         for path in self._paths.values():
             values = drop_path(values, path)
@@ -145,19 +145,21 @@ PASSAGE_FIELDS = ("id", "title", "text")
 
 PASSAGE_OPTIONS = ("under", "delimiter", "encoding")
 QUESTION_OPTIONS = ("split_answers", "split_ids", *PASSAGE_OPTIONS)
-"""Keys of a map that are no paths: where texts are cut ("json": texts that spell a list), the key whose list
-a JSON file is read from, and of a table the character between columns ("tab" for a tab) and the encoding,
-where they cannot be found out."""
+"""Keys of a map that are no paths.
+
+The separators of texts ("json": texts that spell a list), the key of the list in a JSON file, and for tables
+the delimiter ("tab" for a tab) and the encoding, if they cannot be detected.
+"""
 
 MOST_PROBLEMS = 1000
-"""A file with more is read no further."""
+"""The number of problems after which reading stops."""
 
 _TABLES = frozenset({".csv", ".tsv"})
 _Record = TypeVar("_Record", Passage, Question)
 
 
 class _Skip(Exception):
-    """A row that is left out by rule; the message is the rule."""
+    """A row is left out by a rule; the message is the rule."""
 
 
 def read_questions(
@@ -169,9 +171,9 @@ def read_questions(
     limit: int | None = None,
     numbered: str = "row",
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
-    """The questions of a file, and for each row left out by rule its place and why; see `questions_of`.
+    """The questions of a file, and the location and reason of each row left out; see `questions_of`.
 
-    A `.json` file is read as a whole, everything else row by row.
+    A `.json` file is read as a whole, every other file row by row.
     """
     path = Path(path)
     return questions_of(
@@ -189,7 +191,7 @@ def read_questions(
 def read_corpus(
     path: str | Path, *, fields: Mapping[str, str], limit: int | None = None, numbered: str = "row"
 ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
-    """The passages of a file, and for each row left out by rule its place and why; see `passages_of`."""
+    """The passages of a file, and the location and reason of each row left out; see `passages_of`."""
     path = Path(path)
     return passages_of(_rows(path, fields), str(path), fields=fields, limit=limit, numbered=numbered)
 
@@ -205,16 +207,16 @@ def questions_of(
     numbered: str = "row",
     cells: bool = False,
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
-    """The questions that the rows `rows` hold and `where` keeps, in order, and what was left out by rule.
+    """The questions in `rows` that pass `where`, in order, and the location and reason of each row left out.
 
-    `name` says in errors where the rows come from; only the first `limit` are looked at. `numbered` is put
-    before the number of a row whose id is "#". `cells`: texts that spell a list are that list.
+    `name` is the origin of the rows in errors; only the first `limit` rows are read. `numbered` is the prefix
+    of ids made from row numbers. With `cells`, texts that spell a list are parsed.
 
-    Answers that are null, NaN, blank or spell "nan" or "NaN" say nothing; a question with no other answer is
+    Answers that are null, NaN, blank or spell "nan" or "NaN" are ignored; a question without other answers is
     left out and counted. With `corpus_ids`, gold and context ids must be among them.
 
-    Raises UsageError for a key that a map does not have; DataError with every problem of the rows (the first
-    1000), when a named path or one of the filter occurs in no row, and when no question is left.
+    Raises UsageError for an unknown key of the map; DataError with every problem of the rows (the first
+    1000), if a path of the map or the filter occurs in no row, and if no question is left.
     """
     row_filter = Where(where or {})
     reader = FieldReader(fields, QUESTION_FIELDS, QUESTION_OPTIONS, numbered=numbered, cells=cells)
@@ -235,10 +237,10 @@ def passages_of(
     limit: int | None = None,
     numbered: str = "row",
 ) -> tuple[tuple[Passage, ...], tuple[str, ...]]:
-    """The passages that the rows `rows` hold, in order, and for each row left out its place and why.
+    """The passages in `rows`, in order, and the location and reason of each row left out.
 
-    A row without a title has the title "". One whose title and text are both blank or null is left out and
-    counted. Raises as `questions_of` does.
+    A missing title is "". A row whose title and text are both blank or null is left out and counted. Raises
+    as `questions_of` does.
     """
     reader = FieldReader(fields, PASSAGE_FIELDS, PASSAGE_OPTIONS, numbered=numbered)
 
@@ -256,7 +258,7 @@ def _rows(path: Path, fields: Mapping[str, str]) -> Iterator[Row]:
 
 
 def is_table(path: Path) -> bool:
-    """Whether the file at `path` is a CSV or TSV file by its name, packed or not."""
+    """Whether the file at `path` is CSV or TSV by its name, compressed or not."""
     return not _TABLES.isdisjoint(suffix.lower() for suffix in path.suffixes[-2:])
 
 
@@ -303,7 +305,9 @@ def _collect(
     make: Callable[[Row, int], _Record | None],
     after: Callable[[], list[str]],
 ) -> tuple[tuple[_Record, ...], tuple[str, ...]]:
-    """What `make` makes of the rows, None being not asked for; `after` has the problems of all together."""
+    """The records that `make` makes of the rows, without None; `after` returns the problems of the whole
+    file.
+    """
     records: dict[str, _Record] = {}
     places: dict[str, str] = {}
     problems: list[str] = []

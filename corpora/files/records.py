@@ -1,7 +1,7 @@
-"""Reading questions and passages from JSON lines, gzipped or not.
+"""Reads questions and passages from JSON lines, gzipped or not.
 
-A file is read to its end and everything that is wrong with it is reported at once, by line number.
-Blank lines are skipped. Ids that are whole numbers become strings.
+A file is read to its end and all its problems are reported together, by line number. Blank lines are skipped.
+Integer ids become strings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ragc.errors import DataError
 from ragc.records import Passage, Question
 
 LISTED = 20
-"""Problems that a message spells out; the error's `problems` holds all of them."""
+"""The most problems in a message; the error's `problems` has all of them."""
 
 _Record = TypeVar("_Record", Passage, Question)
 
@@ -27,30 +27,30 @@ _Record = TypeVar("_Record", Passage, Question)
 def read_questions(
     path: str | Path, *, corpus_ids: Container[str] | None = None, limit: int | None = None
 ) -> tuple[Question, ...]:
-    """The questions of a file, in its order; with `limit`, only the first so many are looked at.
+    """The questions of a file, in order; with `limit`, only the first rows are read.
 
     A row needs `id`, `question` and `answers` (at least one, none empty), and may have `gold_ids`,
-    `context_ids`, `query_time` and `split`, where null means absent. All else goes to `extra`. With
+    `context_ids`, `query_time` and `split`, where null means absent. All other fields go to `extra`. With
     `corpus_ids`, gold and context ids must be among them.
 
-    Raises DataError with every problem of the file, or when it holds no question.
+    Raises DataError with every problem of the file, or if it has no question.
     """
     return _read(Path(path), "question", lambda row: _question(row, corpus_ids), limit)
 
 
 def read_corpus(path: str | Path, *, limit: int | None = None) -> tuple[Passage, ...]:
-    """The passages of a file, in its order; with `limit`, only the first so many are looked at.
+    """The passages of a file, in order; with `limit`, only the first rows are read.
 
     A row needs `id`, `title` and `text`; title and text may be empty, other fields are ignored. A table may
-    have no titles. No id may end in `#0`, which marks the first chunk of a passage.
+    lack titles. No id may end in `#0`, which marks the first chunk of a passage.
 
-    Raises DataError with every problem of the file, or when it holds no passage.
+    Raises DataError with every problem of the file, or if it has no passage.
     """
     return _read(Path(path), "passage", _passage, limit)
 
 
 def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
-    """The passages of a file as they are read; what is wrong goes to `problems`, ids used twice aside."""
+    """The passages of a file, read lazily; problems are added to `problems`, except duplicate ids."""
     for row in rows(path):
         if not row.problems:
             passage = _passage(row)
@@ -62,10 +62,10 @@ def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
 
 
 def read_passages(items: Iterable[Passage | Mapping[str, Any] | str]) -> tuple[Passage, ...]:
-    """The passages of `items` in memory: records of ours, mappings with `text`, or texts.
+    """The passages of `items` in memory: `Passage` records, mappings with `text`, or texts.
 
-    A mapping may have `id` and `title`, other keys are ignored. What has no id gets its number, from 0.
-    Raises DataError with everything that is wrong, and for no passage at all.
+    A mapping may have `id` and `title`, other keys are ignored. A missing id becomes the item's number, from
+    0. Raises DataError with every problem.
     """
     passages: list[Passage] = []
     problems: list[str] = []
@@ -96,7 +96,7 @@ def content_fingerprint(records: Iterable[Passage | Question]) -> str:
 
 
 def record_line(record: Passage | Question) -> bytes:
-    """What a record adds to the fingerprint of its file: one line of canonical JSON."""
+    """One line of canonical JSON, the record's contribution to the fingerprint."""
     values = [getattr(record, name) for name in type(record).__slots__]
     plain = [dict(value) if isinstance(value, Mapping) else value for value in values]
     return canonical([type(record).__name__, *plain]).encode("utf-8", "surrogatepass") + b"\n"

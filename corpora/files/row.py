@@ -1,4 +1,4 @@
-"""One object of a file, and reading its fields."""
+"""One row of a file, and validated access to its fields."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from ragc.errors import nearest
 
 MOST_PROBLEMS = 20
-"""Problems of one row, or of one object in it, after which the items of its lists are read no further."""
+"""The number of problems of one row, or object in it, after which the items of its lists are not read."""
 
 DEEPEST = 100
-"""Lists and objects within each other, in one row."""
+"""The greatest nesting of lists and objects in one row."""
 
 _FIELDS_COMPARED = 1000
 _LONGEST_SHOWN = 80
@@ -29,10 +29,9 @@ _KINDS = {
 
 @dataclass(slots=True)
 class Row:
-    """One object of a file, where it stands ("line 3", "item 3"), and what is wrong with its fields.
+    """One row of a file, its location ("line 3", "item 3"), and the problems of its fields.
 
-    `columns` are those of the table that it stands in; `absent` are columns that were needed and are not
-    among them, so that no row of the table has them.
+    `columns` are those of its table; `absent` are needed columns that the table lacks.
     """
 
     location: str
@@ -42,7 +41,7 @@ class Row:
     absent: list[str] = field(default_factory=list)
 
     def text(self, name: str, *, needed: bool = True, blank: bool = False, number: bool = False) -> str:
-        """A string field; blank ones are refused unless `blank`, whole numbers unless `number`."""
+        """A string field; blank strings are refused unless `blank`, integers unless `number`."""
         if self._absent(name, needed):
             return ""
         value = self.values[name]
@@ -57,7 +56,7 @@ class Row:
         return ""
 
     def texts(self, name: str, *, needed: bool = False, number: bool = False) -> tuple[str, ...]:
-        """A list of strings that are not blank; at least one when `needed`."""
+        """A list of strings that are not blank; at least one if `needed`."""
         value = self.items(name, needed=needed)
         for at, item in self.enumerate_items(value):
             if isinstance(item, str) and not item.strip():
@@ -67,7 +66,7 @@ class Row:
         return tuple(map(str, value))
 
     def items(self, name: str, *, needed: bool = False) -> list[Any]:
-        """A list field; at least one item when `needed`."""
+        """A list field; at least one item if `needed`."""
         if self._absent(name, needed):
             return []
         value = self.values[name]
@@ -79,7 +78,7 @@ class Row:
         return value
 
     def enumerate_items(self, items: list[Any]) -> Iterator[tuple[int, Any]]:
-        """`items` with their numbers from 0; ends early when `MOST_PROBLEMS` have been noted."""
+        """`items` with their numbers from 0; ends early after `MOST_PROBLEMS` problems."""
         for at, item in enumerate(items):
             if len(self.problems) >= MOST_PROBLEMS:
                 return
@@ -97,7 +96,7 @@ class Row:
 
 
 def no_columns(row: Row) -> str:
-    """That the table of `row` lacks its `absent` columns, which it has, and what may have been meant."""
+    """The problem of a table without its `absent` columns, with its columns and similar names."""
     absent = list(dict.fromkeys(row.absent))
     near = "".join(nearest(name, row.columns) for name in absent)
     listed = ", ".join(map(short_repr, row.columns[:_COLUMNS_SHOWN]))
@@ -114,18 +113,18 @@ def no_columns(row: Row) -> str:
 
 
 def kind(value: object) -> str:
-    """What a JSON `value` is, in words."""
+    """The type of a JSON `value`, in words."""
     return _KINDS.get(type(value), type(value).__name__)
 
 
 def short_repr(value: object) -> str:
-    """The `repr` of a value for a message, cut when it is long."""
+    """The `repr` of a value for a message, truncated."""
     text = repr(value[:_LONGEST_SHOWN] if isinstance(value, str) else value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 class Stop(Exception):
-    """Raised where a file cannot be read on; `row` says why."""
+    """Raised when a file cannot be read further; `row` has the problem."""
 
     def __init__(self, row: Row) -> None:
         super().__init__(*row.problems)
@@ -133,12 +132,12 @@ class Stop(Exception):
 
 
 def problem_row(problem: str, location: str = "") -> Row:
-    """A row that is only a problem: of the file as a whole, or of the `location`."""
+    """A row with only a problem, of the whole file or at `location`."""
     return Row(location, {}, [problem])
 
 
 def is_flat(value: object) -> bool:
-    """Whether no more than `DEEPEST` lists and objects of `value` stand within each other."""
+    """Whether lists and objects in `value` are nested at most `DEEPEST` deep."""
     level: list[Any] = [value]
     for _ in range(DEEPEST + 1):
         level = [

@@ -1,10 +1,10 @@
-"""Rows of JSON lines, JSON, CSV, TSV and Parquet files, packed or not, with the problems of each row.
+"""Reads rows of JSON lines, JSON, CSV, TSV and Parquet files, compressed or not, with the problems of each
+row.
 
 A row is one object a line, an item of a list, or a record of a table. Tables are CSV and TSV files with a
-header, and Parquet files.
-The name of a file decides its format. Its first bytes decide whether it is gzip or bzip2, and whether a file
-of JSON lines is a JSON list. A byte-order mark at the beginning and blank lines are skipped. Every text is
-UTF-8, but for tables (`decoding`).
+header, and Parquet files. The file name decides the format. The first bytes decide whether it is gzip or
+bzip2, and whether a file of JSON lines is a JSON list. A leading byte-order mark and blank lines are skipped.
+All text is UTF-8, except in tables (`decoding`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _NULL = r"\N"
 
 
 def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = ",") -> Iterator[Row]:
-    """One row a record of a table with a header, no value of more than `longest` characters; all are strings,
-    but for the cell of a backslash and an N, which databases write for null.
+    """One row a record of a table with a header, no value longer than `longest` characters.
 
-    The values stand between `delimiter`; "" finds out what it is, `usual` where nothing tells. Empty columns
-    at the end, which spreadsheets write, and records of blank values only are passed over. A header that
-    names a column twice is a problem of the file, a record of another width one of the row.
+    Values are strings; a backslash and an N, as databases export null, are null. Values are separated by
+    `delimiter`; "" detects it, with `usual` as the default. Trailing empty columns, which spreadsheets write,
+    and blank records are skipped. A duplicate column is a problem of the file, a record of another width one
+    of the row.
     """
     csv.field_size_limit(longest)
     if len(delimiter) > 1 or delimiter in ('"', "\r", "\n", "\0"):
@@ -77,12 +77,12 @@ def _says(values: list[str]) -> bool:
 
 
 def _twice(names: Iterable[str]) -> str | None:
-    """The first of `names` that occurs again; None when each occurs once."""
+    """The first duplicate of `names`; None if there is none."""
     return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 def _trim_empty(values: list[str], least: int) -> list[str]:
-    """`values` without the empty ones at the end, but `least` of them."""
+    """`values` without trailing empty ones, but at least `least` values."""
     end = len(values)
     while end > least and not values[end - 1]:
         end -= 1
@@ -90,9 +90,9 @@ def _trim_empty(values: list[str], least: int) -> list[str]:
 
 
 def parquet(stream: BinaryIO) -> Iterator[Row]:
-    """One row a record of a Parquet file, read batch by batch.
+    """One row a record of a Parquet file, read in batches.
 
-    NaN is read as null, a date or a decimal as text.
+    NaN becomes null; a date or a decimal becomes text.
     """
     try:
         import pyarrow as pa
@@ -102,7 +102,7 @@ def parquet(stream: BinaryIO) -> Iterator[Row]:
         raise Stop(problem_row(needed)) from error
     number = 0
     try:
-        # A packed stream cannot be read from its end.
+        # Parquet is read from its end, so a compressed stream is buffered.
         file = ParquetFile(stream if stream.seekable() else BytesIO(stream.read()))
         names = file.schema_arrow.names
         if (twice := _twice(names)) is not None:
@@ -128,7 +128,7 @@ def _record(location: str, value: dict[str, Any]) -> Row:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """`value`, which stands in the column `name`, as JSON has it; raises TypeError where JSON has no such."""
+    """`value` of the column `name` as JSON. Raises TypeError if JSON has no such value."""
     if isinstance(value, dict):
         return {key: _plain(name, item) for key, item in value.items()}
     if isinstance(value, Decimal | date | time):
@@ -143,15 +143,15 @@ def _plain(name: str, value: Any) -> Any:
 
 
 LONGEST_LINE = 64 * 2**20
-"""Bytes; a longer line is a problem, and the file is read no further."""
+"""The most bytes of a line; at a longer one reading stops with a problem."""
 
 UTF_8 = "utf-8"
 
 LARGEST_DOCUMENT = 4 * 2**30
-"""Bytes, unpacked, of a JSON file that is no JSON lines, since it is read as a whole."""
+"""The most unpacked bytes of a JSON document, which is read as a whole."""
 
 DENSEST = 200
-"""How many times its size a packed file may unpack to, once that is more than `LONGEST_LINE`."""
+"""The greatest ratio of unpacked to compressed size, for files that unpack to more than `LONGEST_LINE`."""
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = (".gz", ".bz2")
@@ -185,12 +185,11 @@ _OFFICE = {
 
 
 def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = "") -> Iterator[Row]:
-    """Every object of the file at `path`, in its order, each with the problem of its place if there is one.
+    """Every row of the file at `path`, in order, each with its problems.
 
-    Of a `.json` file the items of its list are read, or of the list `under` that key of its object; an
-    object a line will do too, and objects by their id. A row with problems has no values. What is wrong
-    with the file as a whole has the place "". `delimiter` and `encoding` are those of a table; "" finds out,
-    and "utf-8" allows nothing else.
+    A `.json` file is a list, an object with a list `under` that key, one object a line, or objects by id. A
+    row with problems has no values. Problems of the whole file have the location "". `delimiter` and
+    `encoding` are those of a table; "" detects them, and "utf-8" allows nothing else.
     """
     number = 0
     try:
@@ -211,7 +210,7 @@ def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = ""
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
         yield problem_row(f"the packed stream {how}, after row {number}; copy or download the file again")
     except OSError as error:
-        if error.errno is None:  # bz2 says so of a damaged stream
+        if error.errno is None:  # bz2's error for a damaged stream
             yield problem_row(
                 f"the packed stream is damaged, after row {number}; copy or download the file again"
             )
@@ -241,7 +240,7 @@ def _read(
 
 
 def _foreign(start: bytes, suffix: str) -> str:
-    """What a file that holds no rows is, by its first bytes and its name; ""."""
+    """The type of a file that holds no rows, by its first bytes and its name; "" for others."""
     if start.startswith(b"%PDF-"):
         return "a PDF"
     if start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
@@ -250,7 +249,7 @@ def _foreign(start: bytes, suffix: str) -> str:
 
 
 class _UnpackedStream(RawIOBase):
-    """What `stream` unpacks; ends with a Stop after `most` bytes."""
+    """The unpacked `stream`; raises Stop after `most` bytes."""
 
     def __init__(self, stream: BinaryIO, most: int) -> None:
         self._stream, self._left, self._most = cast(BufferedReader, stream), most, most
@@ -277,7 +276,7 @@ def _unpack(plain: BufferedReader) -> BufferedReader:
 
 
 def _numbered_lines(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
-    """The place, the offset and the bytes of every line."""
+    """The location, offset and bytes of every line."""
     number, offset = 0, 0
     while line := stream.readline(LONGEST_LINE + 1):
         number += 1
@@ -297,7 +296,7 @@ def _lines(stream: BinaryIO) -> Iterator[Row]:
 
 
 def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
-    """The items of a JSON list in a file of JSON lines; its lines, when the whole is no list."""
+    """The items of a JSON list in a file of JSON lines; its lines if the whole is no JSON."""
     whole = stream.read(LARGEST_DOCUMENT + 1)
     text = whole.removeprefix(decoding.BOM).strip()
     if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _Wrong):
@@ -306,7 +305,7 @@ def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
 
 
 def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
-    """The items of a list, of the list `under` a key, or one object a line."""
+    """The items of a list or of the list `under` a key, objects by id, or one object a line."""
     whole = stream.read(LARGEST_DOCUMENT + 1)
     if len(whole) > LARGEST_DOCUMENT:
         raise Stop(problem_row(f"is larger than {LARGEST_DOCUMENT // 2**30} GiB; give JSON lines"))
@@ -336,7 +335,7 @@ def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
 
 
 class _Wrong(str):
-    """What is wrong with a text, in the place of its value."""
+    """The problem of a text, in place of its value."""
 
     __slots__ = ()
 
@@ -346,7 +345,7 @@ class _NotFinite(ValueError):
 
 
 def _row(location: str, value: object, escapes: bool) -> Row:
-    """The object `value`; `escapes` is whether it may hold half of a surrogate pair."""
+    """The row of `value`; `escapes` says whether it may hold lone surrogates."""
     if isinstance(value, _Wrong):
         return problem_row(value, location)
     if not isinstance(value, dict):
@@ -364,7 +363,7 @@ def _escapes(text: bytes) -> bool:
 
 
 def _decode(text: bytes, offset: int) -> Any:
-    """What `text` spells, or what is wrong with it; `offset` is where it begins in the file."""
+    """The JSON value of `text`, or its problem; `offset` is its position in the file."""
     try:
         return _DECODER.decode(text.decode("utf-8"))
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""Drawing train, dev and test questions that share nothing.
+"""Draws disjoint train, dev and test questions.
 
-Two questions are the same when their ids are, or their normalised texts. Questions are taken in the
-order of a hash of the seed and their id, so a draw does not depend on the order of the file.
+Two questions are the same if their ids or their normalised texts are equal. Questions are taken in the order
+of a hash of the seed and their id, so a draw does not depend on the order of the file.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ragc.errors import UsageError
 from ragc.records import Question
 
 Group = tuple[Question, ...]
-"""Questions with one normalised text, in hash order; they never stand in two splits."""
+"""Questions with one normalised text, in hash order; they are never in two splits."""
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _HELD_OUT_FIRST = ("test", "dev", "train")
 
 
-@lru_cache(maxsize=16_384)  # a draw and the check after it ask for the same texts
+@lru_cache(maxsize=16_384)  # a draw and the check after it normalise the same texts
 def normalise(text: str) -> str:
-    """`text` in lower case, punctuation and articles dropped, white space collapsed.
+    """`text` in lower case, without punctuation and articles, white space collapsed.
 
-    When that leaves nothing, only the white space is collapsed.
+    If nothing would be left, only the white space is collapsed.
     """
     plain = unicodedata.normalize("NFKC", text).lower()
     unpunctuated = "".join(char for char in plain if not unicodedata.category(char).startswith("P"))
@@ -79,7 +79,7 @@ def draw(
 
 
 def check_disjoint(splits: Mapping[str, Sequence[Question]]) -> None:
-    """Raise DataError, naming each, when two splits share an id or a normalised question text."""
+    """Raises DataError, naming each, if two splits share an id or a normalised question text."""
     problems: list[str] = []
     ids: dict[str, tuple[str, Question]] = {}
     texts: dict[str, tuple[str, Question]] = {}
@@ -101,7 +101,7 @@ def _describe_overlap(name: str, question: Question, other: str, twin: Question)
 
 
 def _groups(questions: Iterable[Question], seed: int) -> list[Group]:
-    """All questions in hash order, those with one text together at the place of the first of them."""
+    """All questions in hash order, grouped by text at the position of the first of each group."""
     ids: set[str] = set()
     texts: dict[str, list[Question]] = {}
     twice: list[str] = []
@@ -118,7 +118,7 @@ def _groups(questions: Iterable[Question], seed: int) -> list[Group]:
 def _pools(
     groups: Iterable[Group], wanted: Mapping[str, int]
 ) -> tuple[dict[str, list[Group]], list[Group], list[Group]]:
-    """The groups of each wanted split that is named, those that name none, and those of other splits."""
+    """The groups of each wanted split that questions name, of no split, and of other splits."""
     named: dict[str, list[Group]] = {}
     unnamed: list[Group] = []
     others: list[Group] = []
@@ -141,7 +141,7 @@ def _pools(
 
 
 def _take(groups: Sequence[Group], n: int) -> tuple[Group, list[Group]]:
-    """The first `n` questions, and the groups that none of them came from."""
+    """The first `n` questions, and the unused groups."""
     taken: list[Question] = []
     for at, group in enumerate(groups):
         if len(taken) == n:

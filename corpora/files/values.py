@@ -26,14 +26,14 @@ from ragc.corpora.files.row import kind
 from ragc.errors import nearest
 
 MOST_KEYS = 8
-"""Keys that a message spells out."""
+"""The most keys in a message."""
 
 _MOST_PATHS = 200
 _LONGEST_NUMBER = 9
 
 
 class Nowhere(Enum):
-    """The type of `NOWHERE`, what a path leads to that is not there."""
+    """The type of `NOWHERE`, the value of a path that does not exist."""
 
     NOWHERE = 0
 
@@ -42,9 +42,10 @@ NOWHERE: Final = Nowhere.NOWHERE
 
 
 def value_at(value: object, path: str) -> object:
-    """What stands at `path` in the JSON `value`, or NOWHERE.
+    """The value at `path` in the JSON `value`, or NOWHERE.
 
-    A path with `*` gives one flat list. It leads nowhere when the list holds items and none has the rest.
+    A path with `*` gives one flat list. It is NOWHERE if the list has items and none has the rest of the
+    path.
     """
     if value is None:
         return None
@@ -64,9 +65,9 @@ def value_at(value: object, path: str) -> object:
 
 
 def drop_path(value: Any, path: str) -> Any:
-    """`value` less what `path` leads to, and less objects and lists that are empty then.
+    """`value` without the value at `path`, and without objects and lists that this empties.
 
-    The same object when there is nothing to take out. An item taken by its number stays in its list.
+    Returns the same object if nothing is removed. An item addressed by number is not removed.
     """
     head, dot, rest = path.partition(".")
     if isinstance(value, Mapping):
@@ -97,7 +98,7 @@ def paths(value: object, before: str = "") -> Iterator[str]:
 
 
 def describe_missing(values: Mapping[str, Any], path: str) -> str:
-    """Where `path` ends in a row, what is there instead, and the nearest path that leads somewhere."""
+    """The point where `path` fails in a row, the value there, and the nearest existing path."""
     steps = path.split(".")
     for n in range(len(steps) - 1, 0, -1):
         value = value_at(values, ".".join(steps[:n]))
@@ -131,13 +132,13 @@ def _describe_value(value: object) -> str:
 
 
 _EXACT = 2**53
-"""Below it every whole float is the number that was meant."""
+"""Below this, every integral float is exact."""
 
 _LONGEST_LITERAL = 2**20
 _NOT_A_NUMBER = ("nan", "NaN")
 
 AS_JSON = "json"
-"""The separator that says: a text which spells a list is that list."""
+"""The separator for texts that spell a list."""
 
 
 def is_nothing(value: object) -> bool:
@@ -146,12 +147,12 @@ def is_nothing(value: object) -> bool:
 
 
 def is_no_answer(text: str) -> bool:
-    """Whether an answer says nothing: it is blank, or spells NaN as programs do ("Nan" is a name)."""
+    """Whether an answer is blank, or spells NaN as programs do ("Nan" is a name)."""
     return not text.strip() or text.strip() in _NOT_A_NUMBER
 
 
 def as_text(value: object) -> str | None:
-    """A single value as text, or None: an object, a list, bytes or an infinity is no text."""
+    """A single value as text; None for an object, a list, bytes or an infinity."""
     match value:
         case str():
             return value
@@ -171,10 +172,10 @@ def as_text(value: object) -> str | None:
 
 
 def as_list(value: object, *, cells: bool, separator: str = "") -> list[Any]:
-    """A list as it is, nothing as no item, any other value as a list of one.
+    """A list unchanged, null as an empty list, any other value as a list of one.
 
     With `cells` (texts of a table), or the separator "json", a text that spells a list in JSON or Python is
-    that list; it is cut at another `separator`, and white space around the pieces is dropped.
+    parsed. Another `separator` splits a text, and white space around the pieces is removed.
     """
     if isinstance(value, list):
         return value
@@ -194,7 +195,7 @@ def as_list(value: object, *, cells: bool, separator: str = "") -> list[Any]:
 def as_json(value: object) -> object:
     """`value` with JSON values only: NaN and infinities become null, dates and decimals texts.
 
-    Anything else that JSON has no form for (bytes) becomes null.
+    Other values without a JSON form (bytes) become null.
     """
     if isinstance(value, Mapping):
         return {str(key): as_json(item) for key, item in value.items()}
@@ -206,7 +207,7 @@ def as_json(value: object) -> object:
 
 
 def _spelled_list(text: str) -> list[Any] | None:
-    """The list that `text` spells, in JSON or as Python prints lists; None when it spells none."""
+    """The list that `text` spells, in JSON or as a Python literal; None if there is none."""
     if not (text.startswith("[") and text.endswith("]")):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a reranker is, and the source that uses one.
+"""The protocol of rerankers, and the source that uses one.
 
 query ──► inner source ──► pool ──► reranker: a score for each passage ──► the best k
 """
@@ -16,18 +16,18 @@ from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 
 VERSION = 1
-"""Raised whenever the same hits and scores would be put in another order."""
+"""Increased whenever the same hits and scores would be ordered differently."""
 
 POOL = 50
-"""Hits of the inner source that are put in order, where a recipe does not say."""
+"""The default number of hits of the inner source that are reranked."""
 
 
 class Reranker(Protocol):
-    """Says how well each of a few passages fits a query.
+    """Scores how well each of a few passages fits a query.
 
-    `name` is for people. `fingerprint` identifies model and settings: equal fingerprints give equal
-    scores, up to the last bits of a float between machines. Making a reranker loads no model; its first
-    use does. `__deepcopy__` returns the reranker itself.
+    `name` is for people. `fingerprint` identifies model and settings: equal fingerprints give equal scores,
+    up to the last bits of a float between machines. The constructor loads no model; the first use does.
+    `__deepcopy__` returns the reranker itself.
     """
 
     name: str
@@ -43,10 +43,10 @@ class Reranker(Protocol):
 
 
 class RerankedSource:
-    """The best `k` of the first `pool` hits of `inner` (of the first `k`, when those are more).
+    """The best `k` of the first `max(k, pool)` hits of `inner`, ordered by the reranker.
 
-    Hits carry the score of the reranker, or still that of `inner` with `keep_score`. Everything else is
-    as in `inner`. Raises UsageError unless `pool >= 1`.
+    Hits have the reranker's score, or with `keep_score` that of `inner`. All else is as in `inner`. Raises
+    UsageError unless `pool >= 1`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RerankedSource:
         )
 
     def scope(self) -> str:
-        """What a search depends on beside its query: what `inner` says, else nothing."""
+        """What results depend on beside the query: the scope of `inner`; "" if it has none."""
         inner_scope: Callable[[], str] | None = getattr(self.inner, "scope", None)
         return inner_scope() if inner_scope is not None else ""
 

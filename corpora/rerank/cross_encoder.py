@@ -27,10 +27,10 @@ from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
 VERSION = 1
-"""Raised whenever the same model, query and passages would get other scores."""
+"""Increased whenever the same model, query and passages would get other scores."""
 
 TOKENS = 512
-"""Of query and passage together; what is longer loses tokens of whichever is longer."""
+"""The most tokens of query and passage together; the longer of the two is truncated first."""
 
 
 def cross(model: str) -> Reranker:
@@ -84,9 +84,9 @@ class OnnxCrossEncoder:
         return self
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """What the model gives for each passage; computed in a thread.
+        """The model's score of each passage; computed in a thread.
 
-        Raises SourceError when the model cannot be loaded or run, or is none of pairs.
+        Raises SourceError if the model cannot be loaded or run, or is no cross-encoder.
         """
         return await asyncio.to_thread(self._scores, query, passages) if passages else []
 
@@ -95,7 +95,7 @@ class OnnxCrossEncoder:
             if self._loaded is None:
                 try:
                     self._loaded = _OnnxModel(self.folder, self.max_tokens, self.threads)
-                except Exception as error:  # both libraries raise bare ones for files they cannot read
+                except Exception as error:  # both libraries raise plain exceptions for unreadable files
                     raise SourceError(
                         f"The cross-encoder in {self.folder} cannot be loaded: {first_line(error)}. Is "
                         "model.onnx a model of texts, and tokenizer.json its own?"
@@ -119,7 +119,7 @@ class _OnnxModel:
         self.session = OnnxSession(model_file(folder), pad=pad, output="logits", threads=threads)
 
     def scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """One number for each pair, which go through the model sorted by length, so little is padding."""
+        """One score for each pair; pairs are sorted by length first, to reduce padding."""
         encoded = [(e.ids, e.type_ids) for e in self.tokenizer.encode_batch(list(pairs))]
         order = sorted(range(len(encoded)), key=lambda at: len(encoded[at][0]))
         scores = np.empty(len(encoded))
@@ -160,9 +160,9 @@ class TransformersCrossEncoder:
         return self
 
     async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """What the model predicts for each passage; computed in a thread.
+        """The model's score of each passage; computed in a thread.
 
-        Raises SourceError when the model cannot be loaded or run, or is none of pairs.
+        Raises SourceError if the model cannot be loaded or run, or is no cross-encoder.
         """
         return await asyncio.to_thread(self._scores, query, passages) if passages else []
 
@@ -198,7 +198,7 @@ class TransformersCrossEncoder:
 
 
 def _relevance(out: Any, pairs: int, where: str) -> Any:
-    """One number a pair: the only one that the model gives, or the second of two less the first."""
+    """One score a pair: the model's only output, or the second of two minus the first."""
     if out.shape in ((pairs,), (pairs, 1)):
         return out.reshape(pairs)
     if out.shape == (pairs, 2):

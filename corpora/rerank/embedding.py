@@ -1,4 +1,4 @@
-"""Reranking by likeness: of vectors, or of words."""
+"""Reranks by vector similarity or by BM25."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
 VERSION = 1
-"""Raised whenever the same query and passages would get other scores."""
+"""Increased whenever the same query and passages would get other scores."""
 
 PLACES = 6
-"""Cosines are rounded to so many decimals: float32 holds no more, and texts embedded together or alone
-differ after them."""
+"""Decimals to which cosines are rounded.
+
+float32 is no more precise, and later decimals depend on which texts are embedded together.
+"""
 
 KEPT = 50_000
-"""Vectors of passages kept in memory; at 384 dimensions 77 MB."""
+"""The most passage vectors cached in memory; 77 MB at 384 dimensions."""
 
 
 class EmbedReranker:
@@ -82,7 +84,7 @@ class EmbedReranker:
 
 
 class Bm25Reranker:
-    """The BM25 score of each passage among those it is compared with; 0 and more.
+    """The BM25 score of each passage with the reranked passages as the corpus; 0 or more.
 
     Raises UsageError for a setting out of range.
     """

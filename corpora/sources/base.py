@@ -1,4 +1,4 @@
-"""The protocol of everything that can be searched, and the question for which it is."""
+"""The protocol of search sources, and the context variable of the current question."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from ragc.records import Hit, Passage, Question
 current_question: ContextVar[Question | None] = ContextVar("current_question", default=None)
 """The question being answered in this context; None outside of one.
 
-Programs set it once per question; tasks that are started meanwhile inherit it.
+Programs set it once a question; tasks started meanwhile inherit it.
 """
 
 
 class Source(Protocol):
-    """Something that ranks passages for a query.
+    """Ranks passages for a query.
 
-    `fingerprint` identifies content and settings: equal fingerprints give equal results.
-    `__deepcopy__` returns the source itself.
+    `fingerprint` identifies content and settings: equal fingerprints give equal results. `__deepcopy__`
+    returns the source itself.
     """
 
     kind: str
     fingerprint: str
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits, best first, ties broken by passage id; `()` when nothing matches.
+        """At most `k` hits, best first, ties broken by passage id; `()` if nothing matches.
 
-        Raises SourceError when the search could not be made.
+        Raises SourceError if the search fails.
         """
         ...
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`.
 
-        The same arguments give the same passages. Fewer when the source holds fewer.
+        The same arguments give the same passages. Fewer if the source has fewer.
         """
         ...
 
     def rechunk(self, chunk_size: int, overlap: float) -> Source:
-        """The same content cut into chunks of at most `chunk_size` tokens.
+        """The same content in chunks of at most `chunk_size` tokens.
 
-        `overlap` is the share of a chunk repeated in the next, 0 <= overlap < 1.
-        Sources whose passages are not theirs to cut return themselves.
+        `overlap` is the share of a chunk repeated in the next, 0 <= overlap < 1. Sources that cannot cut
+        their passages return themselves.
         """
         ...

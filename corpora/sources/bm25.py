@@ -1,13 +1,13 @@
-"""`bm25`: keyword search, with the scores of Lucene's BM25; a large corpus and its index stay on disk.
+"""`bm25`: keyword search with the scores of Lucene's BM25. A large corpus and its index are stored on disk.
 
 For a query of terms t (a repeated term counts each time) and a passage of `length` terms
 
     score = sum over t of idf(t) * tf / (tf + k1 * (1 - b + b * length / mean length))
     idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
 
-The defaults k1 = 0.9 and b = 0.4 are pyserini's. Differs from Lucene: lengths are exact, Lucene rounds
-them to one byte; words are not stemmed; stop words are indexed and dropped from queries only, so that
-a query made of nothing else still finds something.
+The defaults k1 = 0.9 and b = 0.4 are pyserini's. Differs from Lucene: lengths are exact, where Lucene rounds
+them to one byte; words are not stemmed; stop words are indexed and removed from queries only, so that a query
+of stop words alone still has results.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ from ragc.records import Hit, Passage
 K1, B = 0.9, 0.4
 
 MANY = 20_000
-"""Passages from which on a search leaves the loop to others and runs in a thread."""
+"""The number of passages from which a search runs in a thread, so that it does not block the event loop."""
 
 
 def bm25_scores(
     query: Sequence[str], documents: Sequence[Sequence[str]], k1: float = K1, b: float = B
 ) -> list[float]:
-    """The score of every document, all given as terms, among these documents alone; for a few of them."""
+    """The score of every document, with these documents as the corpus; all are lists of terms. For few
+    documents.
+    """
     mean = sum(map(len, documents)) / len(documents) if documents else 0.0
     counts = [Counter(document) for document in documents]
     scores = [0.0] * len(documents)
@@ -54,20 +56,23 @@ def bm25_scores(
 
 
 def settings_fingerprint(kind: str, corpus: Corpus, k1: float, b: float, cut: list[str | int | float]) -> str:
-    """The fingerprint of a source over `corpus`, `cut` so; raises UsageError for a setting out of range."""
+    """The fingerprint of a source over `corpus` with the chunk settings `cut`.
+
+    Raises UsageError for a setting out of range.
+    """
     if not (0 <= k1 < math.inf and 0 <= b <= 1):
         raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, got k1 = {k1} and b = {b}.")
     return digest([kind, corpus.fingerprint, float(k1), float(b), ANALYZER, cut])
 
 
 class Bm25Source(ChunkedSource):
-    """Keyword search over `passages`, cut to `chunk_size` tokens when that is set.
+    """Keyword search over `passages`, cut to `chunk_size` tokens if that is set.
 
-    The index of a corpus in memory is in memory too; that of a stored one lies under `home`, by default
-    with all other indexes. A title counts `title_boost` times, in term frequency and length alike; with 3
-    more of the passages are found that answer the questions of HotpotQA, 2Wiki, MuSiQue and NQ. Cutting and
-    indexing wait for the first search or sample, and run in a thread.
-    Raises DataError when there is no passage or an id appears twice, UsageError for a setting out of range.
+    The index of a corpus in memory is in memory too; that of a stored corpus is under `home`, by default in
+    the cache. A title counts `title_boost` times, in term frequency and length; 3 finds more of the
+    supporting passages of HotpotQA, 2Wiki, MuSiQue and NQ. Cutting and indexing run in a thread at the first
+    search or sample. Raises DataError for no passages or duplicate ids, UsageError for a setting out of
+    range.
     """
 
     kind = "bm25"
@@ -98,7 +103,7 @@ class Bm25Source(ChunkedSource):
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits with a score above 0, best first, ties by passage id.
 
-        Raises SourceError when an index on disk cannot be written.
+        Raises SourceError if an index on disk cannot be written.
         """
         index = self._index
         if index is None:
@@ -108,7 +113,7 @@ class Bm25Source(ChunkedSource):
         return await asyncio.to_thread(index.search, query, k)
 
     def build(self, progress: Progress | None = None) -> IndexFolder | None:
-        """The index on disk, built now unless it is there; None for a corpus in memory, which needs none."""
+        """The index on disk, built if it is missing; None for a corpus in memory."""
         if not isinstance(self.corpus, DiskCorpus):
             return None
         passages = self.passages
@@ -136,12 +141,12 @@ class Bm25Source(ChunkedSource):
         )
 
     def _index_settings(self) -> dict[str, Any]:
-        """All that changes the files of the index, the corpus aside."""
+        """The settings that determine the files of the index, without the corpus."""
         settings = {"k1": float(self.k1), "b": float(self.b), "terms": ANALYZER, "cut": self._term_settings()}
         return {"format": FORMAT, **settings}
 
     def _term_settings(self) -> list[str | int | float]:
-        """How passages become terms: the cutting, and how often a title counts where that is not once."""
+        """The settings that determine a passage's terms: the chunking and, if not 1, the title boost."""
         return self.cutting if self.title_boost == 1 else [*self.cutting, "title", self.title_boost]
 
     def _ready(self) -> Bm25Index:

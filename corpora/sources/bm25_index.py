@@ -1,14 +1,14 @@
-"""BM25 index: the scores of every term in every passage, computed once, in memory or on disk, and its search.
+"""BM25 index: precomputed scores of every term in every passage, in memory or on disk, and its search.
 
-On disk it is an index of bm25s, beside a vocabulary that is searched where it lies:
+On disk it is an index of bm25s, with a vocabulary that is searched in the file:
 
     data, indices, indptr.csc.index.npy     score and passage of every posting, and where each term begins
     params.index.json                       the settings of bm25s
     terms.bin, ends.npy                     the terms in their order, UTF-8, and where each ends
 
-The build reads passages one at a time. Its memory holds the terms and one number a passage. Postings go to
-the disk at once and are then sorted by term, a block at a time. A search selects the few best of many scores
-without sorting all of them.
+The build reads passages one at a time. It holds the terms and a few numbers a passage in memory. Postings are
+written to disk at once and then sorted by term, a block at a time. A search selects the best scores without
+sorting all of them.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from ragc.corpora.storage.passages import encode_text, map_array
 from ragc.records import Hit, Passage
 
 PLACES = 9
-"""Scores are rounded to so many decimals: the order of the terms of a query must not break a tie."""
+"""Decimals to which scores are rounded, so that the order of query terms does not break a tie."""
 
-_FEW = 8192  # up to so many, numpy sorts faster than it selects
-_GROUP = 256  # scores whose greatest is found first, to skip most of them
+_FEW = 8192  # up to this length, numpy sorts faster than it selects
+_GROUP = 256  # group size: a group's maximum lets most groups be skipped
 
 
 def nearly_best(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """The positions of the `k` best scores above 0, and of those that round to the same as the last."""
+    """The positions of the `k` best scores above 0, and of those that tie with the last after rounding."""
     whole = len(scores) // _GROUP
     grouped = len(scores) > _FEW and whole > k
-    # The k-th of the groups' greatest is at most the k-th score.
+    # The k-th greatest group maximum is at most the k-th score.
     least = _kth(scores[: whole * _GROUP].reshape(whole, _GROUP).max(axis=1) if grouped else scores, k)
-    # A little below: what rounds to the same score takes part in the tie.
+    # A little lower, to include scores that round to the same value.
     near = np.flatnonzero(scores >= least - 10.0**-PLACES if least > 0 else scores > 0)
     if grouped and len(near) > k:
         close = scores[near]
@@ -52,32 +52,32 @@ def nearly_best(scores: NDArray[np.float64], k: int) -> NDArray[np.int64]:
 
 
 def _kth(scores: NDArray[np.float64], k: int) -> float:
-    """The `k`-th best; 0 when there are fewer."""
+    """The `k`-th greatest score; 0 if there are fewer."""
     if len(scores) < k:
         return 0.0
     return float((np.sort(scores) if len(scores) <= _FEW else np.partition(scores, -k))[-k])
 
 
 FORMAT = 1
-"""Raised whenever the same passages would give other files."""
+"""Format version: increased whenever the same passages would give other files."""
 
 BLOCK = 1 << 22
-"""Postings sorted at once while an index is written."""
+"""The number of postings sorted at once while an index is written."""
 
 _SETTINGS = {"method": "lucene", "dtype": "float64", "int_dtype": "int32", "backend": "numpy"}
 _NOTHING = np.empty(0, dtype=np.uint32)
 
 
 class Vocabulary(Protocol):
-    """The numbers of terms."""
+    """Maps terms to their numbers."""
 
     def get(self, term: str, /) -> int | None:
-        """The number of a term; None when no passage has it."""
+        """The number of a term; None if no passage has it."""
         ...
 
 
 class Bm25Index:
-    """Searches `passages`; `rank` orders them by id. Safe in any number of threads."""
+    """Searches `passages`; `rank` orders them by id. Thread-safe."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Bm25Index:
 
 
 def build_in_memory(passages: Sequence[Passage], k1: float, b: float, title_boost: int = 1) -> Bm25Index:
-    """The index of `passages` in memory, computed by bm25s."""
+    """Builds the index of `passages` in memory with bm25s."""
     vocabulary: dict[str, int] = {}
     documents = [
         [vocabulary.setdefault(term, len(vocabulary)) for term in passage_terms(passage, title_boost)]
@@ -117,17 +117,17 @@ def build_in_memory(passages: Sequence[Passage], k1: float, b: float, title_boos
 
 
 def open_index(folder: Path, passages: Sequence[Passage], rank: NDArray[Any]) -> Bm25Index:
-    """The index written to `folder`, over the same `passages`; nothing of it is read yet."""
+    """Opens the index in `folder` over the same `passages`, memory-mapped."""
     model = _bm25s().BM25.load(folder, mmap=True, load_vocab=False, show_progress=False)
     for name in ("data", "indices", "indptr"):
-        model.scores[name] = np.asarray(model.scores[name])  # still mapped; numpy's own class slices slowly
+        model.scores[name] = np.asarray(model.scores[name])  # still mapped; numpy's memmap class is slow
     return Bm25Index(passages, rank, _Terms(folder), model)
 
 
 def write(
     folder: Path, documents: Iterable[list[str]], k1: float, b: float, step: Callable[[int], None]
 ) -> None:
-    """Write the index of `documents`, each given as its terms and read one at a time; `step` counts them."""
+    """Writes the index of `documents`, lists of terms that are read one at a time; `step` counts them."""
     spilled = folder / "numbers.tmp", folder / "times.tmp"
     with (
         spilled[0].open("wb", buffering=1 << 20) as numbers,
@@ -152,12 +152,12 @@ def write(
 def _spill(
     documents: Iterable[list[str]], numbers: BinaryIO, times: BinaryIO, step: Callable[[int], None]
 ) -> tuple[dict[str, int], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Write the term's number and its times of every posting, document by document.
+    """Writes the term number and term frequency of every posting, document by document.
 
-    The numbers of the terms, and of each passage how many terms and how many different ones it has.
+    Returns the numbers of the terms and, by document, the counts of terms and of distinct terms.
     """
     vocabulary: defaultdict[str, int] = defaultdict()
-    vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
+    vocabulary.default_factory = vocabulary.__len__  # numbers a new term
     number = vocabulary.__getitem__
     lengths, distinct = array("I"), array("I")
     for terms in documents:
@@ -171,7 +171,7 @@ def _spill(
 
 
 class _Scores:
-    """The formula of the source `bm25`, for many postings at once."""
+    """The BM25 formula of the source `bm25`, vectorised over postings."""
 
     def __init__(self, lengths: NDArray[np.uint32], k1: float, b: float) -> None:
         mean = float(lengths.mean()) if len(lengths) and lengths.any() else 1.0
@@ -179,7 +179,9 @@ class _Scores:
         self.n = len(lengths)
 
     def of(self, df: NDArray[Any], times: NDArray[Any], passages: NDArray[Any]) -> NDArray[np.float64]:
-        """The scores of postings: passages with the term, its times in the passage, the passage."""
+        """The scores of postings: `df` passages with the term, `times` in the passage, position in
+        `passages`.
+        """
         idf = np.log(1 + (self.n - df + 0.5) / (df + 0.5))
         scores: NDArray[np.float64] = idf * (times / (times + self.norm[passages]))
         return scores
@@ -193,7 +195,7 @@ def _sort(
     distinct: NDArray[np.uint32],
     scores: _Scores,
 ) -> None:
-    """Write the postings term by term, those of a term in the order of the passages."""
+    """Writes the postings sorted by term and, within a term, by passage."""
     total = len(numbers)
     df = np.zeros(len(renumbered), dtype=np.int64)
     for start, end in _blocks(total):
@@ -219,7 +221,7 @@ def _sort(
 
 
 def _bm25s() -> Any:
-    import bm25s  # half a second
+    import bm25s  # takes half a second
 
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     return bm25s
@@ -241,7 +243,7 @@ def _write_terms(folder: Path, terms: Sequence[str]) -> None:
 
 
 class _Terms(Sequence[bytes]):
-    """The terms in `folder`, found by a binary search on disk."""
+    """The terms in `folder`, found by binary search in the mapped file."""
 
     def __init__(self, folder: Path) -> None:
         self._text = np.memmap(folder / "terms.bin", dtype=np.uint8, mode="r").data
@@ -254,7 +256,7 @@ class _Terms(Sequence[bytes]):
         return bytes(self._text[self._ends[at - 1] if at else 0 : self._ends[at]])
 
     def get(self, term: str, /) -> int | None:
-        """The number of a term; None when no passage has it."""
+        """The number of a term; None if no passage has it."""
         wanted = encode_text(term)
         at = bisect_left(self, wanted)
         return at if at < len(self) and self[at] == wanted else None

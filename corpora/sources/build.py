@@ -1,4 +1,4 @@
-"""Sources by kind and options: from a table of a recipe to what programs search.
+"""Builds sources from their kind and options in a recipe.
 
 A table's `options` are the keyword arguments of its kind; `ragc.corpora.sources.options` checks them.
 """
@@ -24,10 +24,10 @@ from ragc.errors import UnknownName, UsageError
 from ragc.store.call_store import CallStore
 
 Resolve = Callable[[str], Path]
-"""Where the path that a user wrote leads."""
+"""Resolves a path written by the user."""
 
 SEARCHES_PASSAGES = frozenset({"bm25", "given", "lucene", "dense", "hybrid"})
-"""Kinds that search the passages of a corpus; the others bring their own."""
+"""The kinds that search the passages of a corpus; the others have their own passages."""
 
 
 def build(
@@ -39,16 +39,15 @@ def build(
     recording: str = "",
     resolve: Resolve = Path,
 ) -> Source:
-    """The source of that `kind`; `corpus` is needed by kinds that search one. Nothing is sent or indexed yet.
+    """Builds the source of `kind`; kinds that search a corpus need `corpus`. Nothing is sent or indexed yet.
 
-    `recording` is the file of a source of kind `recorded`; `resolve` says where that path, and those in
-    `options`, lead. Raises UsageError for an option that is not known or out of range, or a library that is
-    missing.
+    `recording` is the file of a source of kind `recorded`; `resolve` resolves that path and those in
+    `options`. Raises UsageError for an unknown option or one out of range, or a missing library.
     """
     if kind not in _MAKERS:
         raise UnknownName("source kind", kind, [entry.id for entry in corpora.SOURCES])
     OPTIONS[kind].of(options)
-    options = dict(options)  # as written: what a source is identified by does not change with its model
+    options = dict(options)  # as written, because the options model would change the fingerprint
     titles = options.pop("titles", False)
     reranker, pool = _reranker(resolve, options)
     source: Source = _MAKERS[kind](_Inputs(corpus, store, recording, resolve), options)
@@ -57,11 +56,11 @@ def build(
 
 
 def _reranker(resolve: Resolve, options: dict[str, Any]) -> tuple[Reranker | None, int]:
-    """The reranker that `rerank` names and the hits it puts in order; both are taken from `options`."""
+    """The reranker named by `rerank` and the size of its pool; both options are removed from `options`."""
     name, pool = options.pop("rerank", None), options.pop("rerank_pool", None)
     if name is None:
         return None, POOL
-    # Spaces go before the folder is looked for: what was allowed by name is what is read.
+    # Stripped before resolving, so that the trusted path and the read path are the same.
     kind, _, model = (part.strip() for part in name.partition(":"))
     if model and resolve(model).exists():
         name = f"{kind}:{resolve(model)}"
@@ -70,7 +69,7 @@ def _reranker(resolve: Resolve, options: dict[str, Any]) -> tuple[Reranker | Non
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What a source is made from, beside its options."""
+    """The inputs of a source beside its options."""
 
     corpus: Corpus | None
     store: CallStore

@@ -1,4 +1,4 @@
-"""What sources have in common that cut a corpus into chunks themselves."""
+"""Base class of sources that cut a corpus into chunks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ragc.records import Passage
 
 
 class ChunkedSource:
-    """A corpus in chunks of at most `chunk_size` tokens, or in whole passages where that is None.
+    """A corpus in chunks of at most `chunk_size` tokens, or in whole passages if that is None.
 
-    A source and those that `rechunk` makes of it know each other: the same sizes give the same source.
-    Cutting waits for the first use. Raises DataError when there is no passage or an id appears twice.
+    Sources made by `rechunk` are shared: the same sizes give the same source. Cutting is deferred to the
+    first use. Raises DataError for no passages or duplicate ids.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class ChunkedSource:
 
     @property
     def passages(self) -> Sequence[Passage]:
-        """What is searched, after cutting."""
+        """The searched passages, after cutting."""
         with self._lock:
             self._chunks = self._chunks or self.corpus.chunk(self.chunk_size, self.overlap, self.chunk_by)
             return self._chunks
 
     @property
     def cutting(self) -> list[str | int | float]:
-        """What fingerprints say of the cut. Raises UnknownName and UsageError for options that cannot be."""
+        """The chunk settings for fingerprints. Raises UnknownName and UsageError for invalid options."""
         return chunk.settings(self.chunk_size, self.overlap, self.chunk_by)
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
@@ -62,5 +62,5 @@ class ChunkedSource:
             return source
 
     def _with_chunks(self, chunk_size: int, overlap: float) -> Self:
-        """A new source of the same corpus and settings, but for its chunks."""
+        """A new source of the same corpus and settings with other chunk sizes."""
         raise NotImplementedError

@@ -1,8 +1,8 @@
-"""`dense`: passages by the likeness of meaning, with an embedder and FAISS.
+"""`dense`: vector search with an embedder and FAISS.
 
     passages ──► cut ──► distinct texts ──► embedder ──► FAISS ──► rows ──► passages
 
-The vectors lie on disk and are mapped into memory, so that processes share them.
+The vectors are on disk and memory-mapped, so that processes share them.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _ORDER, _STARTS = "order.npy", "starts.npy"
 
 
 class DenseSource(ChunkedSource):
-    """The passages nearest to a query, by the inner product of their vectors; cut like those of `bm25`.
+    """The passages nearest to a query by inner product; cut like those of `bm25`.
 
-    Every search that asks something finds `k` passages, however far; scores are -1 to 1. Passages with
-    the same title and text are embedded once. The index is kept on disk, in the user's cache or under
-    `home`; with `keep` False it stays in memory. `progress` is told of every text that is embedded.
-    Cutting, embedding and opening wait for the first search, and run in a thread.
+    Every search with a non-blank query finds `k` passages, however distant; scores are -1 to 1. Passages with
+    the same title and text are embedded once. The index is stored on disk, in the user's cache or under
+    `home`; with `keep` False it is in memory. `progress` counts embedded texts. Cutting, embedding and
+    opening run in a thread at the first search.
 
-    Raises DataError when there is no passage or an id appears twice, UsageError for a setting out of range
-    or when FAISS is missing.
+    Raises DataError for no passages or duplicate ids, UsageError for a setting out of range or if FAISS is
+    missing.
     """
 
     kind = "dense"
@@ -76,14 +76,14 @@ class DenseSource(ChunkedSource):
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first, ties by passage id; `()` for a blank query.
 
-        Raises SourceError when the model cannot be had or run, or when the kept index cannot be read.
+        Raises SourceError if the model cannot be loaded or run, or if the stored index cannot be read.
         """
         if k < 1 or not query.strip():
             return ()
         return await asyncio.to_thread(self._search, query, k)
 
     def build(self, progress: Progress | None = None) -> IndexFolder | None:
-        """The index on disk, built now unless it is there; None with `keep` False. Raises SourceError."""
+        """The index on disk, built if it is missing; None with `keep` False. Raises SourceError."""
         if not self._keep:
             return None
         passages = self.passages
@@ -169,7 +169,7 @@ class DenseSource(ChunkedSource):
 
 
 class _Rows:
-    """Passages by row of the index: those with the same title and text share one.
+    """Passages by row of the index; passages with the same title and text share a row.
 
     The passages at `order[starts[n]:starts[n + 1]]` are those of row n.
     """
@@ -179,7 +179,7 @@ class _Rows:
 
     @classmethod
     def of_equal(cls, passages: Sequence[Passage]) -> _Rows:
-        """The rows of `passages`, told by a digest of title and text, in the order they first appear."""
+        """The rows of `passages`, grouped by a digest of title and text, in the order of first appearance."""
         first: dict[bytes, int] = {}
         marks = (
             hashlib.blake2b(encode_text(f"{p.title}\0{p.text}"), digest_size=16).digest() for p in passages

@@ -1,4 +1,4 @@
-"""Vectors in FAISS: built in blocks, kept as files, searched without loss at a tie."""
+"""A FAISS index of vectors: built in blocks, stored as a file, searched without loss at ties."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ragc.corpora.embed.base import Vectors
 from ragc.errors import SourceError, UsageError
 
 VERSION = 2
-"""Raised whenever the same vectors would give another index."""
+"""Increased whenever the same vectors would give another index."""
 
 BLOCK = 1024
 """Vectors added together; an HNSW graph depends on it."""
 
 PLACES = 9
-"""Scores are rounded to so many decimals."""
+"""Decimals to which scores are rounded."""
 
 _NEAR = 1e-5
-"""More than the float32 inner products of one query with equal vectors can differ by."""
+"""An upper bound on the difference of float32 inner products of one query with equal vectors."""
 
 _SPARE = 16
 _FILE = "vectors.faiss"
@@ -31,10 +31,10 @@ _FILE = "vectors.faiss"
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """How vectors are indexed: `flat` compares all of them, `hnsw` walks a graph and may miss some.
+    """The type of the index: `flat` compares all vectors, `hnsw` walks a graph and may miss some.
 
-    `m` neighbours a node (>= 2), `ef_construction` and `ef_search` candidates held while building and
-    searching (>= 1) concern hnsw only. Raises UsageError for a setting out of range.
+    For hnsw only: `m` neighbours a node (>= 2), `ef_construction` and `ef_search` candidates while building
+    and searching (>= 1). Raises UsageError for a setting out of range.
     """
 
     index: Literal["flat", "hnsw"] = "flat"
@@ -51,16 +51,16 @@ class IndexSettings:
                 raise UsageError(f"An hnsw index needs {name} >= {least}, got {value!r}.")
 
     def build_settings(self) -> list[object]:
-        """What decides how the index is built; `ef_search` is of the search alone."""
+        """The settings that determine the index; `ef_search` only affects the search."""
         return [self.index] if self.index == "flat" else [self.index, self.m, self.ef_construction]
 
     def all(self) -> list[object]:
-        """What decides the results."""
+        """The settings that determine the results."""
         return self.build_settings() if self.index == "flat" else [*self.build_settings(), self.ef_search]
 
 
 class DenseIndex:
-    """Vectors of length 1 that can be searched by inner product; row n is the n-th vector added."""
+    """Unit vectors searched by inner product; row n is the n-th vector added."""
 
     def __init__(self, native: Any, settings: IndexSettings) -> None:
         self._native, self._settings = native, settings
@@ -70,9 +70,9 @@ class DenseIndex:
 
     @classmethod
     def build(cls, blocks: Iterable[Vectors], dimensions: int, settings: IndexSettings) -> DenseIndex:
-        """An index of the rows of all `blocks`, each of shape (at most BLOCK, `dimensions`).
+        """Builds an index of the rows of all `blocks`, each of shape (at most BLOCK, `dimensions`).
 
-        The same blocks give the same index: a graph is built by one thread.
+        The same blocks give the same index: the graph is built by one thread.
         """
         faiss = _faiss()
         if settings.index == "flat":
@@ -90,14 +90,14 @@ class DenseIndex:
         return cls(native, settings)
 
     def save(self, folder: Path) -> None:
-        """Write the index into `folder`, which exists."""
+        """Writes the index into the existing `folder`."""
         _faiss().write_index(self._native, str(folder / _FILE))
 
     @classmethod
     def open(cls, folder: Path, settings: IndexSettings, *, rows: int) -> DenseIndex:
-        """The index saved in `folder`, mapped into memory and shared by the processes that open it.
+        """Opens the index in `folder`, memory-mapped and shared between processes.
 
-        Raises SourceError when it cannot be read or is not one of `rows` vectors.
+        Raises SourceError if it cannot be read or does not have `rows` vectors.
         """
         faiss = _faiss()
         try:
@@ -115,10 +115,10 @@ class DenseIndex:
         return cls(native, settings)
 
     def nearest(self, query: Vectors, k: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The `k` rows nearest to `query` and every row that ties with the last of them; their scores.
+        """The `k` rows nearest to `query` and all rows that tie with the last of them, with their scores.
 
-        `query` has shape (dimensions,) and length 1. Rows come in no order. Scores are inner products, -1
-        to 1, the same for equal vectors. An hnsw index may miss rows.
+        `query` has shape (dimensions,) and length 1. Rows are unordered. Scores are inner products, -1 to 1,
+        equal for equal vectors. An hnsw index may miss rows.
         """
         ask = min(len(self), k + _SPARE)
         while True:
@@ -142,6 +142,6 @@ class DenseIndex:
 
 
 def _faiss() -> Any:
-    import faiss  # a third of a second
+    import faiss  # takes a third of a second
 
     return faiss

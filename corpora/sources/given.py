@@ -1,6 +1,6 @@
 """`given`: the passages that come with a question, as in reading comprehension.
 
-What can be found depends on the question being answered (`current_question`).
+Results depend on the question being answered (`current_question`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ragc.records import Hit, Passage
 
 
 class GivenSource(ChunkedSource):
-    """Ranks the passages that `context_ids` of the current question names, out of `passages`.
+    """Ranks those of `passages` that the current question names in `context_ids`.
 
-    All of them are found whatever the query is: by their BM25 score among themselves, then those that
-    score 0, ties in the order given. Passages are cut to `chunk_size` tokens when that is set.
-    Raises DataError when there is no passage or an id appears twice, UsageError for a setting out of range.
+    All of them are found for any query: ordered by BM25 with them as the corpus, ties, such as scores of 0,
+    in the given order. Passages are cut to `chunk_size` tokens if that is set. Raises DataError for no
+    passages or duplicate ids, UsageError for a setting out of range.
     """
 
     kind = "given"
@@ -51,17 +51,17 @@ class GivenSource(ChunkedSource):
         return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     def scope(self) -> str:
-        """What a search depends on beside its query: a digest of the current question's context ids.
+        """A digest of the current question's context ids, on which results depend beside the query.
 
-        Whoever keeps results of this source must key them by it too. Raises SourceError as `search` does.
+        A cache of this source's results must include it in its keys. Raises SourceError as `search` does.
         """
         return digest(list(self._context_ids()))
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` of the current question's own passages, best first.
 
-        Raises SourceError when no question is being answered, when it comes with no passages, or when
-        one of them is not in the corpus.
+        Raises SourceError if no question is being answered, if it has no passages, or if one of them is not
+        in the corpus.
         """
         context = [part for name in self._context_ids() for part in self._chunks_of(name)]
         scores = bm25_scores(query_terms(query), [self._terms_of(part) for part in context], self.k1, self.b)

@@ -4,7 +4,7 @@
                      ├─► fused hits
     sparse ──► hits ─┘
 
-Passages are told apart by their ids.
+Passages are identified by their ids.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ RRF_K = 60
 """The constant of reciprocal-rank fusion in the paper that proposed it (Cormack et al., 2009)."""
 
 VERSION = 1
-"""Raised whenever the same hits would be fused in another way."""
+"""Increased whenever the same hits would be fused differently."""
 
 
 def fuse_shares(dense: Sequence[Hit], sparse: Sequence[Hit], share: float, k: int) -> tuple[Hit, ...]:
-    """`k` hits of two lists: round(k * (1 - share)) of `sparse` after the others, which are of `dense`.
+    """`k` hits of two lists: k - round(k * (1 - share)) hits of `dense`, then the rest from `sparse`.
 
-    A passage that both found counts once, where it comes first. Places that one list cannot fill go to
-    the next hits of the other, `dense` before `sparse`. Scores are 1 / place. With a share of 1 or 0 the
-    result is the first `k` hits of that one list, as they are.
+    A passage in both lists counts once, at its first position. If one list is too short, the next hits of the
+    other fill up, `dense` before `sparse`. Scores are 1 / rank. With a share of 1 or 0 the result is the
+    first `k` hits of that one list, unchanged.
     """
     if share in (0, 1):
         return tuple((dense if share == 1 else sparse)[: max(k, 0)])
@@ -50,8 +50,8 @@ def fuse_ranks(
 ) -> tuple[Hit, ...]:
     """The `k` passages with the highest sum of 1 / (constant + rank) over both lists, ties by id.
 
-    Ranks count from 1; a list that lacks a passage adds nothing. The order of the two lists is of no
-    importance.
+    Ranks count from 1; a passage missing from a list gets nothing for it. The order of the lists does not
+    matter.
     """
     scores: dict[str, float] = {}
     passages: dict[str, Passage] = {}
@@ -64,10 +64,10 @@ def fuse_ranks(
 
 
 class HybridSource:
-    """What `dense` and `sparse`, two sources over the same passages, find together.
+    """The fused hits of `dense` and `sparse`, two sources over the same passages.
 
-    `fusion` is `share`: `share` of the places, 0 to 1, go to `dense` (RAG-X's ratio), or `rrf`:
-    reciprocal-rank fusion of the first `pool` hits of each. A source without a share is not searched.
+    `fusion` is `share`: `share` of the hits, 0 to 1, come from `dense` (RAG-X's ratio), or `rrf`:
+    reciprocal-rank fusion of the first `pool` hits of each. A source with a share of 0 is not searched.
     Samples are those of `dense`. Raises UsageError for a setting out of range.
     """
 
@@ -104,9 +104,9 @@ class HybridSource:
         return describe(type(self).__name__, self.dense, self.sparse, fusion=self.fusion)
 
     def scope(self) -> str:
-        """What a search depends on beside its query: what the searched sources say, else nothing.
+        """What results depend on beside the query: the scopes of the searched sources; "" if they have none.
 
-        Whoever keeps results of this source must key them by it too. Raises SourceError when they do.
+        A cache of this source's results must include it in its keys. Raises SourceError as the sources do.
         """
         only: dict[float, list[Source]] = (
             {1: [self.dense], 0: [self.sparse]} if self.fusion == "share" else {}

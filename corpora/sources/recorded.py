@@ -4,9 +4,9 @@ One JSON object a line:
 
     {"query": "Who was Ada?", "passages": [{"id": "p1", "title": "Ada", "text": "...", "score": 2.5}]}
 
-`score` (higher is better, for all passages of a line or for none) and `start` may be left out; without
-scores the order is that of the line. Other fields are ignored. Of several lines with the same query the
-one with the most passages counts, the first of equals.
+`score` (higher is better, for all passages of a line or for none) and `start` are optional; without scores
+the order is that of the line. Other fields are ignored. Of several lines with the same query the one with the
+most passages is used, the first among equals.
 """
 
 from __future__ import annotations
@@ -40,11 +40,10 @@ UNKNOWN: tuple[Unknown, ...] = ("nearest", "nothing", "error")
 class RecordedSource:
     """The results in the file at `path`, or in a recording.
 
-    A query that was recorded gets its hits. `unknown` says what others get: those of the `nearest`
-    recorded query by BM25 over the words of the queries (`nothing` when they share no word), `nothing`,
-    or an `error`. With `chunk_size`, passages longer than so many tokens are cut, and the hits of a query
-    are then its chunks in the order of their BM25 scores for that query among themselves.
-    Raises DataError for a file that cannot be used, UsageError for a setting out of range.
+    A recorded query gets its hits. `unknown` decides on other queries: the hits of the `nearest` recorded
+    query by BM25 over query words (none if no word is shared), `nothing`, or an `error`. With `chunk_size`,
+    longer passages are cut, and the hits of a query are its chunks ordered by BM25 with them as the corpus.
+    Raises DataError for an unusable file, UsageError for a setting out of range.
     """
 
     kind = "recorded"
@@ -67,7 +66,7 @@ class RecordedSource:
         cut = chunk.settings(chunk_size, overlap, chunk_by)
         content = [[query, [_plain(hit) for hit in hits]] for query, hits in recording.items()]
         self.fingerprint = digest([self.kind, content, unknown, ANALYZER, cut])
-        # Fixed width: queries with the same score are told apart by their place in the file.
+        # Fixed width, so that ties are broken by the position in the file.
         self._queries = list(recording)
         self._index = Bm25Source(Passage(f"{n:09}", "", q) for n, q in enumerate(recording))
 
@@ -80,7 +79,7 @@ class RecordedSource:
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` recorded hits, best first.
 
-        Raises SourceError for a query that was not recorded when `unknown` is "error".
+        Raises SourceError for an unrecorded query if `unknown` is "error".
         """
         recorded_query: str | None = query
         if query not in self._recording:
@@ -111,7 +110,7 @@ class RecordedSource:
         return RecordedSource(self._recording, chunk_size=chunk_size, overlap=overlap, **more)
 
     async def _nearest_query(self, query: str) -> str | None:
-        """The recorded query that stands for one that was not recorded; None when there is none."""
+        """The recorded query used for an unrecorded one; None if there is none."""
         if self.unknown == "error":
             raise SourceError(
                 f"The query {query[:200]!r} was not recorded; record it, or set unknown to 'nearest' or "
@@ -122,12 +121,11 @@ class RecordedSource:
 
 
 class Recorder:
-    """`source`, each of whose searches is also written to the file at `path`, as `RecordedSource` reads it.
+    """Searches `source` and appends each result to the file at `path`, in the format of `RecordedSource`.
 
-    The file is made when absent and continued when present. A line is written once the search has its
-    result, in one piece; a search that fails is not written, and neither is one that the file already
-    answers with as many passages.
-    Raises DataError when the file is there and cannot be used.
+    The file is created or continued. A line is written in one piece after the search. Failed searches are not
+    written, nor those for which the file already has at least as many passages. Raises DataError if the
+    existing file is unusable.
     """
 
     def __init__(self, source: Source, path: str | Path) -> None:
@@ -146,7 +144,7 @@ class Recorder:
         return describe(type(self).__name__, self.source, path=str(self.path))
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """What the source finds. Raises SourceError as it does, or when the file cannot be written."""
+        """The source's hits. Raises SourceError as the source does, or if the file cannot be written."""
         hits = await self.source.search(query, k)
         with self._lock:
             if len(hits) > self._hit_counts.get(query, -1):
@@ -162,11 +160,11 @@ class Recorder:
         return hits
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """What the source draws; it is not written."""
+        """The source's sample; it is not recorded."""
         return self.source.sample(n, seed=seed, exclude=exclude)
 
     def rechunk(self, chunk_size: int, overlap: float) -> Recorder:
-        """The source rechunk, recorded in a file of its own: `web.jsonl` becomes `web.256-0.5.jsonl`."""
+        """The rechunked source, recorded in another file: `web.jsonl` becomes `web.256-0.5.jsonl`."""
         with self._lock:
             if (chunk_size, overlap) not in self._cuts:
                 path = self.path.with_suffix(f".{chunk_size}-{float(overlap):g}{self.path.suffix}")
@@ -175,9 +173,9 @@ class Recorder:
 
 
 def read_recording(path: str | Path) -> Recording:
-    """The hits of every query in the file at `path`, in its order.
+    """The hits of every query in the file at `path`, in file order.
 
-    Raises DataError with every problem of the file, or when it holds no query.
+    Raises DataError with every problem of the file, or if it has no query.
     """
     recording: dict[str, tuple[Hit, ...]] = {}
     problems: list[str] = []
@@ -198,16 +196,16 @@ def read_recording(path: str | Path) -> Recording:
 def chunk_and_rank(
     query: str, hits: Sequence[Hit], size: int, overlap: float, by: str = "text"
 ) -> tuple[Hit, ...]:
-    """The passages of `hits` in chunks of at most `size` tokens, by BM25 among themselves, ties by id.
+    """The passages of `hits` in chunks of at most `size` tokens, ranked by BM25 among themselves, ties by id.
 
-    Chunks that share no word with the query are last, with a score of 0.
+    Chunks that share no word with the query come last, with a score of 0.
     """
     parts = [part for hit in hits for part in chunk.chunk_passage(hit.passage, size, overlap, by)]
     return rank_by_bm25(query, parts)
 
 
 def rank_by_bm25(query: str, passages: Iterable[Passage]) -> tuple[Hit, ...]:
-    """All of `passages`, best first by their BM25 score for `query` among themselves, ties by id."""
+    """All of `passages`, ranked by BM25 for `query` with them as the corpus, ties by id."""
     parts = list(passages)
     scores = bm25_scores(query_terms(query), [passage_terms(part) for part in parts])
     hits = (Hit(part, score) for part, score in zip(parts, scores, strict=True))
@@ -215,7 +213,7 @@ def rank_by_bm25(query: str, passages: Iterable[Passage]) -> tuple[Hit, ...]:
 
 
 def in_order(passages: Iterable[Passage]) -> tuple[Hit, ...]:
-    """Passages that are best first already; the score of the n-th is 1/n."""
+    """Hits for passages that are already best first; the score of the n-th is 1/n."""
     return tuple(Hit(passage, 1 / n) for n, passage in enumerate(passages, 1))
 
 
@@ -255,6 +253,6 @@ def _plain(hit: Hit) -> dict[str, str | int | float]:
 
 
 def _append(path: Path, line: str) -> None:
-    """Write `line` at the end of the file in one piece."""
+    """Appends `line` to the file in one piece."""
     with path.open("ab", buffering=0) as file:
         file.write(line.encode("utf-8", "replace") + b"\n")

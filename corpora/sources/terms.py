@@ -1,4 +1,4 @@
-"""The terms that keyword search finds passages by."""
+"""Turns queries and passages into the terms of keyword search."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import unicodedata
 from ragc.records import Passage
 
 ANALYZER = 1
-"""Raised whenever the same text would give other terms."""
+"""Increased whenever the same text would give other terms."""
 
-# Lucene's English list, then what questions are made of.
+# Lucene's English list, then common words of questions.
 _STOP = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there these they
 this to was will with
@@ -23,19 +23,19 @@ _TERM = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 
 
 def analyze(text: str) -> list[str]:
-    """The terms of `text` in order: words in lower case; Chinese and Japanese characters one by one."""
+    """The terms of `text` in order: lower-case words, and single Chinese and Japanese characters."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return _TERM.findall(text.lower())
 
 
 def query_terms(query: str) -> list[str]:
-    """The terms of a query without its stop words; with them when there is nothing else."""
+    """The terms of a query without stop words; with them if there are no others."""
     terms = analyze(query)
     return [term for term in terms if term not in STOP_WORDS] or terms
 
 
 def passage_terms(passage: Passage, title_boost: int = 1) -> list[str]:
-    """The terms a passage is found by: those of its title, `title_boost` times, then those of its text."""
+    """The index terms of a passage: those of its title, `title_boost` times, then those of its text."""
     titles = analyze(passage.title) * (title_boost - 1) if title_boost > 1 else []
     return titles + analyze(f"{passage.title} {passage.text}")

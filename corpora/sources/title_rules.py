@@ -1,6 +1,6 @@
-"""PrefRAG's title rules: a passage whose title the query names is moved up.
+"""PrefRAG's title rules: passages whose title the query names are ranked higher.
 
-The first rule that holds decides by how much the score grows:
+The first matching rule decides the factor of the score:
 
     1.5    the query is the title, a leading "the" of the query aside
     1.2    it is, in another case
@@ -9,8 +9,8 @@ The first rule that holds decides by how much the score grows:
     1.1    it is, in another case
     1.05   the query contains the title without its parenthesis, in any case
 
-The published code looks for the title of the third rule in lower case in a query as it was typed, so
-that it finds few; here the case of both is ignored.
+The published code compares the lower-case title of the third rule with the query in its original case, and so
+matches few; here the case of both is ignored.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 
 VERSION = 1
-"""Raised whenever the same query and title would give another factor."""
+"""Increased whenever the same query and title would give another factor."""
 
 POOL = 50
-"""Hits that the rules look at, as in PrefRAG."""
+"""The number of hits that the rules are applied to, as in PrefRAG."""
 
 
 def title_factor(query: str, title: str) -> float:
-    """What the score of a passage called `title` is multiplied by, 1 to 1.5; 1 without a title."""
+    """The score factor of a passage called `title`, 1 to 1.5; 1 without a title."""
     phrase, title = query.strip(), title.strip()
     if not title:
         return 1.0
@@ -48,9 +48,10 @@ def title_factor(query: str, title: str) -> float:
 
 
 class TitleSource:
-    """The hits of `source`, ordered anew after the title rules: the best `k` of its first `pool`.
+    """The hits of `source`, reordered by the title rules: the best `k` of its first `pool`.
 
-    A score below 0 is divided by the factor, so that it grows too. Raises UsageError unless `pool >= 1`.
+    A score of 0 or below is divided by the factor, so that it rises too. Raises UsageError unless `pool >=
+    1`.
     """
 
     def __init__(self, source: Source, *, pool: int = POOL) -> None:
@@ -66,15 +67,15 @@ class TitleSource:
         return describe(type(self).__name__, self.source, pool=self.pool)
 
     def scope(self) -> str:
-        """What a search depends on beside its query: what `source` says, else nothing.
+        """What results depend on beside the query: the scope of `source`; "" if it has none.
 
-        Whoever keeps results of this source must key them by it too. Raises SourceError when `source` does.
+        A cache of this source's results must include it in its keys. Raises SourceError as `source` does.
         """
         inner_scope: Callable[[], str] | None = getattr(self.source, "scope", None)
         return inner_scope() if inner_scope is not None else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits, best first, ties by passage id. Raises SourceError when `source` does."""
+        """At most `k` hits, best first, ties by passage id. Raises SourceError as `source` does."""
         if k < 1:
             return ()
         hits = await self.source.search(query, max(k, self.pool))

@@ -1,7 +1,7 @@
 """A corpus: passages with unique ids, in memory or on disk, whole or cut.
 
-A small one is held in memory. A large file is written once to a folder of the cache and mapped from then
-on, so that opening it holds nothing, however large it is. Both give the same passages and fingerprints.
+A small corpus is held in memory. A large file is converted once to a folder of the cache and memory-mapped,
+so that opening it takes no memory, whatever its size. Both give the same passages and fingerprints.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ragc.errors import DataError
 from ragc.records import Passage
 
 STORED_FROM = 4 * 2**20
-"""Bytes of a file, packed or not, from which on its passages are kept on disk."""
+"""The size in bytes of a file, compressed or not, from which its passages are stored on disk."""
 
 
 class Corpus(Protocol):
-    """Passages with unique ids. `fingerprint` is that of their content and order."""
+    """Passages with unique ids. `fingerprint` identifies their content and order."""
 
     @property
     def fingerprint(self) -> str:
@@ -37,31 +37,31 @@ class Corpus(Protocol):
 
     @property
     def passages(self) -> Sequence[Passage]:
-        """All of them, whole."""
+        """All passages, uncut."""
         ...
 
     def find(self, id: str) -> Passage | None:
-        """The whole passage with that id; None when there is none."""
+        """The uncut passage with that id; None if there is none."""
         ...
 
     def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
-        """The passages in chunks of at most `chunk_size` tokens; whole when that is None.
+        """The passages in chunks of at most `chunk_size` tokens; uncut if that is None.
 
-        `by` is a method of `cutters`.
+        `by` is one of `chunk.METHODS`.
         """
         ...
 
 
 def corpus_of(passages: Corpus | Iterable[Passage]) -> Corpus:
-    """`passages` as a corpus; one that is a corpus already stays itself."""
+    """`passages` as a corpus; a corpus is returned unchanged."""
     return passages if isinstance(passages, MemoryCorpus | DiskCorpus) else MemoryCorpus(passages)  # type: ignore[arg-type]
 
 
 def read(path: str | Path, *, home: Path | None = None, progress: Progress | None = None) -> Corpus:
-    """The corpus in the JSON-lines file at `path`: held in memory, or on disk from `STORED_FROM` bytes on.
+    """The corpus in the JSON-lines file at `path`: in memory, or on disk from `STORED_FROM` bytes.
 
-    A stored one belongs to the file as it is now, told by its place, size and time of change; it is built
-    under `home`, by default with all indexes. Raises DataError with every problem of the file.
+    A stored corpus belongs to the file's present path, size and modification time; it is built under `home`,
+    by default in the cache. Raises DataError with every problem of the file.
     """
     corpus_path = Path(path)
     try:
@@ -92,7 +92,7 @@ def _read_all(path: Path) -> tuple[Passage, ...]:
 
 
 class MemoryCorpus:
-    """Passages in memory. Raises DataError when there is none, or when an id appears twice."""
+    """Passages in memory. Raises DataError for no passages or duplicate ids."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
         self.passages = tuple(passages)
@@ -108,11 +108,11 @@ class MemoryCorpus:
         return iter(self.passages)
 
     def find(self, id: str) -> Passage | None:
-        """The passage with that id; None when there is none."""
+        """The passage with that id; None if there is none."""
         return self._by_id.get(id)
 
     def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> Sequence[Passage]:
-        """The passages in chunks of at most `chunk_size` tokens; whole when that is None."""
+        """The passages in chunks of at most `chunk_size` tokens; uncut if that is None."""
         if chunk_size is None:
             return self.passages
         return tuple(
@@ -123,7 +123,7 @@ class MemoryCorpus:
 
 
 class DiskCorpus:
-    """Passages written to `folder`, each read when it is asked for; cuts are kept under `home`."""
+    """Passages stored in `folder`, each read on access; chunk positions are stored under `home`."""
 
     def __init__(self, folder: Path, *, home: Path | None = None) -> None:
         self.passages = StoredPassages(folder)
@@ -135,14 +135,14 @@ class DiskCorpus:
         return iter(self.passages)
 
     def find(self, id: str) -> Passage | None:
-        """The passage with that id; None when there is none."""
+        """The passage with that id; None if there is none."""
         at = self.passages.find(id)
         return None if at is None else self.passages[at]
 
     def chunk(self, chunk_size: int | None, overlap: float, by: str = "text") -> StoredPassages | CutPassages:
-        """The passages in chunks of at most `chunk_size` tokens; where they lie is kept on disk.
+        """The passages in chunks of at most `chunk_size` tokens; their positions are stored on disk.
 
-        Raises SourceError when the disk refuses.
+        Raises SourceError if the disk cannot be written.
         """
         if chunk_size is None:
             return self.passages
@@ -162,12 +162,12 @@ class DiskCorpus:
 
 
 def sample(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[str]) -> tuple[Passage, ...]:
-    """`n` of the passages, uniformly without replacement, none with an id or parent id in `exclude`.
+    """`n` of the passages, drawn uniformly without replacement, none with an id or parent id in `exclude`.
 
-    Fewer when there are fewer. The same arguments give the same passages in the same order.
+    Fewer if there are fewer. The same arguments give the same passages in the same order.
     """
     pick = random.Random(seed)
-    swaps: dict[int, int] = {}  # a shuffle that is only carried as far as it is needed
+    swaps: dict[int, int] = {}  # a lazy Fisher-Yates shuffle
     taken: list[Passage] = []
     for at in range(len(passages)):
         if len(taken) >= n:

@@ -1,4 +1,4 @@
-"""Where indexes live on disk: built once, whole or not at all, opened by as many processes as like.
+"""The cache of indexes on disk: built atomically once, opened by any number of processes.
 
     <cache home>/indexes/<kind>/<digest of corpus fingerprint and settings>/
         index.json      what it is, and size and SHA-256 of every other file; written last
@@ -8,10 +8,10 @@
     <cache home>/indexes/<kind>/<digest>.building/  an unfinished one; the next builder removes it
     <cache home>/indexes/<kind>/<digest>.aside-1/   something else that stood in the way, or a damaged index
 
-The folder is renamed to its name in one step when everything in it has reached the disk, so a build that
-is killed leaves no half index behind. An index whose content is not what was written is built anew: a small
-one is read whole whenever it is opened, a large one when its files are others than at the last reading
-(told by inode, size and times). This file knows nothing of what an index holds.
+The folder gets its final name by one rename after all its files have been flushed to disk, so a killed build
+leaves no partial index. A damaged index is rebuilt. A small index is verified whenever it is opened; a large
+one when the inode, size or times of its files have changed since the last verification. This module does not
+know the contents of an index.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ MANIFEST = "index.json"
 BUILDING = ".building"
 
 SMALL = 64 * 2**20
-"""Bytes of an index up to which its content is verified whenever it is opened; SHA-256 takes 40 to 200 ms."""
+"""The most bytes of an index that is verified whenever it is opened; SHA-256 takes 40 to 200 ms."""
 
 VERIFIED = ".verified"
 
 _TICK_S = 0.02
-"""More than the clock of a file system takes from one time to the next: what is written later says so."""
+"""Seconds longer than the resolution of file times, so that later writes get a different time."""
 
 Step = Callable[[int], None]
 Build = Callable[[Path, Step], None]
@@ -52,7 +52,7 @@ Build = Callable[[Path, Step], None]
 
 @dataclass(frozen=True, slots=True)
 class IndexFolder:
-    """An index that is ready: where it is, its size in bytes, and whether this call built it."""
+    """An index that is ready: its folder, its size in bytes, and whether this call built it."""
 
     path: Path
     size: int
@@ -60,14 +60,14 @@ class IndexFolder:
 
 
 def indexes_home() -> Path:
-    """The folder of all indexes. Not created here."""
+    """The folder of all indexes; not created here."""
     return paths.cache_home() / "indexes"
 
 
 def index_path(kind: str, corpus: str, settings: Mapping[str, Any], home: Path | None = None) -> Path:
-    """Where the index of `kind` over the corpus with the fingerprint `corpus` belongs, built or not.
+    """The folder of the index of `kind` over the corpus with the fingerprint `corpus`, built or not.
 
-    `settings` are JSON values and must name all that changes the files: equal arguments, same folder.
+    `settings` are JSON values and must name everything that changes the files: equal arguments, same folder.
     """
     return (home or indexes_home()) / kind / digest([FORMAT, kind, corpus, dict(settings)])[:32]
 
@@ -82,14 +82,13 @@ def open_or_build(
     total: int | None = None,
     progress: Progress | None = None,
 ) -> IndexFolder:
-    """The index at `index_path(...)`, made by `build(folder, step)` when it is not there yet.
+    """Opens the index at `index_path(...)`, or builds it with `build(folder, step)`.
 
-    `build` writes into the `folder` it is given, which holds no more than the manifest, keeps no file open,
-    and calls `step(n)` when `n` more of `total` steps are done. Of several processes and threads that ask at
-    once, one builds and the others wait. An index that is damaged, or not of this `corpus` and these
-    `settings`, is built anew, which `progress` is told; what has no manifest of ours is set aside, never
-    removed.
-    What `build` raises is passed on, and nothing is left. Raises SourceError when the disk refuses.
+    `build` writes into `folder`, which holds only the manifest, keeps no file open, and calls `step(n)` when
+    `n` more of `total` steps are done. Of concurrent processes and threads, one builds and the others wait.
+    An index that is damaged, or not of this `corpus` and these `settings`, is rebuilt, and `progress` shows a
+    note. A folder without a manifest of ours is renamed, never removed. Errors of `build` are raised, and
+    nothing is left. Raises SourceError if the disk cannot be written.
     """
     path = index_path(kind, corpus, settings, home)
     about = {"kind": kind, "corpus": corpus, "settings": json.loads(json.dumps(dict(settings)))}
@@ -120,9 +119,9 @@ def open_or_build(
 
 
 def damage(path: Path, step: Step) -> str:
-    """What is wrong with the index in the folder `path`, "" for nothing; its content is read whole.
+    """Describes the damage of the index in the folder `path`, "" if there is none; all files are read.
 
-    `step` counts bytes. Raises OSError when a file is there and cannot be read.
+    `step` counts bytes. Raises OSError for an existing file that cannot be read.
     """
     about = _read_manifest(path)
     if about is None:
@@ -143,7 +142,7 @@ def damage(path: Path, step: Step) -> str:
 
 
 def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step) -> int:
-    """Build beside `path` and rename; the size in bytes. The caller holds the lock."""
+    """Builds beside `path` and renames. Returns the size in bytes. The caller holds the lock."""
     work = path.with_name(path.name + BUILDING)
     try:
         _clear(work)
@@ -179,7 +178,7 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
 
 
 def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | None:
-    """The bytes of the index `about` at `path`; None when there is none, or one that is damaged."""
+    """The bytes of the index `about` at `path`; None if it is missing or damaged."""
     held = _read_manifest(path)
     if held is None or any(held[name] != value for name, value in about.items()):
         return None
@@ -201,7 +200,7 @@ def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | Non
 
 
 def _read_manifest(path: Path) -> dict[str, Any] | None:
-    """What the manifest at `path` says; None when it is missing, damaged or without digests."""
+    """The manifest at `path`; None if it is missing, damaged or without digests."""
     try:
         manifest = verify_digest(json.loads((path / MANIFEST).read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
@@ -210,13 +209,13 @@ def _read_manifest(path: Path) -> dict[str, Any] | None:
 
 
 def _stamps(path: Path, names: Iterable[str]) -> dict[str, list[int]]:
-    """Inode, size and times of each file: equal as long as nobody wrote to it. Raises OSError."""
+    """Inode, size and times of each file: equal as long as nothing was written. Raises OSError."""
     stats = ((name, (path / name).stat()) for name in names)
     return {name: [at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns] for name, at in stats}
 
 
 def _read_verified(path: Path) -> dict[str, list[int]] | None:
-    """The stamps of the files of `path` when they were last read whole; None when that is not known."""
+    """The stamps of the files of `path` at their last verification; None if unknown."""
     try:
         verification = verify_digest(json.loads(Path(f"{path}{VERIFIED}").read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
@@ -225,7 +224,7 @@ def _read_verified(path: Path) -> dict[str, list[int]] | None:
 
 
 def _write_stamps(path: Path, stamps: Mapping[str, list[int]]) -> None:
-    """Note that the files of `path` are what was written; where that fails they are read again next time."""
+    """Records that the files of `path` are verified; if that fails they are verified again next time."""
     note = Path(f"{path}{VERIFIED}")
     with contextlib.suppress(OSError):
         fresh = note.with_name(f"{note.name}.{os.getpid()}")
@@ -238,7 +237,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _clear(path: Path) -> None:
-    """Remove an index or an unfinished one at `path`; anything else there gets another name."""
+    """Removes an index or an unfinished one at `path`; anything else there is renamed."""
     if not os.path.lexists(path):
         return
     if _is_own(path):
@@ -249,14 +248,14 @@ def _clear(path: Path) -> None:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether `path` is a folder that its manifest calls an index, with no file that is not of it."""
+    """Whether `path` is a folder with the manifest of an index and no file outside it."""
     if path.is_symlink() or not path.is_dir():
         return False
     try:
         about = json.loads(inputs.read_bytes(path / MANIFEST))
         if about["format"] != FORMAT:
             return False
-        listed = about.get("files")  # not there yet in one that was not finished
+        listed = about.get("files")  # missing in an unfinished index
         return listed is None or {str(file.relative_to(path)) for file in _files(path)} <= {
             *listed,
             MANIFEST,
@@ -266,7 +265,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    """Flushes a file's content, or a folder's entries, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

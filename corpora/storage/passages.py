@@ -6,7 +6,7 @@
     rank.npy        the place of each in that order
     about.json      how many there are, and the fingerprint of their content
 
-A cut corpus holds only where each chunk lies in its parent:
+A cut corpus stores only the position of each chunk in its parent:
 
     spans.npy       parent, first character, last-plus-one character, number among its chunks
     titles.bin      the titles of the chunks, UTF-8, and in title_ends.npy where each ends; only where
@@ -35,9 +35,9 @@ Ints = NDArray[np.int64]
 
 
 def id_order(text: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
-    """The positions of the ids `text[start:end]`, UTF-8, sorted as Python sorts them as strings.
+    """The positions of the UTF-8 ids `text[start:end]`, sorted as Python sorts strings.
 
-    Equal ids keep their order. Takes as many bytes of memory as there are ids, times the longest.
+    Equal ids keep their order. Memory: the number of ids times the length of the longest, in bytes.
     """
     if not len(starts):
         return np.empty(0, dtype=np.int64)
@@ -47,39 +47,39 @@ def id_order(text: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
     for at in range(width):
         longer = np.flatnonzero(lengths > at)
         table[longer, at] = text[starts[longer] + at]
-    # UTF-8 sorts as code points do. Zeros at the end do not count, and no id has any there.
+    # UTF-8 sorts as code points do. Trailing zeros are ignored, and no id has any.
     return np.argsort(table.view(f"S{width}").ravel(), kind="stable")
 
 
 def ranks(sorted_positions: Ints) -> NDArray[np.int32]:
-    """The place of each position in an order."""
+    """The rank of each position in an order."""
     out = np.empty(len(sorted_positions), dtype=np.int32)
     out[sorted_positions] = np.arange(len(sorted_positions), dtype=np.int32)
     return out
 
 
 FORMAT = 1
-"""Raised whenever the same passages would give other files."""
+"""Format version: increased whenever the same passages would give other files."""
 
 Step = Callable[[int], None]
 
-_WHOLE = -1  # the number of a passage that was not cut
+_WHOLE = -1  # the chunk number of an uncut passage
 
 
 def encode_text(text: str) -> bytes:
-    """UTF-8, half surrogate pairs included."""
+    """UTF-8, lone surrogates included."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def map_array(path: Path) -> NDArray[Any]:
-    """The array in an .npy file, mapped and not read; no pickle."""
+    """The array in an .npy file, memory-mapped; pickles are refused."""
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def write(folder: Path, passages: Iterable[Passage], step: Step) -> None:
-    """Write `passages`, read one at a time; `step` counts them.
+    """Writes `passages`, read one at a time; `step` counts them.
 
-    Raises DataError when there is none, or when an id appears twice.
+    Raises DataError for no passages or duplicate ids.
     """
     ends, sha, position = array("q"), hashlib.sha256(), 0
     with (folder / "passages.bin").open("wb", buffering=1 << 20) as out:
@@ -105,7 +105,7 @@ def write(folder: Path, passages: Iterable[Passage], step: Step) -> None:
 def write_cut(
     folder: Path, whole: StoredPassages, cut: Callable[[Passage], Sequence[Passage]], step: Step
 ) -> None:
-    """Write where `cut` divides each passage of `whole`; `step` counts the passages that were cut."""
+    """Writes the positions of the chunks that `cut` makes of each passage of `whole`; `step` counts them."""
     spans, ids, ends = array("i"), bytearray(), array("q")
     titles, title_ends, titled = bytearray(), array("q"), False
     for parent, passage in enumerate(whole):
@@ -134,7 +134,7 @@ def _save_order(folder: Path, order: NDArray[np.int64]) -> None:
 
 
 def _refuse_twice(text: Any, starts: Any, ends: Any, order: Any) -> None:
-    """Raise DataError when two neighbours in the order of ids are equal."""
+    """Raises DataError if two neighbours in the order of ids are equal."""
     lengths = (ends - starts)[order]
     twice: list[str] = []
     for at in np.flatnonzero(lengths[1:] == lengths[:-1]):
@@ -148,14 +148,14 @@ def _refuse_twice(text: Any, starts: Any, ends: Any, order: Any) -> None:
 
 
 class StoredPassages(Sequence[Passage]):
-    """The passages written to `folder`, each read when it is asked for. Safe in any number of threads."""
+    """The passages stored in `folder`, each read on access. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
         self.fingerprint: str = about["fingerprint"]
         self.rank = map_array(folder / "rank.npy")
         self._order = map_array(folder / "order.npy")
-        # As views: a single number or text of an array of numpy takes several times as long.
+        # As memoryviews: reading single items of a numpy array takes several times as long.
         self._ends = map_array(folder / "ends.npy").data
         self._text = np.memmap(folder / "passages.bin", dtype=np.uint8, mode="r").data
 
@@ -178,7 +178,7 @@ class StoredPassages(Sequence[Passage]):
         return (self[at] for at in range(len(self)))
 
     def find(self, id: str) -> int | None:
-        """The position of the passage with that id; None when there is none. A binary search."""
+        """The position of the passage with that id, by binary search; None if there is none."""
         wanted, low, high = encode_text(id), 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -194,7 +194,7 @@ class StoredPassages(Sequence[Passage]):
 
 
 class CutPassages(Sequence[Passage]):
-    """The chunks of `whole` whose places were written to `folder`."""
+    """The chunks of `whole` whose positions are stored in `folder`."""
 
     def __init__(self, whole: StoredPassages, folder: Path) -> None:
         self.whole = whole

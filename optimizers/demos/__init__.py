@@ -1,1 +1,1 @@
-"""Demonstrations: bootstrapped, labelled, balanced, nearest."""
+"""Demonstrations: bootstrapped, labelled, balanced or nearest."""

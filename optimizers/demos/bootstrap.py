@@ -1,10 +1,10 @@
-"""Demonstration sets: bootstrapped from train questions that scored, filled up with labelled ones.
+"""Collects demonstrations: bootstrapped from train questions that score well, completed with labelled ones.
 
-The train questions are answered concurrently, block by block. On those that score, DSPy's
-BootstrapFewShot replays from the store, so its choice is its own and costs no requests. A weak model
-earns few in that way. Then the program is run once more over the train questions with the gold answer
-in the place of the model's (`ragc.programs.calls.demos`), which sends nothing where that is the only call;
-each question whose passages support the answer gives a labelled demonstration.
+The train questions are answered concurrently, block by block. DSPy's BootstrapFewShot then runs on the
+questions that scored, replayed from the store without requests. A weak model yields few such questions. The
+program is therefore run again over the train questions with the gold answer in place of the model's
+(`ragc.programs.calls.demos`). This sends nothing if the answer is the program's only call. Each question
+whose passages support the gold answer gives a labelled demonstration.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ async def collect(
     done: Callable[[], None] = lambda: None,
     kinds: Container[str] = (),
 ) -> Pool:
-    """Demonstrations from the train questions that `program` answers well.
+    """Collects demonstrations from train questions that `program` answers well.
 
-    It scores at least `threshold` on them by the one metric of `scorer`.
+    A question qualifies if it scores at least `threshold` by the one metric of `scorer`.
 
-    Questions are answered in blocks of `block` until `wanted` have earned their place, or until it
-    shows that all of `train` would not give so many. When some are missing, labelled ones from the
-    rest of `train` fill up to `filled`. A pool may be smaller, or empty, when the questions run out.
-    Where `kinds` has "labelled", up to `filled` labelled ones of all train questions are kept too; where it
-    has "balanced", up to `wanted` of each label that a judgement call gave in a question that scored.
+    Questions are answered in blocks of `block` until `wanted` qualify, or until the rate shows that all of
+    `train` would not yield that many. If some are missing, labelled ones from the rest of `train` fill the
+    pool up to `filled`. A pool may be smaller, or empty, when the questions run out. If `kinds` has
+    "labelled", up to `filled` labelled ones of all train questions are stored too. If it has "balanced", up
+    to `wanted` are stored for each label of a judgement call in a qualifying question.
     """
     (name,) = (metric.id for metric in scorer.metrics)
     scored: list[tuple[Row, float]] = []
@@ -107,9 +107,10 @@ def _by_predictor(
 def _collect_judgements(
     program: RagProgram, scored: Sequence[tuple[Row, float]], most: int
 ) -> dict[str, tuple[Demonstration, ...]]:
-    """What the judgement calls of questions that scored decided, at most `most` of each label, none twice.
+    """Demonstrations of judgement calls in qualifying questions, at most `most` of each label, without
+    duplicates.
 
-    Calls whose reply was cut off or had to be asked for again show no one how to answer.
+    Calls whose reply was truncated or had to be repaired are left out, as poor examples.
     """
     signatures = {n: call.signature for n, call in program.named_predictors() if label_field(call.signature)}
     demos: dict[str, list[Demonstration]] = {name: [] for name in signatures}
@@ -133,10 +134,11 @@ def _add(spent: Counters, rows: Sequence[Row]) -> None:
 
 
 def _collect_labelled(rows: Sequence[Row], labels: frozenset[str], wanted: int) -> list[tuple[str, Demo]]:
-    """Labelled demonstrations with the predictor's name, from runs with the gold answer.
+    """Labelled demonstrations, with the predictor's name, from runs with the gold answer.
 
-    Those whose supporting passages were all shown; when they are fewer than `wanted`, those too where
-    a supporting passage that was shown contains the answer, as when questions need two and one is shown.
+    First those for which all supporting passages were shown. If there are fewer than `wanted`, also those for
+    which a supporting passage that contains the answer was shown, such as one of the two that a question
+    needs.
     """
     demos = [demo for row in rows if _is_supported(row, labels, whole=True) and (demo := _last_demo(row))]
     if len(demos) < wanted:
@@ -149,7 +151,7 @@ def _collect_labelled(rows: Sequence[Row], labels: frozenset[str], wanted: int) 
 def _is_supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
     """Whether the passages shown support the gold answer: they contain it, or it is one of `labels`.
 
-    That a question is invalid no passage need say.
+    The answer that a question is invalid needs no supporting passage.
     """
     gold = frozenset(row.question.gold_ids)
     all_shown = bool(gold) and gold <= {passage.parent for passage in row.passages}
@@ -163,7 +165,7 @@ def _is_supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
 
 
 def _last_demo(row: Row) -> tuple[str, Demo] | None:
-    """The last call of a run and its predictor's name; None unless the answer is all that it gives."""
+    """The last call of a run, with its predictor's name; None unless its only output is the answer."""
     calls = [event for event in row.trace if isinstance(event, Call)]
     if not calls or set(calls[-1].outputs) != {"answer"}:
         return None
@@ -171,7 +173,7 @@ def _last_demo(row: Row) -> tuple[str, Demo] | None:
 
 
 def _labels(questions: Sequence[Question]) -> frozenset[str]:
-    """Answers that several questions share, such as "yes": they need not stand in a passage."""
+    """Answers that several questions share, such as "yes"; passages need not contain them."""
     counts = Counter(question.answers[0].casefold() for question in questions)
     return frozenset(answer for answer, count in counts.items() if count > 1)
 
@@ -179,9 +181,9 @@ def _labels(questions: Sequence[Question]) -> frozenset[str]:
 def _bootstrap(
     program: RagProgram, earned: Sequence[tuple[Question, float]], threshold: float
 ) -> dict[str, tuple[Demonstration, ...]]:
-    """Let DSPy bootstrap on each question with the score it earned; the store answers them."""
+    """Runs DSPy's bootstrapping on each question with its score; all calls are replayed from the store."""
     demos: dict[str, tuple[Demonstration, ...]] = {name: () for name, _ in program.named_predictors()}
-    counters.current.set(())  # replays of calls that were counted when the questions were answered
+    counters.current.set(())  # replayed calls were counted when the questions were answered
     with _silence_dspy():
         for question, score in earned:
             teleprompter = dspy.BootstrapFewShot(
@@ -201,7 +203,7 @@ def _bootstrap(
 
 @contextlib.contextmanager
 def _silence_dspy() -> Iterator[None]:
-    """DSPy's bootstrapping without its progress bar and its log of questions that failed."""
+    """Mutes the progress bar and the log of failed questions of DSPy's bootstrapping."""
     log = logging.getLogger("dspy.teleprompt.bootstrap")
     before, muted = log.level, io.StringIO()
     log.setLevel(logging.ERROR)
@@ -213,7 +215,9 @@ def _silence_dspy() -> Iterator[None]:
 
 
 def _fields(predictor: Any, demo: Any) -> Demo:
-    """What of `demo` the signature has: DSPy keeps all that a prediction carried, log probabilities too."""
+    """The signature's fields in `demo`; DSPy keeps everything a prediction carried, such as log
+    probabilities.
+    """
     return {name: value for name, value in plain(demo).items() if name in predictor.signature.fields}
 
 
@@ -223,9 +227,9 @@ def _example(question: Question) -> dspy.Example:
 
 
 def set_demos(program: RagProgram, demos: Mapping[str, Sequence[Demo]]) -> RagProgram:
-    """`program` with `demos` given to its predictors by name; predictors not named get none.
+    """Sets the `demos` of `program`'s predictors by name; other predictors get none.
 
-    What it learned from train questions is applied again, as it may be shown in the place of demonstrations.
+    What the program learned from train questions is applied again, because it may replace demonstrations.
     """
     for name, predictor in program.named_predictors():
         predictor.demos = [dict(demo) for demo in demos.get(name, ())]

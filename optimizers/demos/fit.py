@@ -1,4 +1,4 @@
-"""What a program learns from train questions beside demonstrations, such as labels of its neighbours."""
+"""Fits a program to train questions beyond demonstrations, such as the labels of nearest neighbours."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from ragc.programs.base import RagProgram
 
 
 async def fit(program: RagProgram, task: Task) -> None:
-    """Let `program` learn from the train questions of `task`, scored as demonstrations are.
+    """Fits `program` to the train questions of `task`, scored with the metric for demonstrations.
 
-    Nothing happens without train questions. The same program sends nothing the second time: its calls
-    are replayed from the store.
+    Does nothing without train questions. Repeating it sends nothing: the calls are replayed from the store.
     """
     if task.train:
         await program.fit(task.train, task.scorer.only([task.demo_metric]))

@@ -1,9 +1,8 @@
-"""Pool of the demonstrations that a study collected, with their scores, and sets drawn from it.
+"""The pool of a study's demonstrations, with their scores, and the demonstration sets drawn from it.
 
-A demonstration is of one typed call; its scores earned it its place. Demonstrations of judgement calls are
-balanced: as many of each label as there can be. A judgement call is one with an output that is one of a
-closed set of labels. What a model mostly answers is what its demonstrations mostly show; shown alike, no
-label is more at hand than another.
+A demonstration belongs to one typed call. A judgement call is one with an output from a closed set of labels.
+Its demonstrations are balanced, with as equal numbers of each label as possible, because an unbalanced set
+biases the model towards its most frequent label.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ Demo = Mapping[str, Any]
 class Demonstration:
     """One demonstration of a typed call: its `values` by field name.
 
-    `score` (0..1) is what the question that it comes from scored; None where the gold answer stood in for
-    the model's. `label` is what a judgement call decided, as JSON; "" for other calls.
+    `score` (0..1) is the score of its question; None if the gold answer replaced the model's. `label` is the
+    decision of a judgement call, as JSON; "" for other calls.
     """
 
     values: Demo
@@ -40,7 +39,7 @@ class Demonstration:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Demonstration:
-        """The demonstration that `to_json` described."""
+        """The inverse of `to_json`."""
         return cls(value["values"], value["score"], value.get("label", ""))
 
 
@@ -53,7 +52,7 @@ def label_field(signature: Any) -> str:
 
 
 def label_of(signature: Any, demo: Demo) -> str:
-    """The label that `demo` gives, as JSON; "" for a call that is no judgement."""
+    """The label of `demo`, as JSON; "" if the call is no judgement call."""
     field = label_field(signature)
     return canonical(demo[field]) if field and field in demo else ""
 
@@ -61,11 +60,10 @@ def label_of(signature: Any, demo: Demo) -> str:
 def balance_labels(
     demos: Sequence[Demonstration], number: int, size: int | None, seed: int
 ) -> tuple[Demonstration, ...]:
-    """At most `size` of `demos`, the labels in turn as long as there are any, then mixed.
+    """At most `size` of `demos`, taken from the labels in turn, then shuffled.
 
-    The numbers of two labels differ by one at most, unless there were no more of the rarer one. Set
-    `number` 0 takes the first of each label, every other one takes them at random; the same arguments give
-    the same order.
+    The counts of two labels differ by at most one, unless the rarer label runs out. Set `number` 0 takes the
+    first of each label; all other sets take them at random. The same arguments give the same order.
     """
     rng = random.Random(f"balanced {seed} {number}")
     by_label: dict[str, list[Demonstration]] = {}
@@ -92,12 +90,12 @@ def _is_closed(annotation: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Demonstrations by predictor, each list in the order of the train questions that they come from.
+    """Demonstrations by predictor, each list in the order of its train questions.
 
-    `scores` are the scores of the questions that earned the bootstrapped ones, which come first; `labelled`
-    counts those that follow. `n_answered` is how many questions were tried and `counters` what that cost.
-    `labelled_demos` are labelled ones of all train questions, where a study wants those alone, and
-    `by_label` are more bootstrapped ones of judgement calls, of which a question may make many.
+    In `filled`, bootstrapped demonstrations come first, then `labelled` labelled ones. `scores` are those of
+    the questions of the bootstrapped ones. `n_answered` is the number of questions tried and `counters` their
+    cost. `labelled_demos` are labelled ones of all train questions, if the study asks for that kind.
+    `by_label` are more bootstrapped ones of judgement calls; a question may yield several.
     """
 
     filled: ByPredictor
@@ -122,26 +120,26 @@ class Pool:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Pool:
-        """The pool that `to_json` described."""
+        """The inverse of `to_json`."""
         filled, taught, judged = (_pool_from_json(value[name]) for name in ("demos", "taught", "judged"))
         earned, counts = tuple(value["earned"]), dict(value["counters"])
         return cls(filled, earned, int(value["asked"]), int(value["labelled"]), counts, taught, judged)
 
     @property
     def demos(self) -> dict[str, tuple[Demo, ...]]:
-        """The values alone, by predictor."""
+        """The values of the demonstrations in `filled`, by predictor."""
         return {name: tuple(one.values for one in demos) for name, demos in self.filled.items()}
 
     @property
     def size(self) -> int:
-        """The most demonstrations that any predictor has."""
+        """The greatest number of demonstrations of any predictor."""
         return max((len(demos) for demos in self.filled.values()), default=0)
 
     def sets(self, count: int, size: int, seed: int) -> list[dict[str, list[Demo]]]:
-        """`count` orderings of the pool, each cut to `size` a predictor; the first keeps the order.
+        """`count` orderings of the pool, each cut to `size` a predictor; the first is unshuffled.
 
-        The same arguments give the same sets. Predictors are cut alike, so that the demonstrations
-        of one question stay together where each predictor has one for it.
+        The same arguments give the same sets. Lists of equal length are shuffled alike, so demonstrations of
+        one question stay together if each predictor has one for it.
         """
         return [
             {name: [one.values for one in self.select(name, number, size, seed)] for name in self.filled}
@@ -151,10 +149,9 @@ class Pool:
     def select(
         self, predictor: str, number: int, size: int | None, seed: int, kind: str = FILLED
     ) -> tuple[Demonstration, ...]:
-        """At most `size` demonstrations of `predictor` in the order of set `number`, of a `kind`.
+        """At most `size` demonstrations of `kind` for `predictor`, in the order of set `number`.
 
-        Kinds that are a matter of the questions or of the moment (cross-domain, nearest) are filled ones.
-        A predictor that has no labels to balance shows filled ones too.
+        The kinds cross-domain and nearest use `filled`. So does a predictor without labels to balance.
         """
         demos = self._of_kind(kind, predictor)
         if kind == BALANCED and any(one.label for one in demos):
@@ -182,7 +179,7 @@ def _pool_from_json(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, 
 
 
 def _shuffle(demos: Sequence[Demonstration], number: int, seed: int) -> Sequence[Demonstration]:
-    """Set 0 keeps the order; every other one is shuffled, lists of equal length alike."""
+    """`demos` in the order of set `number`. Set 0 is unshuffled; lists of equal length are shuffled alike."""
     if not number:
         return demos
     order = list(range(len(demos)))

@@ -1,1 +1,1 @@
-"""Studies on several machines: what their processes share, and their workers."""
+"""Studies on several machines: their shared state, and their workers."""

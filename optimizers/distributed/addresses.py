@@ -1,6 +1,6 @@
-"""Addresses of the servers that a study shares, those of its storage and of the call store.
+"""Addresses of a study's servers: its storage and the call store.
 
-What the environment says stands before what the recipe says: an address there may hold a password.
+Environment variables override the recipe, because an address may hold a password.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ragc.store.call_store import CallStore
 
 
 def storage_address(spec: StudySpec) -> str:
-    """The address of Optuna's storage: the environment's before the recipe's; "" for a file."""
+    """The address of Optuna's storage, from the environment or else the recipe; "" for a file."""
     return os.environ.get(STORAGE_ENV) or spec.storage
 
 
 def store_address(spec: StudySpec) -> str:
-    """The address of the call store: the environment's before the recipe's; "" for a folder."""
+    """The address of the call store, from the environment or else the recipe; "" for a folder."""
     return os.environ.get(STORE_ENV) or spec.store
 
 
 def refuse_shared(spec: StudySpec) -> None:
-    """Raise UsageError when a study that is to keep nothing would share its state on a server."""
+    """Raises UsageError if a study with `keep = false` would store its state on a server."""
     for variable in (STORAGE_ENV, STORE_ENV):
         if not spec.keep and os.environ.get(variable):
             raise UsageError(
@@ -38,10 +38,10 @@ HERE = StudySpec()
 
 
 def open_store(spec: StudySpec = HERE) -> CallStore:
-    """The call store of this user: on the server that RAGC_STORE or `spec` names, else in a folder.
+    """Opens the user's call store: on the server named by RAGC_STORE or `spec`, else in a folder.
 
-    In memory alone, and unbounded there, when `spec` keeps nothing. Raises UsageError for an address that
-    cannot be used, StoreError when the store cannot be opened.
+    If `spec` does not keep the study, the store is in memory only, without a size limit. Raises UsageError
+    for an unusable address, StoreError if the store cannot be opened.
     """
     refuse_shared(spec)
     if not spec.keep:

@@ -1,8 +1,8 @@
-"""The ledger that all workers of a study share, on the Redis server of the call store.
+"""The ledger shared by all workers of a study, on the Redis server of the call store.
 
-The rules are those of `FileLedger`. Each check and each charge is one script that the server runs alone, so
-limits hold whoever asks. What a worker that died had set aside is given back after `LEASE_S`, or when
-another one asks for the same request. How long charges outlive the server is the server's to say.
+The rules are those of `FileLedger`. Each check and each charge is one atomic script on the server, so limits
+hold for concurrent workers. The reservations of a dead worker are released after `LEASE_S` seconds, or when
+another worker makes the same request. How long charges persist depends on the server's configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ragc.optimizers.budget import budget_error
 from ragc.recipe import Budget
 
 LEASE_S = 900.0
-"""How long a request may take before what was set aside for it is given back."""
+"""Seconds after which the reservation of an unfinished request is released."""
 
 _WAIT_S = 10.0
 _LIMITS = ("lm_calls", "tokens", "usd", "minutes")
@@ -87,8 +87,8 @@ return {total('calls'), total('tokens'), tostring(total('usd')), tostring(clock)
 class SharedLedger:
     """The ledger of the study `name` on the Redis server at `address`, within `budget`.
 
-    Raises UsageError without redis-py, StoreError when the server does not answer; no message holds the
-    password. `begin` is called once by whoever runs the study, before any worker asks.
+    Raises UsageError without redis-py, StoreError if the server does not answer; no message holds the
+    password. The study's own process calls `begin` once, before any worker makes a request.
     """
 
     def __init__(self, address: str, name: str, budget: Budget, *, lease_s: float = LEASE_S) -> None:
@@ -119,21 +119,21 @@ class SharedLedger:
         self._charged: set[str] = set()
 
     def begin(self) -> None:
-        """Take the study up: the clock goes on, and what was set aside and not charged is given back."""
+        """Resumes the study: the clock continues, and uncharged reservations are released."""
         self._run(_BEGIN)
 
     def forget(self) -> None:
-        """Delete all that is kept of the study."""
+        """Deletes the study's ledger."""
         with self._translate_errors():
             self._client.delete(*self._keys)
 
     def hold(self, calls: int) -> None:
-        """Keep `calls` LM calls back for later, from every worker; 0 frees them."""
+        """Holds back `calls` LM calls for later, from all workers; 0 releases them."""
         with self._translate_errors():
             self._client.hset(self._keys[0], "held", calls)
 
     def reserve(self, key: str, tokens: int) -> None:
-        """Set aside one call of at most `tokens`; raises BudgetExhausted when it would not fit."""
+        """Reserves one call of at most `tokens`. Raises BudgetExhausted if it does not fit."""
         if key in self._charged:
             return
         limits = ["" if (limit := getattr(self.budget, name)) is None else limit for name in _LIMITS]
@@ -147,14 +147,14 @@ class SharedLedger:
             raise budget_error(refused, self.budget)
 
     def settle(self, key: str, tokens: int, usd: float) -> None:
-        """Charge what the request cost; a request that any worker charged before costs nothing again."""
+        """Charges the cost of a request; a request that any worker charged before costs nothing."""
         if key in self._charged:
             return
         self._run(_SETTLE, key, tokens, repr(float(usd)))
         self._charged.add(key)
 
     def release(self, key: str) -> None:
-        """Give back what was set aside for a request that failed."""
+        """Releases the reservation of a failed request."""
         self._run(_RELEASE, key)
 
     @property
@@ -174,7 +174,7 @@ class SharedLedger:
 
     @property
     def minutes(self) -> float:
-        """Minutes spent on the study, up to the last request that any worker made."""
+        """Minutes spent on the study, up to the last request of any worker."""
         return float(self._read_totals()[3])
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ class SharedLedger:
 
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """What redis-py raises, as one StoreError without the password."""
+        """Raises errors of redis-py as one StoreError without the password."""
         try:
             yield
         except (self._failed, OSError) as error:

@@ -1,7 +1,7 @@
-"""Trials as Ray tasks, on as many machines as there are: workers may come and go while a study runs.
+"""Runs trials as Ray tasks on any number of machines. Workers may join and leave while a study runs.
 
-A trial whose worker or machine died is run again elsewhere; the calls it had finished are replayed from the
-store. Results are told in the order they were asked for, so the program is the one of a single process.
+A trial whose worker or machine died is run again elsewhere; its finished calls are replayed from the store.
+Results are processed in the order of their requests, so the compiled program equals that of a single process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
 
 RETRIES = 20
-"""How often a trial is run again when its worker dies."""
+"""The most retries of a trial whose worker died."""
 
 _STORE_BYTES = 128 * 2**20
 
@@ -40,7 +40,7 @@ class ClusterError(RagcError):
 class RayRunner:
     """Runs each trial as a task of the Ray cluster that this process is connected to.
 
-    `step` of `progress` is called for every question of a trial when the trial is done.
+    `step` of `progress` is called for all questions of a trial when it is done.
     """
 
     def __init__(self, job: Job, progress: Progress, abreast: int) -> None:
@@ -49,7 +49,7 @@ class RayRunner:
         self._task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(run_job)
 
     async def run(self, number: int, candidate: Candidate, rivals: Sequence[TrialResult]) -> TrialResult:
-        """As `Runner.run`. Cancelling it cancels the task. Raises what the trial raised, or ClusterError."""
+        """See `Runner.run`. Cancelling it cancels the task. Raises the trial's error, or ClusterError."""
         arguments = canonical(candidate.to_json()), canonical([rival.to_json() for rival in rivals])
         result = self._task.remote(self._job, number, *arguments)
         try:
@@ -64,15 +64,15 @@ class RayRunner:
             ) from error
         tried = read(text)
         self._progress.step(len(tried.scores))
-        return replace(tried, candidate=candidate)  # its knobs in the order they were asked in
+        return replace(tried, candidate=candidate)  # restores the order of its knobs
 
 
 @asynccontextmanager
 async def on_workers(task: Task, directory: Path, progress: Progress) -> AsyncIterator[Runner | None]:
-    """Whoever runs the trials of `task` on its workers; None where the recipe has none.
+    """The runner of `task`'s trials on workers; None if the recipe has no workers.
 
-    `directory` keeps how workers join while the block runs. A cluster that was started here is stopped.
-    Raises UsageError without Ray and ClusterError when the cluster cannot be reached.
+    While the block runs, `directory` records the address that workers join. A cluster started here is stopped
+    on exit. Raises UsageError without Ray and ClusterError if the cluster cannot be reached.
     """
     address = task.recipe.study.workers
     if not address:
@@ -98,10 +98,10 @@ async def on_workers(task: Task, directory: Path, progress: Progress) -> AsyncIt
 
 
 def _library() -> Any:
-    """Ray, without its report of use to its makers. Raises UsageError when it is not installed."""
+    """Ray, with its usage reports switched off. Raises UsageError if it is not installed."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # stdout is the caller's: it may be JSON
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # the caller may write JSON to stdout
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -115,7 +115,7 @@ def _library() -> Any:
 
 
 def _connect(ray: Any, address: str) -> None:
-    """Connect to the cluster at `address`, or that of RAY_ADDRESS, or to one that is started here."""
+    """Connects to the cluster at `address`, or at RAY_ADDRESS, or starts one on this machine."""
     address = address or os.environ.get("RAY_ADDRESS", "")
     how = (
         {"address": address} if address else {"include_dashboard": False, "object_store_memory": _STORE_BYTES}

@@ -1,7 +1,7 @@
-"""What the processes of one study share: a name, a storage, a call store and a budget.
+"""The shared state of a study's processes: a name, a storage, a call store and a budget.
 
-A study of one process has a name of its own folder and needs nothing here. One whose state is on servers
-is found there by a name that its directory keeps in `study.json`, where also stands how workers join it.
+A study of one process is identified by its folder. A study with state on servers is found there by the name
+in its directory's `study.json`. The same file records the address that workers join.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _PATTERNS = (
 
 
 def read_address(directory: Path) -> dict[str, str]:
-    """What the study's directory keeps: `recipe`, the digest of its recipe, `name`, and `workers` while a
-    cluster is there. {} for nothing.
+    """The entries of `study.json` in `directory`; {} if there are none.
 
-    Raises ArtefactError when the file cannot be read or is damaged.
+    `recipe` is the digest of the study's recipe, `name` its name on servers, and `workers` the cluster's
+    address while there is one. Raises ArtefactError if the file cannot be read or is damaged.
     """
     path = directory / MARK
     try:
         entries = json.loads(inputs.read_text(path)) if path.exists() else {}
     except (OSError, ValueError, RecursionError) as error:
         raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
-    if not (isinstance(entries, dict) and entries.keys() <= {"name", "workers"}):  # as it was before digests
+    if not (isinstance(entries, dict) and entries.keys() <= {"name", "workers"}):  # older format
         entries = verify_digest(entries)
     if entries is None or not all(isinstance(value, str) for value in entries.values()):
         raise ArtefactError(f"{path} is damaged; leave --resume out to begin anew.")
@@ -56,7 +56,7 @@ def read_address(directory: Path) -> dict[str, str]:
 
 
 def write_address(directory: Path, **values: str) -> None:
-    """Write `values` into the mark of `directory`; "" takes one out."""
+    """Writes `values` to `study.json` in `directory`; "" removes an entry."""
     entries = {name: value for name, value in {**read_address(directory), **values}.items() if value}
     directory.mkdir(parents=True, exist_ok=True)
     fresh = directory / f".{MARK}-{os.getpid()}"
@@ -65,7 +65,7 @@ def write_address(directory: Path, **values: str) -> None:
 
 
 def study_name(directory: Path) -> str:
-    """The name of the study in `directory` among all those on its servers; made on the first call."""
+    """The unique name of the study in `directory` on its servers; created on the first call."""
     name = read_address(directory).get("name")
     if not name:
         # Folders of two machines may have the same path.
@@ -75,19 +75,19 @@ def study_name(directory: Path) -> str:
 
 
 def study_in(directory: Path, spec: StudySpec, objectives: int) -> optuna.Study:
-    """The study of `directory`, in its folder or on the server that `spec` names; made if it is not there.
+    """The study of `directory`, in its folder or on the server that `spec` names; created if it is missing.
 
-    Raises StoreError, and UsageError when the library for the server is missing.
+    Raises StoreError, and UsageError if the library for the server is missing.
     """
     address = storage_address(spec)
     return storage(directory, objectives, address, study_name(directory) if address else NAME)
 
 
 def ledger_of(recipe: Recipe, directory: Path) -> SharedLedger | None:
-    """The budget that all workers of the study share, taken up; None for a study without workers.
+    """The ledger shared by all workers of the study, ready for use; None for a study without workers.
 
-    Raises UsageError when the workers have no storage or no store that all of them reach, and for an
-    optimizer that runs in one process.
+    Raises UsageError if the workers share no storage or no store, and for an optimizer that runs in one
+    process.
     """
     if not recipe.study.workers:
         return None
@@ -111,7 +111,7 @@ def ledger_of(recipe: Recipe, directory: Path) -> SharedLedger | None:
 
 
 def delete_address(directory: Path) -> None:
-    """Delete what servers keep of the study in `directory`, if they can be reached; its calls stay stored."""
+    """Deletes the study in `directory` from its servers, if they are reachable; calls stay in the store."""
     with suppress(StoreError, UsageError, OSError):
         name = read_address(directory).get("name")
         if not name:
@@ -126,9 +126,9 @@ def delete_address(directory: Path) -> None:
 
 
 def clear(directory: Path) -> None:
-    """Remove the files that a study keeps in `directory`, by their names; anything else there stays.
+    """Removes the files of a study from `directory` by their names; other files stay.
 
-    `directory` is a real folder of the cache, named by the digest of what it is for. Raises OSError.
+    `directory` is a real folder of the cache, named by a digest. Raises OSError.
     """
     for path in _study_files(directory):
         if path.is_symlink() or path.is_file():
@@ -143,13 +143,13 @@ def clear(directory: Path) -> None:
 
 
 def _study_files(directory: Path) -> list[Path]:
-    """The recipe first: what is left without it is begun anew."""
+    """The study's files, the recipe first: a study without a recipe is not resumed."""
     files = (path for pattern in _PATTERNS for path in sorted(directory.glob(pattern)))
     return [directory / "recipe.toml", *files]
 
 
 def recipe_in(directory: Path) -> Recipe:
-    """The recipe of the study in `directory`; the files it names need not be there. Raises UsageError."""
+    """The recipe of the study in `directory`; the files it names may be missing. Raises UsageError."""
     path = directory / "recipe.toml"
     try:
         text = inputs.read_text(path)

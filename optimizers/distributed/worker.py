@@ -1,8 +1,8 @@
 """Worker of a distributed study: runs trials for the study's process, or joins its Ray cluster as a node.
 
-A trial uses the store, the budget and the storage that all workers share. Only JSON texts go in and out.
-What a study needs is opened once a process.
-A machine joins a running study as a Ray node in the foreground.
+A trial uses the store, the budget and the storage shared by all workers. Its inputs and outputs are JSON
+texts. The study's task is opened once a process. A machine joins a running study as a Ray node in the
+foreground.
 """
 
 from __future__ import annotations
@@ -54,13 +54,15 @@ _KINDS: Mapping[str, type[RagcError]] = {
         errors.BudgetExhausted,
     )
 }
-"""Errors that are made from a text alone; others are told as the kind they are of."""
+"""Errors that can be built from a text alone; others are sent as their nearest base class."""
 _opened: dict[str, LocalRunner] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every trial of a study shares; `name` is the study's on its servers, `facts` are its task's."""
+    """The inputs common to all trials of a study. `name` is its name on servers, `facts` are those of its
+    task.
+    """
 
     recipe: str
     base: str
@@ -69,7 +71,7 @@ class Job:
     version: str = __version__
 
     def text(self) -> str:
-        """As JSON; `of` is the inverse."""
+        """As JSON text; `of` is the inverse."""
         return canonical(
             {
                 "recipe": self.recipe,
@@ -82,18 +84,18 @@ class Job:
 
     @classmethod
     def of(cls, text: str) -> Job:
-        """The job that `text` describes."""
+        """The inverse of `text`."""
         return cls(**json.loads(text))
 
 
 def run_job(job: str, number: int, candidate: str, rivals: str) -> str:
-    """Trial `number` of `job`: what `read` reads, as JSON. An interrupt cancels it.
+    """Runs trial `number` of `job` and returns its result as JSON for `read`. An interrupt cancels it.
 
-    An error of ragc is given back as a value; every other one is raised.
+    An error of ragc is returned as a value; every other error is raised.
     """
     future = asyncio.run_coroutine_threadsafe(_run_job(job, number, candidate, rivals), event_loop.get())
     try:
-        while not future.done():  # an interrupt that another thread raised is seen between two looks only
+        while not future.done():  # an interrupt from another thread is only seen between two waits
             concurrent.futures.wait([future], timeout=_LOOK_S)
         return canonical(future.result())
     except BaseException:
@@ -102,7 +104,7 @@ def run_job(job: str, number: int, candidate: str, rivals: str) -> str:
 
 
 def read(text: str) -> TrialResult:
-    """The trial that `run_job` gave back; its cost is counted here. Raises the error that it met."""
+    """The result of `run_job`. Adds its cost to the current counters. Raises the trial's error."""
     payload = json.loads(text)
     count(**payload["spent"])
     if "error" in payload:
@@ -126,7 +128,7 @@ async def _run_job(job: str, number: int, candidate: str, rivals: str) -> dict[s
 
 
 async def _runner(job: str) -> LocalRunner:
-    """Whoever runs the trials of `job` in this process."""
+    """The runner for the trials of `job` in this process, opened once."""
     if job not in _opened:
         task, runner = await asyncio.to_thread(_open, Job.of(job))
         await task.runtime.open()
@@ -155,7 +157,7 @@ def _open(job: Job) -> tuple[Task, LocalRunner]:
 
 
 def _refuse_another(task: Task, job: Job) -> None:
-    """Raise UsageError when this machine has other data, sources or targets than the study."""
+    """Raises UsageError if this machine has other data, sources or targets than the study."""
     if different := facts_differ(task.facts, job.facts):
         raise UsageError(
             f"A worker's {different} differ from those that the study was begun with; give every machine the "
@@ -168,12 +170,12 @@ _STORE_BYTES = 128 * 2**20
 
 
 def join(where: str, *, trials: int | None = None) -> NoReturn:
-    """Become a worker of the study at `where` until it is interrupted; this process is replaced by Ray's.
+    """Joins the study at `where` as a worker until interrupted; this process is replaced by Ray's.
 
-    `where` is a study as `status` takes it, on a machine that has its directory, or the address of its
-    cluster, HOST:PORT, as the study's own machine shows it. `trials` run at a time, by default one a core.
-    The environment holds what the recipe leaves to it: RAGC_STORE, RAGC_STORAGE, PGPASSWORD, API keys. What a
-    worker that leaves had not finished is run again elsewhere. Raises UsageError.
+    `where` is a study as in `status`, on a machine that has its directory, or the address of its cluster,
+    HOST:PORT, as the study's machine shows it. `trials` is the number of concurrent trials, by default one a
+    core. The environment holds what the recipe leaves to it: RAGC_STORE, RAGC_STORAGE, PGPASSWORD, API keys.
+    Unfinished trials of a worker that leaves are run again elsewhere. Raises UsageError.
     """
     if trials is not None and trials < 1:
         raise UsageError(f"A worker runs at least one trial at a time, found {trials}.")
@@ -186,11 +188,11 @@ def join(where: str, *, trials: int | None = None) -> NoReturn:
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--address", address]
     command += ["--object-store-memory", str(_STORE_BYTES)]
     command += [] if trials is None else ["--num-cpus", str(trials)]
-    os.execv(sys.executable, command)  # noqa: S606 - no shell, and no argument is anyone's text but the user's
+    os.execv(sys.executable, command)  # noqa: S606 - no shell, and all arguments are the user's own
 
 
 def address_of(where: str) -> str:
-    """The address of the cluster that `where` means, as `join` takes it. Raises UsageError."""
+    """The cluster address for `where`, which is as in `join`. Raises UsageError."""
     if _ADDRESS.fullmatch(where) and not Path(where).exists():
         return where
     directory = find(where)

@@ -1,4 +1,4 @@
-"""GEPA: instructions evolved by reflection on what went wrong, with a Pareto front over dev questions.
+"""GEPA: evolves instructions by reflecting on failures, with a Pareto front over dev questions.
 
 Paper: Agrawal et al. 2025, arXiv:2507.19457. The optimizer is DSPy's, on the `gepa` package.
 Differs: it stops after as many answered questions as `search.trials` full evaluations on dev take.
@@ -24,7 +24,7 @@ def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProg
     def metric(
         gold: Any, pred: Any, trace: Any = None, pred_name: str | None = None, pred_trace: Any = None
     ) -> Any:
-        """The objective; where GEPA asks for one predictor, with what to tell the reflecting model."""
+        """The objective; if GEPA names a predictor, with feedback for the reflecting model."""
         score = bench.metric(gold, pred)
         if pred_name is None:
             return score

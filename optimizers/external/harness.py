@@ -1,8 +1,8 @@
-"""Harness for DSPy's optimizers: our program, questions as DSPy's examples, our scorer as its metric.
+"""Harness for DSPy's optimizers: ragc's program, questions as DSPy examples, and the scorer as the metric.
 
-DSPy's optimizers are synchronous and bring threads of their own. They run in one thread beside the
-process's loop. Every program call, teacher call and score comes back to the loop, and so passes through the
-call store and the ledger. What they print, log and draw as bars is muted.
+DSPy's optimizers are synchronous and start their own threads. They run in one thread beside the process's
+event loop. Every program call, teacher call and score runs on that loop, and so passes through the call store
+and the ledger. Their output, logs and progress bars are muted.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _muted: ContextVar[bool] = ContextVar("ragc_muted", default=False)
 
 
 class _MutedStream:
-    """A text stream that drops what is written where `quiet` holds, or by the bars' own thread.
+    """A text stream that drops output from muted contexts and from the thread of progress bars.
 
-    Once `over`, it drops everything: only a bar that was never closed still writes to it.
+    With `over` set it drops everything: only a bar that was never closed still writes to it.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -61,9 +61,9 @@ class _MutedStream:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Drop what is printed in this context, and what DSPy, GEPA and Optuna log or warn of meanwhile.
+    """Mutes output in this context, and all logs and warnings of DSPy, GEPA and Optuna meanwhile.
 
-    Threads that were started with a copy of the context are muted too; all others print as before.
+    Threads started with a copy of the context are muted too; other threads print normally.
     """
     streams = sys.stdout, sys.stderr
     muted = _MutedStream(streams[0]), _MutedStream(streams[1])
@@ -87,18 +87,19 @@ def quiet() -> Iterator[None]:
 T = TypeVar("T")
 
 UNLIMITED = 10**9
-"""Errors that DSPy lets pass. Those of ours that must end a search do so as a `StopSearch`."""
+"""The number of errors that DSPy tolerates. Errors of ragc that must end a search are raised as `StopSearch`.
+"""
 
 LAST_CALLS = 120.0
-"""Seconds that calls in flight may still take once a search has ended."""
+"""The most seconds to wait for calls in flight after a search ended."""
 
 
 class Harness:
-    """A task set up for one peer.
+    """A task prepared for one external optimizer.
 
     `train` are its train questions in an order drawn with its seed, `dev` its dev questions. `limit` bounds
-    the questions that ragc answers itself; DSPy's own threads, `task.in_flight` of them, stand in its place
-    while a peer runs.
+    the questions that ragc answers itself. The optimizer is bounded by its own `task.in_flight` threads
+    instead.
     """
 
     def __init__(self, task: Task, limit: asyncio.Semaphore, progress: Progress) -> None:
@@ -112,11 +113,11 @@ class Harness:
 
     @property
     def objective(self) -> Objective:
-        """What the peer makes as large as it can: the objective that the recipe picks by."""
+        """The objective to maximise: the one that the recipe picks by."""
         return self.task.pick
 
     async def build(self, knobs: dict[str, Value] | None = None) -> RagProgram:
-        """The program of the baseline with `knobs` over its own, fitted to the train questions."""
+        """The baseline's program with `knobs` over its own, fitted to the train questions."""
         values = {**self.task.space.baseline().knobs, **(knobs or {})}
         program = await asyncio.to_thread(self.task.method.build, self.task.runtime, values)
         await fit(program, self.task)
@@ -128,7 +129,7 @@ class Harness:
 
     @property
     def best(self) -> float:
-        """The greatest value there can be: 1 for a share, 0 for a cost that is to be small."""
+        """The greatest possible value: 1 for a share, 0 for a cost."""
         return 1.0 if self.objective.sign > 0 else 0.0
 
     def value(self, row: Row) -> float:
@@ -140,15 +141,17 @@ class Harness:
         return sum(map(self.value, rows)) / len(rows)
 
     def scores(self, question: Question, prediction: Any) -> dict[str, float | None]:
-        """Every metric of what DSPy got from the program. Blocks, so never called on the process's loop."""
+        """Every metric of a DSPy prediction. Blocks, so it is never called on the process's event loop."""
         counted = {**prediction.counters, **by_part(prediction.trace)}
         answers, passages = prediction.get("candidates") or (), tuple(prediction.passages)
         outcome = Outcome.of(question, str(prediction.answer), passages, counted, answers)
         return dict(event_loop.run(self.task.scorer.score(outcome)).scores)
 
     def metric(self, gold: Any, prediction: Any, trace: Any = None) -> float:
-        """The objective as DSPy's metric. With a `trace`, DSPy asks whether this run may be a demonstration:
-        1 when it scores enough by the metric that earns one, else 0.
+        """The objective as DSPy's metric.
+
+        With a `trace`, DSPy asks whether this run may be a demonstration. The result is then 1 if it reaches
+        the threshold of the metric for demonstrations, else 0.
         """
         scores = self.scores(self.questions[gold.id], prediction)
         if trace is None:
@@ -157,11 +160,11 @@ class Harness:
         return float(earned is not None and earned >= self.task.demo_threshold)
 
     async def run(self, work: Callable[[], T], watch: SearchMonitor) -> T | None:
-        """What `work`, which calls DSPy's optimizers, gives; None when an error of ours ended it early.
+        """The result of `work`, which calls DSPy's optimizers; None if an error of ragc ended it early.
 
-        `work` runs in a thread with the teacher as its model. `watch.error` has the error. Nothing of the
-        search is running any more at the end, unless the wait was cancelled: then calls in flight end by
-        themselves and are kept in the store. Raises what `work` raises of its own.
+        `work` runs in a thread with the teacher as its model. `watch.error` has the error. At the end nothing
+        of the search is running, unless the wait was cancelled: then calls in flight finish and are stored.
+        Raises other errors of `work`.
         """
 
         def run_work() -> T | None:
@@ -195,13 +198,13 @@ class Harness:
 
 
 def example(question: Question) -> Any:
-    """`question` as DSPy's optimizers want it: what the program is told, and the first gold answer."""
+    """`question` as a DSPy example: the program's inputs, and the first gold answer."""
     inputs = {"question": question.question, **question.context(), "id": question.id}
     return dspy.Example(**inputs, answer=question.answers[0]).with_inputs(*inputs)
 
 
 def optimizer_error(name: str, error: Exception) -> RagcError:
-    """What to raise when an optimizer of DSPy's failed before it evaluated anything."""
+    """The error for a DSPy optimizer that failed before it evaluated anything."""
     message = " ".join(str(error).split())[:300]
     return RagcError(
         f"The optimizer {name!r} failed ({type(error).__name__}: {message}); try another one, such as 'ragc'."

@@ -1,8 +1,8 @@
 """MIPROv2: proposed instructions and bootstrapped demonstrations, combined by Bayesian search.
 
 Paper: Opsahl-Ong et al. 2024, arXiv:2406.11695. The optimizer is DSPy's own.
-Differs: the proposer reads what the program says of itself and its own code, not the source of our predictor
-class. The rest is as DSPy has it, small batches of dev questions for large dev splits included.
+Differs: the proposer reads the program's description and code, not the source of ragc's predictor class. All
+else is DSPy's, including small batches of dev questions for large dev splits.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ragc.optimizers.instructions.grounding import build_proposer
 from ragc.programs.base import RagProgram
 
 WHOLE_DEV = 50
-"""The most dev questions that every trial is scored on; above, DSPy's batches of 35, as it chooses itself."""
+"""The most dev questions for full evaluations. Above it DSPy chooses batches of 35."""
 
 
 class _Mipro(dspy.MIPROv2):
-    """MIPROv2 with a proposer that is told about our programs."""
+    """MIPROv2 with a proposer that knows ragc's programs."""
 
     def _propose_instructions(
         self, program: Any, trainset: Any, demo_candidates: Any, *_: Any, num_instruct_candidates: int
     ) -> dict[int, list[str]]:
-        """As MIPROv2's own: the instructions of each predictor by its place, the present ones first."""
+        """As in MIPROv2: the instructions of each predictor by its index, the present ones first."""
         proposer = build_proposer(self.prompt_model, program, trainset, rng=self.rng)
         instructions: dict[int, list[str]] = proposer.propose_instructions_for_program(
             trainset=trainset,
@@ -43,8 +43,8 @@ class _Mipro(dspy.MIPROv2):
 def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
     """The program that MIPROv2 makes of `student` in `search.trials` trials. Blocks.
 
-    Without `search.demos` it only searches instructions; `search.instructions` candidates a predictor, else
-    as many as suit the number of trials.
+    Without `search.demos` it only searches instructions. The number of candidates a predictor is
+    `search.instructions`, or else derived from the number of trials.
     """
     task = bench.task
     demos, trials = task.recipe.search.demos, task.trials

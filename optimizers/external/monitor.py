@@ -1,8 +1,8 @@
-"""Watching one of DSPy's optimizers at work: what it tried, and the error that ends it.
+"""Monitors a DSPy optimizer: the programs it evaluated, and the error that ends it.
 
-DSPy takes an error in a program for a score of 0 and goes on. An unreadable reply is just that, but a spent
-budget or a server that is gone must end the search. So every error of ours that reaches DSPy's own threads
-becomes a `StopSearch`, which no `except Exception` holds up, and nothing begins after it.
+DSPy scores a program that raises an error with 0 and continues. That is right for an unreadable reply, but a
+spent budget or a lost server must end the search. Every such error in DSPy's threads is therefore raised as a
+`StopSearch`, which `except Exception` does not catch, and no further call starts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from ragc.targets.dspy_engine import cause
 
 
 class StopSearch(BaseException):
-    """Ends a search from inside; `SearchMonitor.error` says why. Not an `Exception`: DSPy would swallow
-    it.
+    """Ends a search from inside; `SearchMonitor.error` has the cause.
+
+    Not an `Exception`, because DSPy would catch it.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class PredictorChoice:
-    """What an optimizer chose for one typed call: instructions, and demonstrations as JSON objects."""
+    """The instructions of one typed call, and its demonstrations as JSON objects."""
 
     instructions: str
     demos: tuple[dict[str, Any], ...]
@@ -42,16 +43,16 @@ class PredictorChoice:
 
     @classmethod
     def of(cls, value: Any) -> PredictorChoice:
-        """The choice that `to_json` described."""
+        """The inverse of `to_json`."""
         return cls(str(value["instructions"]), tuple(dict(demo) for demo in value["demos"]))
 
 
 Predictors = dict[str, PredictorChoice]
-"""What was chosen, by the name of the predictor."""
+"""The choices by predictor name."""
 
 
 def read_choices(program: RagProgram) -> Predictors:
-    """What `program` stands at: of each demonstration the fields that its signature has."""
+    """The present choices of `program`. Demonstrations are reduced to the fields of their signature."""
     return {name: _read_choice(predictor) for name, predictor in program.named_predictors()}
 
 
@@ -59,7 +60,7 @@ def _read_choice(predictor: Any) -> PredictorChoice:
     signature, demos = predictor.signature, []
     for demo in map(plain, predictor.demos):
         known = {name: value for name, value in demo.items() if name in signature.fields}
-        # A train question is no demonstration of a call that has other fields; DSPy would show nothing of it.
+        # A train question with other fields than the call is no demonstration; DSPy would not show it.
         if known.keys() & signature.input_fields.keys() and known.keys() & signature.output_fields.keys():
             demos.append(known)
     return PredictorChoice(signature.instructions, tuple(demos))
@@ -72,7 +73,7 @@ NONE = Failures()
 class EvaluatedProgram:
     """One program scored on all dev questions: the mean of the first objective, more is better.
 
-    `failures` counts the questions without an answer, where an evaluation of DSPy's told of them.
+    `failures` counts the questions without an answer, if an evaluation of DSPy reported them.
     """
 
     score: float
@@ -84,9 +85,9 @@ class EvaluatedProgram:
 class SearchMonitor(BaseCallback):
     """DSPy's callback for one search. `dev` are the ids of the questions of a full evaluation.
 
-    `evaluated` lists the full evaluations in the order in which they ended. `done` is told of every question
-    that was answered, `tried` of every full evaluation; both are called on the process's loop.
-    Calls of DSPy's threads are charged to the counters of whoever made the watch.
+    `evaluated` lists the full evaluations in the order in which they ended. `done` is called after every
+    answered question and `tried` after every full evaluation, both on the process's event loop. Calls of
+    DSPy's threads are charged to the counters that were active when the monitor was created.
     """
 
     def __init__(
@@ -105,22 +106,22 @@ class SearchMonitor(BaseCallback):
 
     @property
     def best(self) -> EvaluatedProgram | None:
-        """The full evaluation with the highest score, the earliest of equals; None when there is none."""
+        """The full evaluation with the highest score, the earliest of equals; None if there is none."""
         return max(self.evaluated, key=lambda one: one.score, default=None)
 
     def halt(self, error: RagcError | None = None) -> None:
-        """Let nothing more begin; the first `error` is kept."""
+        """Prevents new calls from starting; the first `error` is recorded."""
         with self._lock:
             self._halted = True
             self.error = self.error or error
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait until no call is running, at most `seconds`; whether that came about."""
+        """Waits at most `seconds` until no call is running. Returns whether none is."""
         with self._lock:
             return self._lock.wait_for(lambda: not self._running, seconds)
 
     def _begin(self, call_id: str, instance: Any) -> None:
-        if event_loop.is_on_loop():  # a call inside a program: whoever called the program is told
+        if event_loop.is_on_loop():  # a call inside a program; the program's own call is tracked
             return
         with self._lock:
             if self._halted:
@@ -128,7 +129,7 @@ class SearchMonitor(BaseCallback):
             self._running.add(call_id)
             if isinstance(instance, RagProgram):
                 self._programs.add(call_id)
-        counters.current.set(self._charged)  # threads of DSPy's start without the context of their caller
+        counters.current.set(self._charged)  # DSPy's threads start without the caller's context
 
     def _end(self, call_id: str, exception: BaseException | None) -> None:
         if event_loop.is_on_loop():
@@ -148,30 +149,30 @@ class SearchMonitor(BaseCallback):
             event_loop.get().call_soon_threadsafe(self._done)
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """A program or a proposer's predictor begins. Raises StopSearch when the search has ended."""
+        """Tracks the start of a program or a proposer's predictor. Raises StopSearch after the search."""
         self._begin(call_id, instance)
 
     def on_module_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """It ended. Raises StopSearch when an error of ours ended it."""
+        """Tracks its end. Raises StopSearch if an error of ragc ended it."""
         self._end(call_id, exception)
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """The teacher is asked. Raises StopSearch when the search has ended."""
+        """Tracks the start of a teacher call. Raises StopSearch after the search ended."""
         self._begin(call_id, instance)
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """It answered. Raises StopSearch when an error of ours came instead."""
+        """Tracks its end. Raises StopSearch if an error of ragc ended it."""
         self._end(call_id, exception)
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """An evaluation begins; it is kept when it is one of all dev questions."""
+        """Tracks the start of an evaluation on all dev questions; other evaluations are ignored."""
         devset = inputs.get("devset") or instance.devset
         ids = sorted(str(example.get("id", "")) for example in devset)
         if ids == self._dev and isinstance(inputs.get("program"), RagProgram):
             self._evaluations[call_id] = inputs["program"]
 
     def on_evaluate_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """An evaluation ended; DSPy rounds its score, so the mean is taken anew."""
+        """Records a full evaluation. DSPy rounds its score, so the mean is computed here."""
         program = self._evaluations.pop(call_id, None)
         if program is None or outputs is None:
             return
@@ -182,7 +183,7 @@ class SearchMonitor(BaseCallback):
         self.keep(program, [float(score) for *_, score in results], Failures.among(reasons))
 
     def keep(self, program: RagProgram, scores: Sequence[float], failures: Failures = NONE) -> None:
-        """Remember that `program` had these `scores`, at least one, on the questions it is compared on."""
+        """Records `program` with its `scores`, at least one, on the questions it is compared on."""
         mean = sum(scores) / len(scores)
         self.evaluated.append(
             EvaluatedProgram(mean, program.knobs.to_json(), read_choices(program), failures)

@@ -1,7 +1,7 @@
-"""DSPy's optimizers on our targets, store and budget, behind one call: `optimize`.
+"""DSPy's optimizers on ragc's targets, store and budget, behind one function: `optimize`.
 
-They are there to be compared with ragc's own study on equal terms: the same program, train and dev
-questions, metric and seed, as many questions in flight, and every LM call through the same store and ledger.
+They allow a fair comparison with ragc's own study: the same program, train and dev questions, metric, seed
+and concurrency, and every LM call through the same store and ledger.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Search = Callable[[Harness, RagProgram, SearchMonitor], RagProgram]
 
 @dataclass(frozen=True, slots=True)
 class ExternalOptimizer:
-    """An optimizer of DSPy's: what people call it, where its search stands, what it leaves as it is."""
+    """An optimizer of DSPy: its title, the module of its search, and what it does not optimise."""
 
     title: str
     module: str
     leaves: str
 
     def search(self) -> Search:
-        """The function that runs it; imported late, for it needs DSPy's optimizers."""
+        """The function that runs it, imported on demand because it needs DSPy's optimizers."""
         function: Search = import_module(f"ragc.optimizers.external.{self.module}").search
         return function
 
@@ -50,17 +50,17 @@ PEERS: Mapping[str, ExternalOptimizer] = {
         "ReAnchor", "reanchor", "instructions, demonstrations, switches and choices"
     ),
 }
-"""The peers by the name that `search.optimizer` gives them."""
+"""The external optimizers by their name in `search.optimizer`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalResult:
-    """What a peer chose: knobs, and for each predictor instructions and demonstrations.
+    """The result of an external optimizer: knobs, and instructions and demonstrations by predictor.
 
-    `trials` are the means of the first objective (more is better) of every program that was scored in full,
-    in order, the baseline's first; on dev, for ReAnchor on train; none when the budget did not even pay for
-    the baseline. `notes` are sentences for people.
-    `counters` say what the search cost, replayed or not (`Counters.invariant`).
+    `trials` are the means of the first objective (more is better) of every fully scored program, in order,
+    the baseline's first. They are on dev, for ReAnchor on train, and empty if the budget did not last for the
+    baseline. `notes` are sentences for people. `counters` are the cost of the search, replayed calls included
+    (`Counters.invariant`).
     """
 
     name: str
@@ -71,9 +71,9 @@ class ExternalResult:
     counters: Mapping[str, float]
 
     async def program(self, task: Task) -> RagProgram:
-        """The program of `task` with what was chosen, as `CompiledProgram.of` takes it.
+        """Builds the program of `task` with these choices, as `CompiledProgram.of` takes it.
 
-        Raises UsageError when the task's method has other predictors.
+        Raises UsageError if the task's method has other predictors.
         """
         program = await asyncio.to_thread(task.method.build, task.runtime, dict(self.knobs))
         await fit(program, task)
@@ -103,7 +103,7 @@ class ExternalResult:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> ExternalResult:
-        """What `to_json` described."""
+        """The inverse of `to_json`."""
         predictors = {name: PredictorChoice.of(predictor) for name, predictor in value["predictors"].items()}
         trials = tuple(float(score) for score in value["trials"])
         return cls(
@@ -112,14 +112,14 @@ class ExternalResult:
 
 
 async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress: Progress) -> ExternalResult:
-    """What the peer called `name` makes of the program of `task`.
+    """Optimises the program of `task` with the external optimizer `name`.
 
-    The baseline is answered on dev first, at most `limit` questions at a time; while the peer runs,
-    `task.in_flight` threads of its own stand in the place of `limit`. A spent budget ends the search with the
-    best program so far, the baseline where there is none better, and a note; what the ledger holds back stays
-    the caller's. Run again on the same store, it sends nothing and finds the same. Raises UnknownName,
-    UsageError when the recipe lacks what the peer needs, and any other error of ours that ended the search
-    (a target that is gone, a store that is full).
+    The baseline is answered on dev first, at most `limit` questions at a time. The optimizer then uses its
+    own `task.in_flight` threads instead of `limit`. A spent budget ends the search with the best program so
+    far, or the baseline, and a note. The calls that the ledger holds back are left for the caller. Run again
+    on the same store, it sends nothing and gives the same result. Raises UnknownName, UsageError if the
+    recipe lacks something the optimizer needs, and any other error of ragc that ended the search (a lost
+    target, a full store).
     """
     if name not in PEERS:
         raise UnknownName("optimizer", name, ("ragc", *PEERS))
@@ -132,7 +132,7 @@ async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress:
 
 
 def check(name: str, task: Task) -> None:
-    """Raise UsageError where `task` lacks questions that the peer called `name` needs."""
+    """Raises UsageError if `task` lacks questions that the optimizer `name` needs."""
     for split, questions in (("train", task.train), ("dev", task.dev)):
         if not questions:
             raise UsageError(f"The optimizer {name!r} needs {split} questions, found none; set data.{split}.")
@@ -174,7 +174,7 @@ async def _search(
 async def _run_optimizer(
     name: str, bench: Harness, student: RagProgram, watch: SearchMonitor
 ) -> tuple[EvaluatedProgram | None, str]:
-    """What the peer chose, None for the baseline; and why it ended early, "" when it did not."""
+    """The optimizer's program, None for the baseline; and why it ended early, "" if it did not."""
     title, search = PEERS[name].title, PEERS[name].search()
     error: Exception | None
     try:
@@ -195,7 +195,7 @@ async def _run_optimizer(
 
 
 def _report_trial(evaluated: list[EvaluatedProgram], task: Task, progress: Progress) -> None:
-    """Tell of the last program that was scored in full."""
+    """Reports the last fully scored program as progress."""
     last, best = evaluated[-1], max(one.score for one in evaluated)
     shown = [len(predictor.demos) for predictor in last.predictors.values()]
     of = max(task.trials, len(evaluated) - 1)

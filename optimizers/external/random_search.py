@@ -1,7 +1,7 @@
 """Random search over bootstrapped demonstrations.
 
 Paper: Khattab et al. 2023, arXiv:2310.03714. The optimizer is DSPy's BootstrapFewShotWithRandomSearch.
-Differs: train questions come in an order drawn with the recipe's seed, for DSPy draws with seeds of its own.
+Differs: train questions come in an order drawn with the recipe's seed, because DSPy uses fixed seeds.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 
 ALWAYS = 2
-"""Programs that DSPy tries beside the random ones: labelled demonstrations, and those it earns first."""
+"""Programs that DSPy tries beside the random ones: labelled and unshuffled bootstrapped demonstrations."""
 
 
 def max_shown_demos(task: Task) -> int:
-    """The most demonstrations of a prompt. Raises UsageError when there is nothing to search."""
+    """The most demonstrations of a prompt. Raises UsageError if it is 0: there is nothing to search."""
     if not (demos := task.recipe.search.demos):
         raise UsageError(
             "The optimizer 'random' searches demonstrations and search.demos is 0; set it to the most that a "
@@ -29,9 +29,9 @@ def max_shown_demos(task: Task) -> int:
 
 
 def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
-    """The best of `search.trials` programs with other demonstrations, and of `student` without any. Blocks.
+    """The best of `search.trials` programs with random demonstrations, and of `student` without any. Blocks.
 
-    Raises UsageError when `search.demos` is 0: then there is nothing to search.
+    Raises UsageError if `search.demos` is 0.
     """
     task = bench.task
     demos = max_shown_demos(task)

@@ -1,10 +1,10 @@
-"""ReAnchor: one number at a time, kept only when the gain holds on questions it was not fitted on.
+"""ReAnchor: fits one number at a time, accepted only if the gain holds on held-out questions.
 
 `dspy.experimental.ReAnchor` (DSPy 3.4.1) fits the thresholds of decision outputs that `dspy.Predict` reads.
-Our thresholds are knobs, so its search runs on them: its candidates (the middles between neighbouring
-values), its tie-break (the widest gap, then the nearest to the start) and its fold check, all its own code.
-Differs: a knob's values are spread evenly over its range, where ReAnchor takes the probabilities that a
-run observed; switches and choices stay as they are, for ReAnchor has nothing for them.
+ragc's thresholds are knobs, so its search runs on them, with its own code for the candidates (midpoints of
+neighbouring values), the tie-break (the widest gap, then the nearest to the start) and the fold check.
+Differs: a knob's values are spread evenly over its range, whereas ReAnchor takes observed probabilities.
+Switches and choices are not changed, because ReAnchor cannot fit them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from ragc.programs.knobs import Knob, Value
 
 
 def numbers(task: Task) -> tuple[Knob, ...]:
-    """The searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError for none."""
+    """The searched knobs that ReAnchor can fit, in the order of declaration. Raises UsageError if there are
+    none.
+    """
     space = task.space.first
     values = dict(space.baseline().knobs)
     knobs = tuple(k for k in space.knobs if _is_number(k) and space.kind.matters(k, values))
@@ -39,20 +41,20 @@ def numbers(task: Task) -> tuple[Knob, ...]:
 
 
 def _values_per_knob(trials: int, knobs: int) -> int:
-    """How many values of each of `knobs` knobs are tried."""
+    """The number of values tried for each of `knobs` knobs."""
     return max(3, trials // knobs)
 
 
 def settings_most(task: Task) -> int:
-    """How many settings a search of `task` answers the train questions with at most. Raises UsageError."""
+    """The most settings with which a search of `task` answers the train questions. Raises UsageError."""
     knobs = len(numbers(task))
     return 1 + knobs * _values_per_knob(task.trials, knobs)
 
 
 def search(bench: Harness, student: RagProgram, watch: SearchMonitor) -> RagProgram:
-    """`student` with the numeric knobs that ReAnchor fits on the train questions, one after another. Blocks.
+    """`student` with numeric knobs fitted by ReAnchor on the train questions, one after another. Blocks.
 
-    About `search.trials` settings are tried, shared by the knobs, three a knob at least.
+    About `search.trials` settings are tried, divided among the knobs, at least three a knob.
     """
     knobs = numbers(bench.task)
     each = _values_per_knob(bench.task.trials, len(knobs))
@@ -75,7 +77,7 @@ def _scores(bench: Harness, program: RagProgram) -> list[float]:
 def _fit(
     bench: Harness, knob: Knob, each: int, program: RagProgram, base: list[float]
 ) -> tuple[RagProgram, list[float]] | None:
-    """`program` with a better value of `knob`, and its scores; None when ReAnchor keeps the present one."""
+    """`program` with a better value of `knob`, and its scores; None if ReAnchor keeps the present value."""
     present = program.knobs.to_json()
     start = _share(knob, present[knob.name])
     entry = {"threshold": start}
@@ -102,13 +104,13 @@ def _is_number(knob: Knob) -> bool:
 
 
 def _share(knob: Knob, value: Any) -> float:
-    """Where `value` lies in the knob's range: 0 at its low end, 1 at its high end."""
+    """The position of `value` in the knob's range: 0 at its low end, 1 at its high end."""
     low, high = knob.bounds
     return (float(value) - low) / (high - low) if high > low else 0.0
 
 
 def _value(knob: Knob, share: float) -> Value:
-    """The knob's value at `share` of its range, on its grid."""
+    """The knob's value at the position `share` of its range, rounded to its grid."""
     low, high = knob.bounds
     value = low + share * (high - low)
     if knob.step:

@@ -1,7 +1,7 @@
-"""The language model that writes instructions: a target of ours as DSPy's proposers call it.
+"""The teacher: a ragc target wrapped as the language model of DSPy's proposers.
 
-Its calls pass through the store and the ledger like any other, so a repeated search replays them and a
-budget counts them. It is a `dspy.LM` on an engine of ours, the interface that DSPy keeps after 3.4.
+Its calls pass through the store and the ledger, so a repeated search replays them and a budget counts them.
+It is a `dspy.LM` on a ragc engine, the interface that DSPy keeps after 3.4.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from ragc.targets.base import ChatRequest, Message, Reply, Role, Sampling, Targe
 from ragc.targets.dspy_engine import RagLM, as_lm
 
 LONGEST_REPLY = 1024
-"""Tokens of a reply, where the context of the target leaves room for as many."""
+"""The most tokens of a reply; fewer if the target's context is small."""
 
 CUT = "\n[...]\n"
-"""What stands where the middle of a message was cut out."""
+"""The text that replaces the removed middle of a message."""
 
 
 class TeacherLM(RagLM):
-    """A `dspy.LM` that keeps no history, so that a long search does not grow in memory."""
+    """A `dspy.LM` without a history, so that a long search does not grow in memory."""
 
     answers_programs: ClassVar[bool] = False
 
     def update_history(self, entry: Any) -> None:
-        """Nothing is kept: the call store holds every reply."""
+        """Does nothing: the call store holds every reply."""
 
 
 def role_of(runtime: Runtime) -> Role:
-    """Which target writes instructions: `teacher` where there is one, else `main`."""
+    """The role that writes instructions: `teacher` if there is one, else `main`."""
     return "teacher" if "teacher" in runtime.targets else "main"
 
 
 def teacher_lm(runtime: Runtime, *, seed: int, temperature: float = 1.0) -> dspy.LM:
-    """The teacher of `runtime` as a `dspy.LM`, for any number of threads; not for the process's loop.
+    """The teacher of `runtime` as a `dspy.LM`, for any number of threads, but not for the event loop.
 
-    Replies are drawn with `seed` and `temperature` (>= 0; a call may say otherwise), each distinct draw of
-    `n` or `rollout_id` stored apart, so the same calls have the same replies in every run. A prompt that
+    Replies are drawn with `seed` and `temperature` (>= 0; a call may override it). Each distinct draw of `n`
+    or `rollout_id` is stored separately, so the same calls have the same replies in every run. A prompt that
     does not fit the target's context loses the middle of its longest message, which is counted as trimmed.
-    Calls are charged to the counters of the caller of this function, whatever thread makes them.
-    Raises UsageError when `runtime` has neither a teacher nor a main target.
+    Calls are charged to the counters of the caller of this function, whatever thread makes them. Raises
+    UsageError if `runtime` has neither a teacher nor a main target.
     """
     target = runtime.target(role_of(runtime))
     charged = counters.current.get()
 
     async def complete(request: ChatRequest) -> Reply:
-        counters.current.set(charged)  # threads of DSPy's start without the context of their caller
+        counters.current.set(charged)  # DSPy's threads start without the caller's context
         return await runtime.gateway.complete(target, trim_to_context(target, request))
 
     longest = max(1, min(LONGEST_REPLY, target.context_tokens // 4))
@@ -59,9 +59,9 @@ def teacher_lm(runtime: Runtime, *, seed: int, temperature: float = 1.0) -> dspy
 
 
 def trim_to_context(target: Target, request: ChatRequest) -> ChatRequest:
-    """`request` with the middle of its longest message cut out until prompt and reply fit the context.
+    """Removes the middle of the longest message of `request` until prompt and reply fit the context.
 
-    Each cut is counted as trimmed. A prompt whose longest message is down to nothing stays as it is.
+    A trimmed request is counted as trimmed. A prompt that cannot be shortened further is left too long.
     """
     prompt_limit = target.context_tokens - request.sampling.max_tokens
     messages, cut = list(request.messages), False

@@ -1,1 +1,1 @@
-"""Instructions: proposed, filtered, grounded in data."""
+"""Instruction candidates: proposed, filtered, and grounded in data."""

@@ -1,8 +1,7 @@
-"""What a reflecting model is told of one answered question: the score, the expected answer, the fault.
+"""Feedback on one answered question for a reflecting model: the score, the expected answer, the fault.
 
-A score alone says nothing of what to change. The passages tell the two causes apart: the answer stood in
-what was shown and was not read out of it, or the search never found it. Everything quoted is data, with
-markers defused.
+A score alone does not say what to change. The passages separate two causes: the answer was in the shown
+passages and was not extracted, or the search did not find it. All quoted text is data, with markers escaped.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ragc.programs.trace import Call, Event, Search
 from ragc.records import Passage, Question
 
 QUOTED = 200
-"""Characters of any quoted text."""
+"""The most characters of a quoted text."""
 
 
 def feedback(
@@ -30,11 +29,11 @@ def feedback(
     call: str = "",
     failure: str = "",
 ) -> str:
-    """What to tell of `question`, for the typed call named `call` ("" for the whole program).
+    """The feedback on `question`, for the typed call named `call` ("" for the whole program).
 
-    `score` is that of `metric`, `best` the greatest there can be. `passages` are those shown to the last
-    call, in their order; `events` the trace of the program. `prediction` None means that the reply could not
-    be read, and `failure` says why.
+    `score` is that of `metric`, `best` the greatest possible one. `passages` are those shown to the last
+    call, in their order; `events` is the trace of the program. `prediction` is None if the reply could not be
+    read, and `failure` is then the reason.
     """
     lines = [f"Score: {score:g} of {best:g} by {metric}."]
     if prediction is None:
@@ -71,7 +70,7 @@ def _answer_feedback(question: Question, prediction: str, *, right: bool) -> str
 
 
 def _passage_feedback(question: Question, passages: Sequence[Passage], *, right: bool) -> list[str]:
-    """Whether the passages shown held what was needed, and which of them did."""
+    """Whether the shown passages held the supporting passages and the answer, and which of them did."""
     if not passages:
         return ["No passages were shown."]
     lines = []

@@ -1,4 +1,4 @@
-"""Which proposed instructions may stand for candidates, and how they are trimmed."""
+"""Trims proposed instructions and selects those that may be candidates."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterable, Sequence
 from ragc.core.text import escape_markers
 
 LONGEST = 1200
-"""Characters of an instruction; a longer one is cut at the end of a sentence or line."""
+"""The most characters of an instruction; a longer one is cut at the end of a sentence or line."""
 
 SHORTEST = 12
-"""Characters that an instruction has at least."""
+"""The least characters of an instruction."""
 
 QUOTED = 12
-"""Characters from which on a gold answer counts as quoted when an instruction holds it."""
+"""The length in characters from which a gold answer inside an instruction counts as quoted."""
 
 LISTED = 3
-"""So many different shorter answers, of four characters at least, count as a list of answers."""
+"""The number of different shorter answers, of at least four characters, that count as a list of answers."""
 
 _PREFIX = re.compile(
     r"^[*#\s]*(?:(?:the|a)\s+)?(?:(?:new|proposed|improved|revised|updated)\s+)+instructions?\s*:\s*[*\s]*",
@@ -27,9 +27,9 @@ _BREAK = re.compile(r"[.!?:;](?=\s)|\n")
 
 
 def trim(text: str) -> str:
-    """`text` without what a model puts around an instruction, at most LONGEST characters; "" when cut away.
+    """`text` without a model's wrapping around the instruction, at most LONGEST characters.
 
-    Cut at the last end of a sentence or line that leaves half the length, else at a word.
+    "" if nothing remains. It is cut at the last end of a sentence or line in the second half, else at a word.
     """
     plain = _strip_fence(text.strip())
     plain = _PREFIX.sub("", plain).strip()
@@ -50,8 +50,8 @@ def _strip_fence(text: str) -> str:
 def usable(text: str, answers: Iterable[str]) -> bool:
     """Whether `text` may be an instruction.
 
-    It is long enough, holds no marker that an adapter or a chat template would read, and does not give away
-    `answers`: it quotes none of QUOTED characters or more, and no LISTED different shorter ones.
+    It is long enough, has no marker of an adapter or a chat template, and does not reveal `answers`: it
+    quotes none of QUOTED or more characters, and fewer than LISTED different shorter ones.
     """
     if len(text) < SHORTEST or escape_markers(text) != text or "[[ ##" in text:
         return False
@@ -70,9 +70,9 @@ def _fold(text: str) -> str:
 
 
 def candidates(present: str, proposals: Sequence[str], answers: Iterable[str], n: int) -> tuple[str, ...]:
-    """At most `n`: `present`, then the first of `proposals` that are usable and unlike all before them.
+    """At most `n` instructions: `present`, then the first usable `proposals` without duplicates.
 
-    Proposals are trimmed first; case and spaces make no difference between two of them.
+    Proposals are trimmed first. Case and white space are ignored when comparing.
     """
     known, accepted = tuple(answers), [present]
     seen = {_fold(present)}

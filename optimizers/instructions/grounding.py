@@ -1,7 +1,7 @@
-"""DSPy's GroundedProposer, told about our programs in words that help.
+"""DSPy's GroundedProposer with a useful description of ragc's programs.
 
-Left to itself it prints the source of every class that a program is made of, our predictor's included,
-which says nothing of the task and fills the context of a small model.
+By default it prints the source of every class in a program, ragc's predictor included. That says nothing of
+the task and fills the context of a small model.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ragc.programs.base import RagProgram
 
 
 def build_proposer(teacher: Any, program: RagProgram, train: Sequence[Any], *, rng: random.Random) -> Any:
-    """The proposer of MIPROv2 for `program`: it knows the program and what the train questions are like.
+    """The proposer of MIPROv2 for `program`, with a description of the program and of the train questions.
 
-    Reading the questions asks `teacher`, so this must run where DSPy's calls may block.
+    Summarising the questions calls `teacher`, so this must run where DSPy's calls may block.
     """
     proposer: Any = GroundedProposer(
         prompt_model=teacher,
@@ -36,11 +36,11 @@ def build_proposer(teacher: Any, program: RagProgram, train: Sequence[Any], *, r
 
 
 def describe_program(program: RagProgram) -> str:
-    """What `program` is for, its typed calls, and the code that composes them."""
+    """The purpose of `program`, its typed calls, and the code that composes them."""
     calls = [_call(name, predictor.signature) for name, predictor in program.named_predictors()]
     try:
         code = textwrap.dedent(inspect.getsource(type(program).aforward)).strip()
-    except OSError:  # a program that was typed in, not read from a file
+    except OSError:  # a program defined interactively has no source file
         code = ""
     return "\n\n".join([f"# {program.method.about}", *calls, code])
 

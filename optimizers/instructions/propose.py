@@ -1,8 +1,8 @@
-"""Instruction candidates for ragc's own study, from two sources that know different things.
+"""Proposes instruction candidates for ragc's own study, from two complementary sources.
 
-DSPy's GroundedProposer (MIPROv2's) reads the program, a summary of the train questions and demonstrations;
-GEPA's proposer reflects on train questions that the program got wrong, with feedback on each. Half of the
-proposals come from either; all calls pass through the store and the ledger.
+DSPy's GroundedProposer (MIPROv2's) reads the program, a summary of the train questions and demonstrations.
+GEPA's proposer reflects on failed train questions, with feedback on each. Each source gives half of the
+proposals; all calls pass through the store and the ledger.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from ragc.programs.base import RagProgram
 from ragc.programs.trace import Call
 
 UNREADABLE = (AdapterParseError, ValueError)
-"""What DSPy raises for a reply of the teacher that it cannot read; errors of ours end a search as a Halt."""
+"""DSPy's errors for an unreadable reply of the teacher; errors of ragc end a search as a `StopSearch`."""
 
 READ = 48
-"""Train questions that are answered to learn what goes wrong, and shown to the proposer."""
+"""The most train questions that are answered to find failures, and shown to the proposer."""
 
 REFLECTED = 3
-"""Failed questions that one reflection sees, as GEPA's minibatches have."""
+"""The failed questions in one reflection, as in GEPA's minibatches."""
 
 SPARE = 2
-"""Proposals beyond those wanted, from each source, for some are dropped."""
+"""Extra proposals from each source, because some are filtered out."""
 
 _GENERAL = (
     "Write general guidance that also helps with other questions. Do not quote answers or questions from the "
@@ -54,13 +54,12 @@ _GENERAL = (
 
 
 async def propose_instructions(program: RagProgram, task: Task, *, n: int) -> dict[str, tuple[str, ...]]:
-    """Instruction candidates for each predictor of `program`, by its name.
+    """Proposes instruction candidates for each predictor of `program`, by its name.
 
-    At most `n` in all, the present instruction first, fewer when the teacher gives no more that are of use
-    (`filters`); with `n` 1 nothing is asked. A predictor takes about two calls of the
-    teacher for each candidate, and half a dozen go to reading the questions. The same task, seed and store
-    give the same candidates. Raises UsageError without train questions or for `n` below 1, and
-    BudgetExhausted when the next call would pass the budget.
+    At most `n`, the present instruction first; fewer if the teacher gives too few usable ones (`filters`).
+    With `n` 1 nothing is sent. Each candidate takes about two calls of the teacher, and about six more read
+    the questions. The same task, seed and store give the same candidates. Raises UsageError without train
+    questions or for `n` below 1, and BudgetExhausted if the next call would exceed the budget.
     """
     present = {name: p.signature.instructions for name, p in program.named_predictors()}
     if n < 1:
@@ -88,7 +87,7 @@ def _alternating(one: Sequence[str], other: Sequence[str]) -> list[str]:
 
 
 async def _run_in_harness(bench: Harness, work: Callable[[], Any]) -> Any:
-    """What `work` gives, run as the peers are; an error of ours that ended it is raised."""
+    """The result of `work`, run as an external optimizer is. Raises the error of ragc that ended it."""
     watch = SearchMonitor((), done=lambda: None, tried=lambda evaluated: None)
     result = await bench.run(work, watch)
     if watch.error is not None:
@@ -97,7 +96,7 @@ async def _run_in_harness(bench: Harness, work: Callable[[], Any]) -> Any:
 
 
 async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> dict[str, list[str]]:
-    """`count` proposals a predictor from DSPy's GroundedProposer; fewer when its replies cannot be read."""
+    """`count` proposals a predictor from DSPy's GroundedProposer; "" for an unreadable reply."""
     task = bench.task
     pool = await collect(
         program,
@@ -128,14 +127,14 @@ async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> 
 
 
 def _run_parallel(jobs: Sequence[Callable[[], str]], most: int) -> list[str]:
-    """What `jobs` give, in their order, `most` at a time; each runs in a copy of this context."""
+    """The results of `jobs` in order, `most` at a time; each job runs in a copy of this context."""
     with ThreadPoolExecutor(max_workers=max(1, min(most, len(jobs)))) as pool:
         running = [pool.submit(copy_context().run, job) for job in jobs]
         return [job.result() for job in running]
 
 
 def _demo_sets(pool: Pool, names: Sequence[str], count: int, seed: int) -> dict[int, list[list[Any]]] | None:
-    """Demonstrations as the proposer reads them, a set for each proposal; None when there are none."""
+    """Demonstrations in the proposer's form, a set for each proposal; None if there are none."""
     if not pool.size:
         return None
     sets = pool.sets(count, REFLECTED, seed)
@@ -146,7 +145,7 @@ def _demo_sets(pool: Pool, names: Sequence[str], count: int, seed: int) -> dict[
 
 
 def _propose_one(proposer: Any, program: Any, at: int, shown: Any, number: int, seed: int) -> str:
-    """Proposal `number` for the predictor at place `at`, with a tip of its own; "" when it is unreadable."""
+    """Proposal `number` for predictor number `at`, with its own tip; "" if the reply is unreadable."""
     mine = copy(proposer)
     mine.rng = random.Random(f"instructions {seed} {at} {number}")
     tip = TIPS[mine.rng.choice(sorted(TIPS))]
@@ -170,9 +169,9 @@ def _propose_one(proposer: Any, program: Any, at: int, shown: Any, number: int, 
 async def _propose_reflected(
     bench: Harness, program: RagProgram, rows: Sequence[Row], count: int
 ) -> dict[str, list[str]]:
-    """`count` rewritings a predictor, each after a look at a few questions that went wrong.
+    """`count` rewritten instructions a predictor, each after reflecting on a few failed questions.
 
-    None for a predictor that no question called.
+    Empty for a predictor that no question called.
     """
     wrong = [row for row in rows if bench.value(row) < bench.best] or list(rows)
     present = {name: predictor.signature.instructions for name, predictor in program.named_predictors()}
@@ -190,7 +189,7 @@ async def _propose_reflected(
 
 
 def _rewrite(bench: Harness, name: str, text: str, seen: Sequence[dict[str, Any]], number: int) -> str:
-    """The instruction `text` after reflection `number` on some of `seen`; "" when it is unreadable."""
+    """The instruction `text` after reflection `number` on some of `seen`; "" if the reply is unreadable."""
     rng = random.Random(f"reflection {bench.task.seed} {name} {number}")
     picked = rng.sample(list(seen), min(REFLECTED, len(seen)))
     proposer: Any = InstructionProposer(additional_instructions=_GENERAL)
@@ -202,7 +201,7 @@ def _rewrite(bench: Harness, name: str, text: str, seen: Sequence[dict[str, Any]
 
 
 def _example(bench: Harness, row: Row, name: str) -> dict[str, Any] | None:
-    """One reflective example in GEPA's form: the first call of `name` in `row`; None when there is none."""
+    """One reflective example in GEPA's form: the first call of `name` in `row`; None if there is none."""
     call = next((event for event in row.trace if isinstance(event, Call) and event.name == name), None)
     if call is None:
         return None

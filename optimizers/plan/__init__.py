@@ -1,1 +1,1 @@
-"""The dry run: what a compile takes at most."""
+"""The dry run: upper bounds on the cost of a compile."""

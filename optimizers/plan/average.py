@@ -1,7 +1,7 @@
-"""How many calls the candidates of a study take on average, beside the most that any of them takes.
+"""Estimates the mean number of calls of a study's candidates, beside the upper bound.
 
-Of a wide range the greatest setting takes many times the calls of most others. So a number of candidates is
-drawn at random from the whole search space, always the same ones, and their calls are averaged.
+In a wide range the greatest value takes many times the calls of most others. Candidates are therefore drawn
+uniformly at random from the search space, with a fixed seed, and their calls are averaged.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from ragc.optimizers.search.sampler import suggest
 from ragc.optimizers.task import Task
 
 DRAWN = 48
-"""Candidates that are drawn."""
+"""The least number of candidates drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """Of candidates drawn at random: typed calls a question, and collections of demonstrations.
+    """Means over random candidates: typed calls a question, and pools of demonstrations.
 
-    `calls` is the mean of what each takes at most, `fit` that of learning from one train question.
-    `collections` is how many different collections of demonstrations as many candidates as trials need.
+    `calls` is the mean of the candidates' upper bounds, `fit` the mean calls for learning from one train
+    question. `collections` is the number of different demonstration pools that as many candidates as trials
+    need.
     """
 
     calls: float
@@ -34,7 +35,7 @@ class Average:
 
 
 def average(task: Task, trials: int) -> Average | None:
-    """The averages over the search space of `task`; None where no drawn candidate can be built."""
+    """The averages over the search space of `task`; None if no drawn candidate can be built."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -48,7 +49,7 @@ def average(task: Task, trials: int) -> Average | None:
         method = task.method_of(candidate.program)
         try:
             built = method.build(task.runtime.with_targets(candidate.targets), dict(candidate.knobs))
-        except UsageError:  # no trial has it either
+        except UsageError:  # no trial can have it either
             continue
         calls.append(built.most_calls())
         fits.append(built.fit_calls)

@@ -1,11 +1,10 @@
-"""Upper bounds on the LM calls of a question, over all that a recipe lets vary.
+"""Upper bounds on the LM calls of a question, over the whole search space of a recipe.
 
     values of each knob that counts calls ──► every combination, built ──► the greatest `most_calls`
 
-A number of calls is greatest at an end of a knob's range (`RagProgram.call_knobs`), so the ends, and the
-value that the baseline has, stand for all of it. Demonstrations, instructions and who plays a role change
-no number.
-A typed call takes two requests where its first reply cannot be read, so requests are twice the calls.
+The number of calls is greatest at an end of a knob's range (`RagProgram.call_knobs`), so only the ends and
+the baseline's value are built. Demonstrations, instructions and targets do not change it. A typed call takes
+a second request if its first reply cannot be read, so requests are at most twice the calls.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
 
 REQUESTS = 2
-"""Requests of one typed call at most: it is sent, and once more for a reply that cannot be read."""
+"""The most requests of one typed call: the first, and one retry for an unreadable reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartBound:
-    """What one program of a space takes at most.
+    """The upper bounds of one program of a space.
 
-    `baseline` and `most` are typed calls a question, of its baseline and of any candidate; `fit` those that
-    learning from one train question takes. `pools` has, for each collection of demonstrations that candidates
-    may need, the typed calls of one of its questions, the greatest first; `taught` says whether a question
-    that is given its answer may still take calls. `reply` is the longest reply in tokens.
+    `baseline` and `most` are typed calls a question, of its baseline and of any candidate; `fit` are those
+    for learning from one train question. `pools` has the typed calls a question of each demonstration pool
+    that candidates may need, in descending order. `taught` says whether a question with a given answer may
+    still take calls. `reply` is the longest reply in tokens.
     """
 
     program: str
@@ -50,7 +49,7 @@ class PartBound:
 
 
 def part_bound(task: Task, part: ProgramSpace) -> PartBound:
-    """The bounds of `part`. Raises UsageError where not even its baseline can be built."""
+    """The bounds of `part`. Raises UsageError if its baseline cannot be built."""
     chosen, runtimes = task.method_of(part.program), list(_runtimes(task))
     start = dict(part.baseline().knobs)
     counting = _class_of(chosen).call_knobs
@@ -61,7 +60,7 @@ def part_bound(task: Task, part: ProgramSpace) -> PartBound:
     narrow = chosen.narrow_demos or dict
     examples = list(_corners(chosen, runtimes, shown, shaping, chosen.call_shaping_knobs, narrow))
     pools = math.prod(_size(knob, start[knob.name]) for knob in shaping)
-    # Any candidate may need the most expensive collection, so no more of them than trials need be counted.
+    # Any candidate may need the most expensive pool; there are at most as many pools as trials.
     dearest = max((program.most_calls() for program in examples), default=0)
     return PartBound(
         chosen.id,
@@ -87,7 +86,7 @@ def _corners(
     counting: Sequence[str],
     narrow: Callable[[Mapping[str, Value]], Mapping[str, Value]] = dict,
 ) -> Iterator[RagProgram]:
-    """A program for each combination of what the `searched` knobs that are `counting` may be.
+    """A program for each combination of the end values of the `searched` knobs that are in `counting`.
 
     `narrow` makes the settings that are built of those. The others have their `values`, and so has one that
     does not matter under those before it. A combination that no runtime can build is passed over, since no
@@ -119,7 +118,7 @@ def _corners(
 
 
 def _points(knob: Knob, baseline: Value) -> tuple[Value, ...]:
-    """The values of `knob` that stand for all of its range, and that of the baseline."""
+    """The values of `knob` that bound its range, and the baseline's value."""
     if knob.kind == "switch":
         return (False, True)
     if knob.kind == "choice":
@@ -131,7 +130,7 @@ def _points(knob: Knob, baseline: Value) -> tuple[Value, ...]:
 
 
 def _size(knob: Knob, baseline: Value) -> int:
-    """How many values a candidate may have there; a great number for one without steps."""
+    """The number of values of a knob, at least; 10^9 for a knob without steps."""
     if knob.kind in ("switch", "choice"):
         return len(_points(knob, baseline))
     low, high = knob.bounds
@@ -141,7 +140,7 @@ def _size(knob: Knob, baseline: Value) -> int:
 
 
 def _runtimes(task: Task) -> Iterator[Runtime]:
-    """The runtime of the roles' own targets, then those of the other targets that may play them."""
+    """The runtime with the roles' own targets, then those with the other targets allowed for the roles."""
     roles = task.space.targets
     for names in product(*roles.values()):
         yield task.runtime.with_targets(dict(zip(roles, names, strict=True)))

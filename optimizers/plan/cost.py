@@ -1,4 +1,4 @@
-"""What the requests of a plan take at most in tokens and dollars, and about how long they last."""
+"""Upper bounds on the tokens and dollars of a plan's requests, and an estimate of their duration."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ragc.targets.prices import RequestLimits, request_limits
 
 
 def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:
-    """Tokens, dollars and seconds of `requests` requests at most, and of `about` as many.
+    """Upper bounds on tokens and dollars of `requests` requests, and estimates for `about` requests.
 
-    `prompt` is about how long a prompt is, `reply` how long a reply may be, both in tokens. Amounts that
-    cannot be told are None.
+    `prompt` is the approximate length of a prompt and `reply` the greatest length of a reply, both in tokens.
+    Unknown amounts are None.
     """
     longest = max(reply, LONGEST_REPLY if task.recipe.search.instructions else reply)
     targets = list(_usable_targets(task))
@@ -37,7 +37,7 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
 
 
 def _usable_targets(task: Task) -> Iterator[Target]:
-    """The targets that may be asked: those in a role that something uses, and who may stand in for them."""
+    """The targets that may be called: those in a used role, and their fallbacks."""
     targets, roles = task.runtime.targets, task.recipe.search.targets
     used = {"main", "judge", *roles, *(name for names in roles.values() for name in names)}
     for method in task.recipe.methods:
@@ -53,14 +53,14 @@ def _usable_targets(task: Task) -> Iterator[Target]:
 
 
 def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:
-    """Dollars of a request of `prompt` tokens whose reply is as long as it may be."""
+    """Dollars of a request with `prompt` and `reply` tokens; None if a price is unknown."""
     if limit.prompt_usd is None or limit.reply_usd is None:
         return None
     return prompt * limit.prompt_usd + reply * limit.reply_usd
 
 
 def _greatest(amounts: list[Any]) -> Any:
-    """The greatest amount; None when one is not known."""
+    """The greatest amount; None if any is unknown."""
     return None if None in amounts else max(amounts, default=0)
 
 

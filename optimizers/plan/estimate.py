@@ -1,9 +1,9 @@
-"""The dry run: everything checked, nothing sent, and what a compile would cost at most.
+"""The dry run: all inputs checked, nothing sent, and upper bounds on the cost of a compile.
 
     questions of each part of a compile x the most requests that one takes = requests at most
     requests at most x the longest a request can be = tokens at most, and dollars
 
-A request that is sent again after a failure counts once, as it is charged once.
+A request that is retried after a failure counts once, because it is charged once.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from ragc.store.call_store import CallStore
 SHOWN = (
     "top_k", "noise_n", "k_local", "k_web", "web_k", "k_support", "window", "ndocs", "refs_max", "flare_k",
 )  # fmt: skip
-"""Knobs that say how many passages a prompt shows; those that a program has are added up."""
+"""Knobs for the number of passages in a prompt; those of a program are added up."""
 
 BUDGETS = ("context_tokens", "prompt_token_cap")
 """Knobs that bound the passages of a prompt in tokens; 0 bounds nothing."""
 
 PASSAGE = 200
-"""Tokens of a passage where no knob cuts passages: what `chunk_size` is by default."""
+"""Tokens of a passage if no knob cuts passages: the default of `chunk_size`."""
 
 UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
-"""Peers that decide themselves how many instructions they ask for and how often they try them."""
+"""External optimizers that decide themselves how many instructions they propose and evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One part of a compile: how many questions it answers, and how many requests it sends at most.
+    """One part of a compile: the number of questions it answers, and the most requests it sends.
 
-    `requests` is infinite where no bound is known; `calls` are those sent if all replies can be read, and
-    `about` those if besides candidates take as many calls as on average.
+    `requests` is infinite if no bound is known. `calls` assumes that all replies can be read; `about` assumes
+    also that candidates take the average number of calls.
     """
 
     questions: int
@@ -85,10 +85,11 @@ class _Plan:
         judged: bool | None = True,
         about: tuple[float, float] | None = None,
     ) -> None:
-        """Add a phase that answers `all_questions` so many `times`, each with `calls` typed calls at most.
+        """Adds a phase that answers `all_questions` `times` times, with at most `calls` typed calls a
+        question.
 
-        `judged` says whether the answers are scored by all metrics; None: by the one that earns
-        demonstrations; False: by none. `about` are times and calls on average, where they are others.
+        `judged` True: the answers are scored by all metrics; None: by the metric for demonstrations; False:
+        by none. `about` are average times and calls, if they differ.
         """
         questions = tuple(all_questions)
         if not questions or not times:
@@ -109,7 +110,7 @@ class _Plan:
         )
 
     def _judging(self, questions: Iterable[Question], *, whole: bool) -> float:
-        """Calls of the judge to score an answer to each of `questions`."""
+        """The judge's calls to score one answer to each of `questions`."""
         task = self.task
         if "judge" not in task.runtime.targets:
             return 0
@@ -117,7 +118,7 @@ class _Plan:
         return sum(most_judge_calls(read, self.recipe.assessing, question) for question in questions)
 
     def own(self) -> None:
-        """The phases of ragc's own study."""
+        """Adds the phases of ragc's own study."""
         task, trials = self.task, self.trials
         self.add("baseline", task.dev, 1, self.baseline)
         self.add("trials", task.dev, trials, self.most, about=(trials, self.average.calls))
@@ -140,7 +141,9 @@ class _Plan:
             self._fit(dearest, trials, about=trials * share)
 
     def _fit(self, bound: PartBound, programs: int, *, about: float | None = None) -> None:
-        """What `programs` candidates learn from the train questions, of which `about` so many do."""
+        """Adds the learning of `programs` candidates from the train questions; `about` is the expected
+        number.
+        """
         if bound.fit:
             calls = bound.fit
             judging = self._judging(self.task.train, whole=False) * calls
@@ -152,7 +155,7 @@ class _Plan:
             )
 
     def _demonstrations(self) -> None:
-        """The dearest collections that as many trials can need."""
+        """Adds the most expensive demonstration pools that as many trials can need."""
         task = self.task
         kinds = set(task.recipe.search.demo_kinds)
         sets = [(task.train, bool(kinds - {CROSS}))]
@@ -171,7 +174,7 @@ class _Plan:
         for rank, (_, calls, taught, questions) in enumerate(wanted[: self.trials]):
             likely = rank < self.average.collections
             self.add("demonstrations", questions, 1, calls, judged=None, about=(likely, calls))
-            if taught:  # mostly a replay of the first answer
+            if taught:  # mostly replays of the first answer
                 self.add("demonstrations", questions, 1, calls, judged=False, about=(0, calls))
 
     def _instructions(self, program: str, bound: PartBound) -> None:
@@ -186,7 +189,7 @@ class _Plan:
         self._put("instructions", Phase(0, requests, calls, calls))
 
     def peer(self, name: str) -> None:
-        """The phases of a peer."""
+        """Adds the phases of the external optimizer `name`."""
         from ragc.optimizers.external.optimize import check
 
         task, trials = self.task, self.task.trials
@@ -213,13 +216,13 @@ class _Plan:
         self._fit(self.bounds[0], 1)
 
     def test(self) -> None:
-        """The look at the test split."""
+        """Adds the test questions, answered by baseline and winner."""
         self.add("test", self.task.test, 1, self.baseline)
         self.add("test", self.task.test, 1, self.most, about=(1, self.average.calls))
 
     @property
     def open_ends(self) -> list[str]:
-        """Why no bound is known, a clause each; empty where one is."""
+        """The reasons why no bound is known, a clause each; empty if there is a bound."""
         reasons = []
         if (name := self.recipe.search.optimizer) in UNBOUNDED_PEERS:
             reasons.append(f"{UNBOUNDED_PEERS[name]} decides itself how much it asks")
@@ -232,16 +235,16 @@ class _Plan:
 
 
 def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
-    """What compiling `recipe` takes at most, in all and by phase, and the sizes that this comes from.
+    """Upper bounds on the cost of compiling `recipe`, in total and by phase, and the sizes they come from.
 
-    `lm_calls` are LM requests over all that may be searched: every program, range, role, demonstration and
-    instruction, and a second request for every reply that cannot be read. It is None and `bounded` False
-    where no bound is known and the budget has none. `lm_calls_readable` are those if every reply can be read,
-    `lm_calls_about` those if besides candidates take as many calls as on average over the search space and
-    racing stops none; replay and programs that end early make the real number smaller still. `tokens` and
-    `usd` are upper bounds, `tokens_about`, `usd_about` and `seconds` estimates for `lm_calls_about`; each is
-    None where it is not known. Raises as a compile to `out` does before it sends anything; without `out`
-    nothing is checked about where it writes.
+    `lm_calls` are LM requests over the whole search space: every program, range, role, demonstration and
+    instruction, and a retry for every unreadable reply. It is None, and `bounded` False, if neither a bound
+    is known nor the budget has one. `lm_calls_readable` assumes that every reply can be read.
+    `lm_calls_about` assumes also that candidates take the average number of calls and that racing stops none;
+    replay and programs that end early make the real number smaller still. `tokens` and `usd` are upper
+    bounds; `tokens_about`, `usd_about` and `seconds` are estimates for `lm_calls_about`. Each is None if
+    unknown. Raises as a compile to `out` does before it sends anything; without `out` the output directory is
+    not checked.
     """
     if out is not None:
         refuse_foreign(Path(out))

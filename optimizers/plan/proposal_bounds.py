@@ -1,4 +1,4 @@
-"""How often the teacher is asked for instruction candidates (`ragc.optimizers.instructions.propose`)."""
+"""Upper bounds on the teacher's calls for instruction candidates (`ragc.optimizers.instructions.propose`)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from ragc.optimizers.instructions.propose import SPARE
 from ragc.optimizers.task import Task
 
 VIEWED = 10
-"""Train questions that DSPy's summary of a data set reads at a time, and how often it reads at most."""
+"""Train questions that DSPy's data set summary reads at a time, and the most times it reads."""
 
 GROUNDED = 3
-"""Typed calls of one proposal: what the program is for, what the call is for, and the instructions."""
+"""Typed calls of one proposal: the purpose of the program, the purpose of the call, the instructions."""
 
 
 def proposal_calls(n: int, predictors: int, questions: int, task: Task) -> tuple[int, int]:
-    """Typed calls and requests of the teacher for `n` candidates a predictor, the present one among them.
+    """Typed calls and requests of the teacher for `n` candidates a predictor, the present one included.
 
-    `questions` train questions are read. A reply that DSPy's chat adapter cannot read is asked for once more,
-    as JSON; its JSON adapter asks once.
+    `questions` is the number of train questions read. DSPy's chat adapter retries an unreadable reply once,
+    as JSON; its JSON adapter does not.
     """
     if n < 2 or not questions:
         return 0, 0

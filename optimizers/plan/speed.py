@@ -1,6 +1,6 @@
-"""How long a request took the last time that these targets were asked on this machine.
+"""The last measured duration of a request to the same targets on this machine.
 
-$RAGC_HOME/speeds.json    {digest of what answers: {"seconds": ..., "requests": ...}}
+$RAGC_HOME/speeds.json    {digest of the targets and the concurrency: {"seconds": ..., "requests": ...}}
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from ragc.core.paths import cache_home
 from ragc.optimizers.task import Task
 
 LEAST = 5
-"""Fewer requests say little; nor do runs of which most was replayed."""
+"""The least number of sent requests for a measurement. A run with more replayed than sent requests is not
+used.
+"""
 
 
 def seconds_per_request(task: Task) -> float | None:
-    """Seconds a request of the targets of `task`, with as many in flight, as last measured; None: never."""
+    """Seconds a request of `task`, at its concurrency, as last measured; None if never measured."""
     try:
         entry = _read()[_key(task)]
         return round(float(entry["seconds"]) / int(entry["requests"]), 4)
@@ -29,7 +31,7 @@ def seconds_per_request(task: Task) -> float | None:
 
 
 def note_speed(task: Task, *, sent: float, replayed: float, seconds: float) -> None:
-    """Keep that `sent` requests took `seconds`; what cannot be written is passed over."""
+    """Records that `sent` requests took `seconds`; a file that cannot be written is ignored."""
     if sent < LEAST or sent < replayed or not task.recipe.study.keep:
         return
     path = _path()

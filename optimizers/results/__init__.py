@@ -1,1 +1,1 @@
-"""Compiled programs: written, trusted, opened, scored."""
+"""Compiled programs: writing, trusting, opening and scoring them."""

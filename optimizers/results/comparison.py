@@ -1,4 +1,4 @@
-"""Two runs compared question by question: compiled programs, recipes, or rows that were scored before."""
+"""Compares two runs question by question: compiled programs, recipes, or files of scored rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = ".jsonl"
 def compare(
     a: Path, b: Path, evaluate: Callable[[Path], Evaluation], *, by: str = "", seed: int = 0
 ) -> RunComparison:
-    """Compare the run `b` with the run `a`; what is no file of rows is scored by `evaluate` first.
+    """Compares the run `b` with the run `a`. A path that is no file of rows is scored with `evaluate` first.
 
     Raises RagcError.
     """

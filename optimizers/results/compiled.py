@@ -1,7 +1,7 @@
-"""CompiledProgram: what a study leaves behind, a directory of JSON and TOML that runs no code.
+"""CompiledProgram: the result of a study, a directory of JSON and TOML that runs no code.
 
-`program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same
-recipe, seed and store; `run.json` says what this one run sent and when, and stands outside that.
+`program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same recipe, seed
+and store. `run.json` records the requests and the time of one run and may differ.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 FORMAT: Literal["ragc.compiled/2"] = "ragc.compiled/2"
 FIRST: Literal["ragc.compiled/1"] = "ragc.compiled/1"
-"""The format before this one, which says nothing of descriptions. It is read, and never written anew."""
+"""The previous format, without field descriptions. It is read but no longer written."""
 
 RUN = "run.json"
-"""What differs between runs, and the list of the files that ragc wrote."""
+"""The file of what differs between runs, with the list of the files that ragc wrote."""
 
 KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
@@ -63,7 +63,7 @@ class PredictorState(pydantic.BaseModel):
 
     @pydantic.model_serializer(mode="wrap")
     def _serialize(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without `nearest` where every call shows the same demonstrations, and without no descriptions."""
+        """Leaves out `nearest` if it is 0 and `descriptions` if there are none."""
         absent = {name for name in ("nearest", "descriptions") if not getattr(self, name)}
         return {name: value for name, value in write(self).items() if name not in absent}
 
@@ -83,7 +83,7 @@ class ProgramState(pydantic.BaseModel):
     @pydantic.field_validator("knobs", "predictors", "learned", mode="before")
     @classmethod
     def _in_json(cls, value: Any) -> Any:
-        """Refuse NaN and infinity, which the parser lets pass and JSON has not."""
+        """Rejects NaN and infinity, which the parser accepts and JSON does not have."""
         if not _finite(value):
             raise ValueError("NaN and infinity are no numbers of JSON")
         return value
@@ -94,36 +94,36 @@ def _is_endless(value: Any) -> bool:
 
 
 def _finite(value: Any) -> bool:
-    """Whether no number in `value`, of JSON, is NaN or infinite."""
+    """Whether no number in the JSON value `value` is NaN or infinite."""
     if isinstance(value, dict):
         return all(map(_finite, value.values()))
     return all(map(_finite, value)) if isinstance(value, list) else not _is_endless(value)
 
 
 class Session(Protocol):
-    """What opens a compiled program and answers with it: `ragc.optimizers.results.session.Session`."""
+    """Opens a compiled program and answers with it: `ragc.optimizers.results.session.Session`."""
 
     def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
-        """Answer `question` with `compiled`. Raises RagcError."""
+        """Answers `question` with `compiled`. Raises RagcError."""
         ...
 
     async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
-        """As `ask`, awaited on any event loop."""
+        """As `ask`, awaitable on any event loop."""
         ...
 
     def close(self) -> None:
-        """Free what is held."""
+        """Frees models, connections and files."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A compiled program and where it came from.
+    """A compiled program with its provenance.
 
-    `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. One that was loaded has
-    its directory as `path` and the `digest` of what was read there. One that `ragc.load` gave has a `session`
+    `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. A loaded program has its
+    directory as `path` and the `digest` of the files read there. A program from `ragc.load` has a `session`
     and answers questions: `program(question)` from any number of threads, or `await program.acall(question)`.
-    What it needs is opened at the first one.
+    Its models and sources are opened at the first question.
     """
 
     state: ProgramState
@@ -146,11 +146,11 @@ class CompiledProgram:
         return describe("CompiledProgram", where, **shown)
 
     def __call__(self, question: str, **context: Any) -> Row:
-        """Answer `question`; `context` is what a row of its data says beside it. Raises RagcError."""
+        """Answers `question`; `context` are the other inputs of a data row. Raises RagcError."""
         return self._answering().ask(self, question, context)
 
     async def acall(self, question: str, **context: Any) -> Row:
-        """As a call, awaited on any event loop."""
+        """As `__call__`, awaitable on any event loop."""
         return await self._answering().aask(self, question, context)
 
     def _answering(self) -> Session:
@@ -161,7 +161,7 @@ class CompiledProgram:
         return self.session
 
     def close(self) -> None:
-        """Free models, connections and files; a later call opens them again."""
+        """Frees models, connections and files; a later call opens them again."""
         if self.session is not None:
             self.session.close()
 
@@ -180,11 +180,13 @@ class CompiledProgram:
     def of(
         cls, program: RagProgram, *, provenance: Mapping[str, Any], recipe: str, run: Mapping[str, Any]
     ) -> CompiledProgram:
-        """The compiled form of `program` as it stands."""
+        """The compiled form of `program` in its present state."""
         return cls(state_of(program), provenance, recipe, run)
 
     def build(self, runtime: Runtime) -> RagProgram:
-        """The program, ready to run. Raises ArtefactError when this version of ragc has other predictors."""
+        """Builds the program, ready to run. Raises ArtefactError if this version of ragc has other
+        predictors.
+        """
         first = self.state.format == FIRST
         knobs = {"wording": compiled_1.WORDING, **self.state.knobs} if first else self.state.knobs
         try:
@@ -209,10 +211,10 @@ class CompiledProgram:
         return program
 
     def _signature(self, program: RagProgram, name: str, saved: PredictorState) -> Any:
-        """The signature that the predictor `name` had when it was compiled, with the types of `program`.
+        """The signature of predictor `name` when it was compiled, with the field types of `program`.
 
-        Raises ArtefactError when it had fields that the present one lacks, or lacked fields that the present
-        one has, as those of the first format may.
+        Raises ArtefactError if its fields differ from the present ones. A program of the first format may
+        lack present fields.
         """
         present = dict(program.named_predictors())[name].signature
         schema = saved.output_schema
@@ -238,9 +240,9 @@ class CompiledProgram:
         )
 
     def save(self, out: Path, program: RagProgram) -> Path:
-        """Write the directory `out` at once; in an older compiled program ragc's own files are replaced.
+        """Writes the directory `out` atomically; ragc's own files in an older compiled program are replaced.
 
-        Files of others stay. Raises ArtefactError when `out` is something else, and OSError.
+        Files by others stay. Raises ArtefactError if `out` is something else, and OSError.
         """
         where = _check_folder(out)
         files = {
@@ -251,21 +253,21 @@ class CompiledProgram:
         written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
         with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
             outputs.put_folder(where, outputs.with_manifest(RUN, self.run, written), RUN)
-        if self.path is None:  # made here, not read from anywhere
+        if self.path is None:  # created here, not loaded
             remember_written(out, str(self.run.get("base", "")))
         return out
 
 
 def refuse_foreign(out: Path) -> None:
-    """Raise ArtefactError when `out` exists and does not hold a compiled program as ragc wrote it.
+    """Raises ArtefactError if `out` exists and does not hold a compiled program as ragc wrote it.
 
-    Raises UsageError when nothing can be written there; it is tried.
+    Raises UsageError if `out` is not writable, which is tested by writing.
     """
     outputs.check_writable(_check_folder(out))
 
 
 def _check_folder(out: Path) -> Path:
-    """Where `out` leads to, when a compiled program may be written there. Raises as `refuse_foreign`."""
+    """The folder that `out` resolves to, checked for writing. Raises as `refuse_foreign`."""
     with as_artefact():
         where = outputs.resolve_out(out)
         outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled)
@@ -274,7 +276,7 @@ def _check_folder(out: Path) -> Path:
 
 @contextmanager
 def as_artefact() -> Iterator[None]:
-    """Raise what is foreign as ArtefactError."""
+    """Raises a foreign folder as ArtefactError."""
     try:
         yield
     except outputs.Foreign as error:
@@ -282,7 +284,7 @@ def as_artefact() -> Iterator[None]:
 
 
 def is_compiled(folder: Path) -> bool:
-    """Whether `program.json` in `folder` is one, told by its content."""
+    """Whether the content of `program.json` in `folder` is a compiled program."""
     try:
         ProgramState.model_validate_json(inputs.read_bytes(folder / "program.json"))
     except (OSError, ValueError):
@@ -291,7 +293,7 @@ def is_compiled(folder: Path) -> bool:
 
 
 def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
-    """The compiled program in the directory `path`; it answers questions where it has a `session`.
+    """Loads the compiled program in the directory `path`; with a `session` it answers questions.
 
     Raises ArtefactError in one sentence.
     """
@@ -303,7 +305,7 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
             f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."
         )
     try:
-        # What is digested is what is read: the files may change in between.
+        # Each file is read once, so that the digest covers exactly the parsed bytes.
         contents = {name: _read_inside(folder, name) for name in DIGESTED}
         state = ProgramState.model_validate_json(contents["program.json"].decode("utf-8"))
         provenance = _object(contents["provenance.json"], "provenance.json")
@@ -323,7 +325,7 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
 
 
 def _read_inside(folder: Path, name: str) -> bytes:
-    """The bytes of the file `name` of a compiled directory, links followed inside it only."""
+    """The bytes of the file `name` in a compiled directory. Links that lead out of it are refused."""
     try:
         return inputs.read_bytes(folder / name, within=folder)
     except inputs.LeadsOut:
@@ -338,7 +340,7 @@ def _read_inside(folder: Path, name: str) -> bytes:
 
 
 def state_of(program: RagProgram) -> ProgramState:
-    """What `program.json` says of `program` as it stands."""
+    """The content of `program.json` for `program` in its present state."""
     return ProgramState(
         format=FORMAT,
         method=program.method.id,
@@ -350,7 +352,7 @@ def state_of(program: RagProgram) -> ProgramState:
 
 
 def _object(content: bytes, name: str) -> dict[str, Any]:
-    """The JSON object that the file `name` holds. Raises ValueError and RecursionError."""
+    """The JSON object in the file `name`. Raises ValueError and RecursionError."""
     value = json.loads(content)
     if not isinstance(value, dict):
         raise ValueError(f"{name} holds no JSON object")
@@ -381,7 +383,7 @@ FOR_READING = (
 
 
 def readable(predictor: RagPredict) -> str:
-    """The prompt of `predictor` for people: how to change it, then every message, inputs as `{name}`."""
+    """The prompt of `predictor` for people: how to change it, then every message with inputs as `{name}`."""
     slots = {name: [f"{{{name}}}"] if _is_list(info) else f"{{{name}}}" for name, info in _inputs(predictor)}
     parts = [FOR_READING]
     if predictor.nearest:

@@ -1,8 +1,8 @@
-"""Programs of the format `ragc.compiled/1`: what they sent beside what they hold.
+"""Compatibility with the format `ragc.compiled/1`: field descriptions that its programs sent.
 
-That format says nothing of descriptions, which were those of the version that compiled it. They stand here as
-they were, so that such a program sends what it was compiled with. The layout `minimal` did not show what is
-said of inputs.
+That format does not store field descriptions; they were those of the version that compiled the program. They
+are recorded here unchanged, so that such a program sends the prompts it was compiled with. The layout
+`minimal` did not show the descriptions of inputs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ragc.signatures.wording import description
 Texts = Mapping[str, str]
 
 WORDING = "brief"
-"""The wording that those programs come nearest to."""
+"""The wording closest to that of those programs."""
 
 _NAME = "a name, number or short phrase"
 _MARKS = "text with marks such as [1]"
@@ -66,10 +66,10 @@ _EVERYWHERE: Texts = {
     "text": "the follow-up question, or the answer in a few words",
     "utility": "5 it answers all of the question, however briefly; 3 a part of it; 1 nothing of it",
 }
-"""Descriptions by field, where all calls with that field had the same."""
+"""Descriptions by field, for fields described alike in all calls."""
 
 _UNSAID = ("heuristic_answer", "sentence")
-"""Of those, outputs that are inputs of other calls, where nothing was said of them."""
+"""Outputs in `_EVERYWHERE` that are also inputs of other calls, where they had no description."""
 
 _SEARCHES = "earlier searches and what they found"
 _QUERY = {"trajectory": _SEARCHES, "query": "a search query"}
@@ -138,15 +138,15 @@ _OWN: Mapping[tuple[str, str], Texts] = {
     ("slimplm", "claim_judge"): _SURE,
     ("slimplm", "judge"): _SURE,
 }
-"""Descriptions by method and predictor, before those of `_EVERYWHERE`."""
+"""Descriptions by method and predictor; they override `_EVERYWHERE`."""
 
 
 def first_descriptions(
     program: Any, predictor: str, signature: Any, knobs: Mapping[str, Any], layout: str
 ) -> dict[str, str]:
-    """What `predictor` of `program` said of the fields of `signature`, by name, in programs of that format.
+    """The field descriptions of `predictor` in programs of that format, by field of `signature`.
 
-    What depends on the knobs in another way than by how the answer is worded is as in the `signature`.
+    Descriptions that depend on knobs other than the answer format are taken from `signature`.
     """
     method = program.method.id
     own = dict(_OWN.get((method, predictor), _NONE))
@@ -221,21 +221,21 @@ _TYPES: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("slimplm", "claims"): {"claims": Annotated[list[Claim], Field(max_length=5)]},
     ("slimplm", "parts"): {"questions": Annotated[list[Part], Field(max_length=5)]},
 }
-"""Types of outputs by method and predictor, of those that have changed since or are models of their own."""
+"""Types of outputs by method and predictor that have changed since or are models of their own."""
 
 
 def _actions(program: Any) -> tuple[str, ...]:
-    """What a step of PrefRAG might do."""
+    """The actions of a step of PrefRAG."""
     return (*program.tools, "finish")
 
 
 def first_signature(
     program: Any, predictor: str, present: Any, inputs: Sequence[str], schema: Mapping[str, Any]
 ) -> Any:
-    """The signature with the fields of a program in that format: `inputs`, and the outputs of `schema`.
+    """The signature of a program in that format: its `inputs`, and the outputs of `schema`.
 
-    Types that have not changed are those of the `present` signature. Raises KeyError with the name of a field
-    that is known no more.
+    Types that have not changed are taken from the `present` signature. Raises KeyError with the name of a
+    field that no longer exists.
     """
     key = (program.method.id, predictor)
     types = dict(_TYPES.get(key, {}))
@@ -253,4 +253,4 @@ def first_signature(
 
 
 _DYNAMIC = ("action",)
-"""Outputs whose description lists what the knobs allow, in words that are still the same."""
+"""Outputs whose description lists what the knobs allow and has not changed since."""

@@ -1,6 +1,6 @@
-"""Opens a compiled program or a recipe from the command line, answers with it, and scores it on a split.
+"""Opens a compiled program or a recipe, answers questions with it, and scores it on a split.
 
-Where other targets play the roles than at the compile, the change of the score since then is reported.
+If other targets play the roles than at the compile, the change of the score is reported.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
 @dataclass(frozen=True, slots=True)
 class ScoreShift:
-    """What changed since the compile.
+    """The change of targets and scores since the compile.
 
-    `targets` are the names of the targets then and now, by role, of those that changed. `means` are then and
-    now, by metric; the means then were of the same questions where `same_questions`.
+    `targets` has the names of changed targets then and now, by role. `means` has the means then and now, by
+    metric. `same_questions` says whether both are of the same questions.
     """
 
     targets: Mapping[str, tuple[str, str]]
@@ -58,7 +58,7 @@ class ScoreShift:
         return {"targets": targets, "metrics": means, "same_questions": self.same_questions}
 
     def lines(self) -> list[str]:
-        """For people: what changed, then a line a metric."""
+        """For people: the changed targets, then a line for each metric."""
         rows = [f"{role}: {then} when compiled, {now} now" for role, (then, now) in self.targets.items()]
         rows += [
             f"{name:<12} {then:.3f} then, {now:.3f} now: {now - then:+.3f}"
@@ -70,9 +70,9 @@ class ScoreShift:
 def measure_score_shift(
     provenance: Mapping[str, Any], facts: Mapping[str, Any], split: str, now: Mapping[str, Interval]
 ) -> ScoreShift | None:
-    """How the means `now` of `split` differ from those in `provenance`; `facts` are those of the task now.
+    """Compares the means `now` of `split` with those in `provenance`. `facts` are those of the present task.
 
-    None when the same targets play all roles, or when the compile did not score this split.
+    None if the same targets play all roles, or if the compile did not score this split.
     """
     before, after = provenance.get("targets") or {}, facts.get("targets") or {}
     changed = {
@@ -93,7 +93,7 @@ SILENT = Silent()
 
 @dataclass(frozen=True, slots=True)
 class OpenProgram:
-    """A program on its runtime. `compiled` is None when it comes from a recipe alone."""
+    """A program on its runtime. `compiled` is None if it comes from a recipe alone."""
 
     task: Task
     program: RagProgram
@@ -118,8 +118,7 @@ async def _close_parts(task: Task) -> None:
 class Evaluation:
     """A program scored on a split: rows in the order of the questions, means with intervals.
 
-    `score_shift` says how a compiled program's means differ from those of its compile, on other targets than
-    then.
+    `score_shift` compares a compiled program's means with those of its compile, if its targets have changed.
     """
 
     rows: tuple[Row, ...]
@@ -134,7 +133,7 @@ class Evaluation:
         return describe("Evaluation", quantity(len(self.rows), "question"), failures, **means)
 
     def to_json(self) -> dict[str, Any]:
-        """What `ragc eval --json` prints."""
+        """The output of `ragc eval --json`."""
         return {
             "n": len(self.rows),
             "metrics": intervals_to_json(self.metrics),
@@ -148,7 +147,7 @@ class Evaluation:
 
     @property
     def failures(self) -> Failures:
-        """The questions that have no answer."""
+        """The questions without an answer."""
         return failures_of(self.rows)
 
     def _judging_json(self) -> dict[str, Any]:
@@ -158,7 +157,9 @@ class Evaluation:
 
     @property
     def decided(self) -> dict[str, dict[str, int]]:
-        """By family, how many questions each rule decided: exact, judge, unreadable and so on."""
+        """The number of questions that each rule decided (exact, judge, unreadable and so on), by metric
+        family.
+        """
         tallies: dict[str, dict[str, int]] = {}
         for row in self.rows:
             for family, finding in row.findings.items():
@@ -169,7 +170,7 @@ class Evaluation:
 
     @property
     def judging(self) -> dict[str, float]:
-        """What the findings took, of all that was spent."""
+        """The cost of judging, which is part of all that was spent."""
         total = Counters()
         for row in self.rows:
             total.add(**row.judging)
@@ -187,11 +188,11 @@ def open_program(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> OpenProgram:
-    """The compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
+    """Opens the compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
-    A recipe gives its program with default knobs, `[knobs]` over them, and no demonstrations.
-    `targets` stand in for those of the recipe; the rest is said at `ragc.optimizers.results.resolve.Opening`.
-    Raises UsageError and its kin.
+    A recipe gives its program with default knobs, overridden by `[knobs]`, and no demonstrations. `targets`
+    replace those of the recipe. The other arguments are those of `ragc.optimizers.results.resolve.Opening`.
+    Raises UsageError and its subclasses.
     """
     where = Path(path)
     if where.is_dir():
@@ -214,7 +215,7 @@ def open_compiled(
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
 ) -> OpenProgram:
-    """A program that was loaded, as `open_program` opens it. Raises Untrusted for what nobody allowed."""
+    """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
     call_store = store or open_store(resolved.study)
     task = prepare(resolved, store=call_store, questions=questions, targets=targets)
@@ -222,14 +223,14 @@ def open_compiled(
 
 
 def ask(opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
-    """Answer one question."""
+    """Answers one question."""
     return event_loop.run(answer_question(opened, question, context=context))
 
 
 async def answer_question(
     opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None
 ) -> Row:
-    """As `ask`, on the process's loop."""
+    """As `ask`, on the process's event loop."""
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")
     await _open(opened.task, SILENT)
@@ -237,7 +238,7 @@ async def answer_question(
 
 
 def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILENT) -> Evaluation:
-    """Score the program on `split` with the metrics of its recipe."""
+    """Scores the program on `split` with the metrics of its recipe. Raises UsageError for an empty split."""
     task = opened.task
     questions = task.splits.get(split, ())
     if not questions:

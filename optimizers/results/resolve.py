@@ -1,4 +1,4 @@
-"""The recipe of a compiled directory as far as opening it needs: resolved, allowed, and its files there.
+"""Resolves the recipe of a compiled directory for opening it: overrides, trust, and missing files.
 
 recipe.toml ──► overrides ──► the parts in use ──► trust ──► files that are missing
 """
@@ -23,10 +23,10 @@ from ragc.recipe import Recipe, parse, set_keys
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a directory is opened, as the user said it.
+    """The user's options for opening a directory.
 
-    `sets` override its recipe. `base` is where relative paths lead. `trust_targets` allows addresses and
-    names of variables of a directory from outside, `trust_code` its programs, modules and servers.
+    `sets` override its recipe. `base` is the folder for relative paths. `trust_targets` allows addresses and
+    names of variables in a directory from elsewhere, `trust_code` its programs, modules and servers.
     """
 
     sets: tuple[str, ...] = ()
@@ -41,17 +41,18 @@ def opening(
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> Opening:
-    """An `Opening` of what public functions take."""
+    """An `Opening` from the arguments of public functions."""
     return Opening(tuple(sets), None if base is None else Path(base), trust_targets, trust_code)
 
 
 def resolve(
     compiled: CompiledProgram, how: Opening, *, questions: bool = True, stand_ins: bool = False
 ) -> Recipe:
-    """What opening `compiled` needs of its recipe, allowed and there; no model and no data is read.
+    """The part of `compiled`'s recipe that opening it needs, checked for trust and missing files.
 
-    `questions` tells whether those of the splits are needed; `stand_ins` that targets are handed over and
-    the recipe's are not used. Raises Untrusted, and RecipeError with all that is wrong or missing.
+    No model and no data is read. `questions` says whether the splits' questions are needed. `stand_ins` says
+    that the caller supplies targets in place of the recipe's. Raises Untrusted, and RecipeError with
+    everything that is wrong or missing.
     """
     folder = compiled.path if compiled.path is not None else Path()
     where = str(folder / "recipe.toml")
@@ -82,7 +83,9 @@ def resolve(
 
 
 def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
-    """`recipe` without what only a compile reads, and without `questions` also without what scores."""
+    """`recipe` without the parts that only a compile reads and, unless `questions`, without those for
+    scoring.
+    """
     search = replace(
         recipe.search, programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",)
     )
@@ -97,7 +100,7 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
         needed = replace(needed, data=data)
     playing = {"main", "proxy", *(call.role for call in state.predictors.values()), *state.targets.values()}
     names = [name for name in recipe.targets if name in playing]
-    for name in names:  # grows by those that stand in
+    for name in names:  # grows by the fallbacks
         listed = recipe.targets[name].options.get("fallbacks", ())
         names += [other for other in listed if other in recipe.targets and other not in names]
     playing_targets = {name: spec for name, spec in recipe.targets.items() if name in names}
@@ -111,7 +114,7 @@ def _brings_passages(recipe: Recipe) -> bool:
 
 
 def _missing(want: trust.Access, root: Path) -> str:
-    """That a file which is read is not there, and what to do; "" where it is."""
+    """The message about a missing file and its remedy; "" if the file exists."""
     if want.kind != "reads" or not want.path or want.model:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Calling a compiled program: opened at the first question, then held for all threads and event loops."""
+"""Sessions of compiled programs: opened at the first question, then shared by all threads and event loops."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ragc.optimizers.results.resolve import Opening
 
 
 def load_to_answer(path: str | Path, how: Opening) -> CompiledProgram:
-    """The compiled program in the directory `path`, which answers as `how` allows. Raises ArtefactError."""
-    # The program may be called from another working directory.
+    """Loads the compiled program in the directory `path`, to answer as `how` allows. Raises ArtefactError."""
+    # The program may be called later from another working directory.
     return load(Path(path).absolute(), Session(how))
 
 
 class Session:
-    """How one compiled program is opened, and what it holds once it is; safe in several threads."""
+    """Opens one compiled program on demand and holds it open. Thread-safe."""
 
     def __init__(self, how: Opening) -> None:
         self._how = how
@@ -31,19 +31,19 @@ class Session:
         self._opened: OpenProgram | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Session, (self._how,)  # a copy opens for itself
+        return Session, (self._how,)  # a copy opens the program itself
 
     def ask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
-        """Answer `question` with `compiled`. Raises RagcError."""
+        """Answers `question` with `compiled`. Raises RagcError."""
         return evaluate.ask(self._ready(compiled), question, context=context)
 
     async def aask(self, compiled: CompiledProgram, question: str, context: Mapping[str, Any]) -> Row:
-        """As `ask`; files are read in a thread, so that the caller's loop goes on."""
+        """As `ask`, asynchronous. Files are read in a thread, so the caller's loop is not blocked."""
         ready = await asyncio.to_thread(self._ready, compiled)
         return await event_loop.on_loop(evaluate.answer_question(ready, question, context=context))
 
     def close(self) -> None:
-        """Free what is held."""
+        """Frees models, connections and files."""
         with self._lock:
             held, self._opened = self._opened, None
         if held is not None:

@@ -1,4 +1,4 @@
-"""Proof: baseline against winner on the same questions, as intervals, differences and a verdict."""
+"""The verdict: baseline against winner on the same questions, as intervals and paired differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
 
 
 def summarize(task: Task, scores: Sequence[Scores]) -> dict[str, Interval]:
-    """The interval of each metric that applies to any of the questions; empty for no questions."""
+    """The interval of each metric that applies to any question; empty for no questions."""
     if not scores:
         return {}
     by_metric = {metric.id: _interval(metric, scores, task.seed) for metric in task.metrics}
@@ -44,7 +44,7 @@ def _columns(metric: Metric, scores: Sequence[Scores]) -> list[list[float | None
 def compare(
     task: Task, before: Sequence[Row], after: Sequence[Row]
 ) -> tuple[dict[str, dict[str, Any]], str, str]:
-    """Paired differences a metric, and the verdict on the first objective."""
+    """The paired difference of each metric, the verdict on the first objective, and a note on its power."""
     differences: dict[str, dict[str, Any]] = {}
     decided, note = NOT_MEASURED, ""
     for metric in task.metrics:

@@ -1,1 +1,1 @@
-"""A study: what is tried next, raced, kept and chosen."""
+"""The search of a study: sampling candidates, racing trials, storing results and selecting the winner."""

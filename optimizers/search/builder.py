@@ -1,7 +1,7 @@
 """Builds the programs of candidates, with their demonstrations, instructions and targets.
 
-Demonstrations and instruction candidates take LM calls, so each is collected once a study and stored with
-it. A study stores the instruction candidates of each program.
+Collecting demonstrations and proposing instructions take LM calls. Each is therefore done once a study and
+stored with it. Instruction candidates are stored by program.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ from ragc.records import Question
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """The instructions that each predictor may have, its present ones first, and what finding them cost."""
+    """The instruction candidates of each predictor and the cost of finding them.
+
+    The first text of a predictor is its present instructions.
+    """
 
     texts: Mapping[str, tuple[str, ...]]
     counters: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many each predictor may have."""
+        """The number of instruction candidates by predictor."""
         return {name: len(texts) for name, texts in self.texts.items()}
 
     def to_json(self) -> dict[str, Any]:
@@ -44,7 +47,7 @@ class Proposals:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Proposals:
-        """The proposals that `to_json` described."""
+        """The inverse of `to_json`."""
         texts = {name: tuple(candidates) for name, candidates in value["texts"].items()}
         return cls(texts, dict(value["counters"]))
 
@@ -52,7 +55,10 @@ class Proposals:
 async def propose(
     program: RagProgram, task: Task, *, limit: asyncio.Semaphore, progress: Progress
 ) -> Proposals:
-    """At most `search.instructions` candidates a predictor of `program`, beside its present instructions."""
+    """Proposes at most `search.instructions` new instruction candidates for each predictor of `program`.
+
+    The present instructions come first in each list.
+    """
     from ragc.optimizers.instructions.propose import propose_instructions
 
     wanted = task.recipe.search.instructions
@@ -65,14 +71,14 @@ async def propose(
 
 
 class Attributes(Protocol):
-    """Where a study keeps JSON values by name; `pool:` and `proposals:` begin the names used here."""
+    """Named JSON values of a study. The names used here start with `pool:` or `proposals:`."""
 
     def get(self, name: str) -> Any:
-        """What is kept under `name`, or None."""
+        """The value stored under `name`, or None."""
         ...
 
     def put(self, name: str, value: Any) -> None:
-        """Keep `value` under `name`."""
+        """Stores `value` under `name`."""
         ...
 
     def names(self) -> list[str]:
@@ -81,9 +87,10 @@ class Attributes(Protocol):
 
 
 class ProgramBuilder:
-    """Makes the programs of `task`'s candidates. `limit` bounds the questions in flight.
+    """Builds the programs of `task`'s candidates. `limit` bounds the questions in flight.
 
-    `phase_again` is called when demonstrations, a phase of their own, are there, to tell what goes on then.
+    Collecting demonstrations shows its own progress phase. `phase_again` is called afterwards to show the
+    phase of the search again.
     """
 
     def __init__(
@@ -95,9 +102,9 @@ class ProgramBuilder:
         self.phase_again: Callable[[], None] = lambda: None
 
     async def program(self, candidate: Candidate) -> RagProgram:
-        """The program of `candidate`, with its demonstrations and what it learned from train questions.
+        """The program of `candidate`, fitted to the train questions and with its demonstrations set.
 
-        One that chooses its demonstrations by the question gets all that were collected.
+        A program that selects demonstrations by question gets the whole pool.
         """
         built = await self._build_instructed(candidate, candidate.knobs)
         if built.chooses_demos and candidate.demos:
@@ -116,9 +123,9 @@ class ProgramBuilder:
         return shown
 
     async def demos(self, candidate: Candidate, *, whole: bool = False) -> ByPredictor:
-        """The demonstrations that `candidate` shows, by predictor; those not named show none.
+        """The demonstrations that `candidate` shows, by predictor; a predictor that is not named shows none.
 
-        With `whole` a predictor that shows any gets all that there are.
+        With `whole`, a predictor that shows any gets its whole pool.
         """
         if not candidate.demos:
             return {}
@@ -131,17 +138,17 @@ class ProgramBuilder:
         }
 
     async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
-        """What provenance says of the demonstrations of `candidate`: scores by predictor, in their order.
+        """The scores of the demonstrations of `candidate` for provenance, by predictor, in their order.
 
-        None stands for one whose answer is the gold answer. Those of a program that chooses among them
-        by the question are all told.
+        None marks a labelled demonstration, whose answer is the gold answer. A program that selects
+        demonstrations by question lists its whole pool.
         """
         whole = bool(candidate.demos) and _needs_all_demos(await self._build(candidate), candidate)
         shown = await self.demos(candidate, whole=whole)
         return {name: [one.score for one in demos] for name, demos in shown.items() if demos}
 
     async def proposals(self, program: str) -> Proposals:
-        """The instruction candidates of `program`, found once a study. Its baseline is what they are for."""
+        """The instruction candidates of `program`, proposed once a study for its baseline."""
         part = next(part for part in self.task.space.parts if part.program == program)
 
         async def find_proposals() -> Proposals:
@@ -155,7 +162,7 @@ class ProgramBuilder:
         return Proposals.of(record) if record is not None else await self._run_once(name, find_proposals)
 
     def costs(self) -> list[Mapping[str, float]]:
-        """What each collection of demonstrations, and each search for instructions, cost."""
+        """The counters of each demonstration pool and each instruction proposal."""
         kinds: dict[str, Callable[[Any], Pool | Proposals]] = {"pool": Pool.of, "proposals": Proposals.of}
         names = [(name, name.partition(":")[0]) for name in self._attributes.names()]
         return [kinds[kind](self._attributes.get(name)).counters for name, kind in names if kind in kinds]
@@ -183,10 +190,10 @@ class ProgramBuilder:
         return built
 
     async def _pool(self, candidate: Candidate) -> Pool:
-        """The demonstrations collected under the setting that fits `candidate`, made once a study.
+        """The demonstration pool that fits `candidate`, collected once a study.
 
-        Those of another domain are collected on its own questions and sources. They are the answers of the
-        roles' own targets: what a demonstration shows does not depend on who is shown it.
+        A cross-domain pool is collected on the questions and sources of the other domain. All pools use each
+        role's own target, because a demonstration does not depend on the target that reads it.
         """
         method = self.task.method_of(candidate.program)
         part = self.task.space.part(candidate)
@@ -225,14 +232,14 @@ class ProgramBuilder:
         return pool
 
     async def _run_once(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
-        """What `make` gives, made once however many ask; a waiter that is cancelled does not stop it."""
+        """The result of `make`, run once for all concurrent callers. A cancelled caller does not stop it."""
         if name not in self._making:
             self._making[name] = asyncio.ensure_future(_as_coroutine(make))
         return await asyncio.shield(self._making[name])
 
 
 def _needs_all_demos(program: RagProgram, candidate: Candidate) -> bool:
-    """Whether the question decides which demonstrations are shown, so that all there are must be there."""
+    """Whether demonstrations are selected by question, so that the program needs the whole pool."""
     return program.chooses_demos or candidate.demo_kind == NEAREST
 
 

@@ -1,9 +1,10 @@
-"""The best so far: while a study runs, its directory holds a compiled program of its leader.
+"""Checkpoints the leader: while a study runs, its directory holds the compiled program of the best trial so
+far.
 
     STUDY/best ─► .best/<digest>/    program.json, provenance.json, recipe.toml, prompts/, run.json
 
-`best` is a link that is replaced at once, so whoever opens it finds a whole program, whenever the study is
-killed. What it leads to says nothing of times: the same trials leave the same bytes.
+`best` is a symbolic link that is replaced atomically. A reader therefore always finds a complete program,
+even if the study is killed. The checkpoint holds no times: the same trials write the same bytes.
 """
 
 from __future__ import annotations
@@ -29,18 +30,21 @@ BEST = "best"
 """The name of the compiled program in the study's directory."""
 
 TRIES = 20
-"""Folders that are tried for one program, where those before were damaged."""
+"""The most folder names tried for one program when earlier folders are damaged."""
 
 
 class BestCheckpoint:
-    """Keeps the compiled program of the leader in `directory`."""
+    """Writes the compiled program of the leader to `directory`."""
 
     def __init__(self, directory: Path, task: Task, maker: ProgramBuilder) -> None:
         self._directory, self._task, self._maker = directory, task, maker
         self._saved_trial: int | None = None
 
     async def keep(self, trials: Sequence[TrialResult]) -> None:
-        """Write the program that would be compiled after `trials`, unless it is there. Raises OSError."""
+        """Writes the program that `select` chooses from `trials`, unless it was the last one written.
+
+        Raises OSError.
+        """
         task = self._task
         leader = select(trials, task.objectives, task.pick)
         if leader.number == self._saved_trial:
@@ -74,7 +78,7 @@ def _provenance(
 
 
 def _put(directory: Path, compiled: CompiledProgram, program: RagProgram) -> None:
-    """Write `compiled` beside what is there, lead `best` to it at once, then drop the older one."""
+    """Writes `compiled` to a new folder, points `best` to it atomically, then removes the older folders."""
     home = directory / f".{BEST}"
     name = digest([compiled.fingerprint, dict(compiled.provenance)])[:16]
     for attempt in range(TRIES):
@@ -82,7 +86,7 @@ def _put(directory: Path, compiled: CompiledProgram, program: RagProgram) -> Non
         try:
             compiled.save(folder, program)
             break
-        except ArtefactError:  # one that was damaged meanwhile stays as it is
+        except ArtefactError:  # a damaged folder of that name is left unchanged
             if attempt == TRIES - 1:
                 raise
     link = directory / f".{BEST}-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""The directory of a study, locked by one process: begun anew, or resumed with the same recipe."""
+"""The directory of a study, locked by one process. A study starts anew or resumes with the same recipe."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from ragc.recipe import Recipe
 
 @contextmanager
 def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
-    """The study's directory, locked; a recipe of another identity is refused on resume.
+    """Locks and yields the study's directory. On resume a recipe with another identity is refused.
 
-    A study that keeps nothing cannot be resumed, and its directory is removed at the end, whatever ends it.
+    With `study.keep = false` the study cannot be resumed, and its directory is removed on exit, errors
+    included. Raises UsageError.
     """
     keep = recipe.study.keep
     refuse_shared(recipe.study)
@@ -46,7 +47,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             directory.parent.mkdir(parents=True, exist_ok=True)
             if directory.is_symlink():
                 raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
-            lock.acquire(timeout=0.5)  # `ragc study status` holds it for a moment
+            lock.acquire(timeout=0.5)  # `ragc study status` holds the lock for a moment
     except Timeout:
         raise UsageError(
             f"Another process is compiling to {out}; wait for it or choose another --out."
@@ -54,7 +55,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
     try:
         text = recipe.to_toml()
         written = directory / "recipe.toml"
-        if not (resume and written.exists()):  # without its recipe it is what a kill left of an older one
+        if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
             delete_address(directory)
             clear(directory)
         elif change := _change(directory, recipe):
@@ -77,16 +78,17 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
     finally:
         if not keep:
-            event_loop.run(asyncio.sleep(0))  # what was interrupted may be in the middle of a file
+            event_loop.run(asyncio.sleep(0))  # lets interrupted tasks finish writing their files
             with suppress(OSError):
                 clear(directory)
         lock.release()
 
 
 def _change(directory: Path, recipe: Recipe) -> str:
-    """What makes `recipe` another one than that of the study in `directory`; "" for nothing.
+    """How `recipe` differs from the recipe of the study in `directory`; "" if both have the same identity.
 
-    A budget, for one, may be raised. Raises ArtefactError where the study's recipe is damaged.
+    A budget is no part of the identity, so it may be raised. Raises ArtefactError if the study's recipe is
+    damaged.
     """
     text = recipe.to_toml()
     before = inputs.read_text(directory / "recipe.toml", errors="replace")
@@ -94,5 +96,5 @@ def _change(directory: Path, recipe: Recipe) -> str:
         return ""
     try:
         return difference(recipe_in(directory).identity(), recipe.identity())
-    except RecipeError:  # written by a ragc of other keys
+    except RecipeError:  # written by a version of ragc with other recipe keys
         return difference(before, text)

@@ -1,6 +1,7 @@
-"""The search of a compile on dev, by ragc's own study or by an external optimizer: baseline, search, select.
+"""The search on the dev questions, by ragc's own study or by an external optimizer.
 
-Both kinds have the three steps as methods; `ragc.optimizers.compile` calls them in this order.
+Both kinds of search have the methods `baseline`, `search` and `select`. `ragc.optimizers.compile` calls them
+in this order.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
     from ragc.optimizers.external.optimize import ExternalResult
 
 OWN = "ragc"
-"""The name of the study of this package in `search.optimizer`."""
+"""The value of `search.optimizer` that selects ragc's own study."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The program as the recipe has it, on all dev questions in the order of the search.
+    """The recipe's program, scored on all dev questions in the order of the search.
 
-    `lm_calls` are those of one question on average, replayed or not.
+    `lm_calls` is the mean number of LM calls a question, replayed calls included.
     """
 
     scores: Sequence[Scores]
@@ -46,15 +47,15 @@ class Baseline:
     lm_calls: float
 
     def calls_on(self, questions: int) -> int:
-        """LM calls of two such programs on so many questions."""
+        """The expected LM calls of two such programs on `questions` questions."""
         return round(2 * self.lm_calls * questions)
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What a search tried. `budget` says which budget ended it, "" for none.
+    """The result of a search. `budget` is the message of the budget that ended it, "" for none.
 
-    `trials` are those of ragc's own study, the baseline first; `external` is the choice of an external
+    `trials` are the trials of ragc's own study, the baseline first. `external` is the result of an external
     optimizer.
     """
 
@@ -65,11 +66,11 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The program that the search began with and the one that is compiled.
+    """The baseline program and the program that is compiled.
 
-    `dev` are the scores of both on all dev questions and `failures` those of them without an answer, by
-    "baseline" and "winner". `facts` is what provenance says of the search, `costs` the counters of each part
-    of it and `trials` all that was tried, as JSON values.
+    `dev` has the scores of both on all dev questions and `failures` their unanswered questions, by "baseline"
+    and "winner". `facts` are the search facts for provenance, `costs` the counters of each part of the
+    search, and `trials` all trials as JSON values.
     """
 
     baseline: RagProgram
@@ -82,20 +83,23 @@ class Selected:
 
 
 class DevSearch(Protocol):
-    """A search on the dev questions of `task`. The steps are called in this order, each once."""
+    """A search on the dev questions of `task`. Its methods are called once each, in this order."""
 
     task: Task
 
     async def baseline(self) -> Baseline:
-        """Answer the dev questions with the program as the recipe has it. Raises BudgetExhausted."""
+        """Answers the dev questions with the recipe's program. Raises BudgetExhausted."""
         ...
 
     async def search(self, reserved: int) -> Searched:
-        """Try candidates until the trials or the budget are spent; `reserved` LM calls are left for test."""
+        """Tries candidates until the trials or the budget are spent.
+
+        `reserved` LM calls of the budget are held back for the test questions.
+        """
         ...
 
     async def select(self, searched: Searched) -> Selected:
-        """The program to compile. Raises NothingAnswered when no dev question was ever answered."""
+        """Selects the program to compile. Raises NothingAnswered if no program answered any dev question."""
         ...
 
 
@@ -103,7 +107,8 @@ class DevSearch(Protocol):
 async def open_search(
     task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress
 ) -> AsyncIterator[DevSearch]:
-    """The search by the recipe's optimizer, taken up where `directory` keeps one; its workers stay inside.
+    """Opens the search of the recipe's optimizer. A study in `directory` is resumed; its workers run until
+    exit.
 
     `limit` bounds the questions in flight.
     """
@@ -123,19 +128,21 @@ class StudySearch:
         self.task, self._study = study.task, study
 
     async def baseline(self) -> Baseline:
-        """The first trial, run unless the study has it."""
+        """Runs the first trial, unless the study has it already."""
         trial = await self._study.baseline()
         calls = trial.counters["lm_calls"] / max(1, len(self.task.dev))
         return Baseline(trial.scores, trial.failures, calls)
 
     async def search(self, reserved: int) -> Searched:
-        """Run trials until they or the budget are spent."""
+        """Runs trials until the trials or the budget are spent."""
         await self._study.search(reserved)
         self.task.ledger.hold(0)
         return Searched(tuple(self._study.trials), self._study.spent)
 
     async def select(self, searched: Searched) -> Selected:
-        """The program of the trial with the greatest shrunken_means score."""
+        """Selects the trial with the greatest shrunken mean, on the Pareto front if there are several
+        objectives.
+        """
         task, study, trials = self.task, self._study, searched.trials
         chosen = study.select(trials, searched.budget)
         if chosen.failures.all:
@@ -166,7 +173,7 @@ class StudySearch:
 
 
 class ExternalSearch:
-    """The search by an external optimizer, such as MIPROv2, on the same store, budget and splits."""
+    """The search by an external optimizer, such as MIPROv2, with the same store, budget and splits."""
 
     def __init__(self, task: Task, limit: asyncio.Semaphore, progress: Progress) -> None:
         self.task, self._limit, self._progress = task, limit, progress
@@ -177,7 +184,7 @@ class ExternalSearch:
         return await evaluate(program, self._order, self.task.scorer, limit=self._limit)
 
     async def baseline(self) -> Baseline:
-        """The dev questions, answered by the recipe's own program."""
+        """Answers the dev questions with the recipe's program."""
         maker = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
         self._progress.phase("baseline on dev", len(self._order))
         program = await maker.program(self.task.space.baseline())
@@ -188,7 +195,7 @@ class ExternalSearch:
         return baseline
 
     async def search(self, reserved: int) -> Searched:
-        """Let the optimizer search; it ends with the best program so far when a budget is spent."""
+        """Runs the external optimizer. When a budget is spent, the result is the best program so far."""
         from ragc.optimizers.external.optimize import optimize
 
         name = self.task.recipe.search.optimizer
@@ -198,7 +205,7 @@ class ExternalSearch:
         return Searched(external=external)
 
     async def select(self, searched: Searched) -> Selected:
-        """What the optimizer chose, or the baseline where that failed in far fewer questions."""
+        """Selects the optimizer's program, or the baseline if that program failed in many more questions."""
         if self._first is None or searched.external is None:
             raise RuntimeError("select comes after baseline and search")
         (program, baseline), external = self._first, searched.external
@@ -228,7 +235,9 @@ class ExternalSearch:
         return Selected(program, best, dev, facts, [external.counters], failures=failures)
 
     def _is_outdone(self, scores: Sequence[Scores], failed: Failures, baseline: Baseline) -> bool:
-        """Whether the choice failed in many more questions than the baseline without answering better."""
+        """Whether the optimizer's program failed in many more questions than the baseline and scored no
+        better.
+        """
         task = self.task
         return is_outdone(
             failed, _means(task, scores), baseline.failures, _means(task, baseline.scores), task.objectives
@@ -236,7 +245,10 @@ class ExternalSearch:
 
 
 def no_answer_error(failures: Failures, programs: int) -> NothingAnswered:
-    """The error of a search in which each of so many `programs` had these `failures`, or as many."""
+    """The error of a search in which none of `programs` programs answered a question.
+
+    `failures` are those of one program.
+    """
     which = f"each of the {programs} programs tried" if programs > 1 else "the one program tried"
     return NothingAnswered(
         f"Nothing was compiled, because no dev question was answered by {which}: {failures.text}. Every "

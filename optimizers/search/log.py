@@ -1,4 +1,4 @@
-"""The log of a study: a text file that a person can read while it runs, one line an event."""
+"""The log of a study: a text file for people to read while the study runs, one line an event."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LOG = "study.log"
 
 
 class StudyLog:
-    """Appends to the log in `directory`; a log that cannot be written stops nothing."""
+    """Appends events to the log in `directory`. A log that cannot be written is ignored."""
 
     def __init__(self, directory: Path, task: Task) -> None:
         self.path, self._task = directory / LOG, task
 
     def begins(self, trials: int) -> None:
-        """A process takes the study up; `trials` are there already."""
+        """Logs that a process starts or resumes the study, which has `trials` trials so far."""
         task = self._task
         names = ", ".join(objective.name for objective in task.objectives)
         sizes = f"{len(task.train)} train, {len(task.dev)} dev, {len(task.test)} test questions"
@@ -30,7 +30,7 @@ class StudyLog:
         )
 
     def log_batch(self, trials: Sequence[TrialResult], abouts: Sequence[str]) -> None:
-        """A batch is told."""
+        """Logs the results of a batch, one line a trial."""
         self._write(
             [
                 f"trial {trial.number}: {self._values(trial)}"
@@ -42,11 +42,11 @@ class StudyLog:
         )
 
     def note(self, text: str) -> None:
-        """One line about something else."""
+        """Logs one line of free text."""
         self._write([text])
 
     def ends(self, chosen: TrialResult, trials: int, spent: str) -> None:
-        """The search is over."""
+        """Logs the end of the search: the `chosen` trial, the number of trials and the spent budget."""
         ended = f"{spent} " if spent else ""
         searched = f"{trials - 1} trial{'' if trials == 2 else 's'} and the baseline"
         self._write([f"{ended}Searched {searched}; trial {chosen.number} wins: {self._values(chosen)}"])

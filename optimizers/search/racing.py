@@ -1,22 +1,24 @@
-"""Racing: stop a trial once it has too little chance left to beat the incumbent on all dev questions.
+"""Racing: stops a trial whose probability of beating the incumbent on all dev questions is too low.
 
-The N dev questions come in one fixed random order, so those seen are a sample without replacement from a
-finite set, and "better" means a greater sum over exactly these N. Two rules stop a trial. The logical one:
-even the best score on every remaining question would not lift it above the incumbent. The statistical one:
-the predictive probability that it ends above the incumbent (as in clinical trials that are watched for
-futility: Lee and Liu 2008, doi:10.1177/1740774508089279) is less than `FUTILITY`.
+The N dev questions are in one fixed random order, so the questions seen are a sample without replacement.
+"Better" means a greater sum over exactly these N questions. Two rules stop a trial:
 
-That probability comes from the paired differences seen, by a Polya urn: each remaining question draws one of
-the differences seen, or with the weight of one question one of two extremes, and what was drawn is added to
-the urn. For 0/1 differences that is the beta-binomial prediction. The sum of the draws has a mean and a
-variance in closed form; it is taken as normal. Pairing removes what makes a question hard for both.
+- Logical: the best possible score on every remaining question would not lift it above the incumbent.
+- Statistical: its predictive probability of ending above the incumbent is less than `FUTILITY`. Clinical
+  trials are stopped for futility by the same rule (Lee and Liu 2008, doi:10.1177/1740774508089279).
 
-What it guarantees: the predictive probability is a martingale, so a trial that is stopped, at whichever look,
-would have won with probability below `FUTILITY`. Hence of all trials at most that share is stopped although
-it would have won, however many looks there are. The share is greatest, and the loss least, among trials as
-good as the incumbent; whatever wins was evaluated on all N. An anytime-valid test by betting (Waudby-Smith
-and Ramdas 2020, arXiv:2006.04347) limits the errors among the winners alone, at twice the questions for a
-trial that is a tenth worse: `experiments/benchmarks/search/racing.py` measures errors and savings of both.
+The probability is predicted by a Polya urn over the paired differences seen. Each remaining question draws
+one of the differences seen or, with the weight of one question, one of two extremes. The drawn value is added
+to the urn. For 0/1 differences this is the beta-binomial prediction. The sum of the draws has a mean and a
+variance in closed form; it is taken as normal. Pairing removes the difficulty of a question, which both
+trials share.
+
+Guarantee: the predictive probability is a martingale, so a trial stopped at any look would have won with a
+probability below `FUTILITY`. At most that share of all trials is therefore stopped wrongly, however many
+looks there are. The share is greatest, and the loss smallest, among trials as good as the incumbent. The
+winner was always evaluated on all N questions. An anytime-valid test by betting (Waudby-Smith and Ramdas
+2020, arXiv:2006.04347) limits the errors among the winners alone, but needs twice the questions for a trial
+that is a tenth worse. `experiments/benchmarks/search/racing.py` measures errors and savings of both.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from statistics import NormalDist
 from ragc.errors import UsageError
 
 FUTILITY = 0.1
-"""A trial is stopped when its chance to win is less."""
+"""A trial is stopped when its win probability is less than this."""
 
 _normal = NormalDist().cdf
 
@@ -36,12 +38,12 @@ _normal = NormalDist().cdf
 def win_probability(
     trial_scores: Sequence[float], incumbent_scores: Sequence[float], *, best: float = 1.0
 ) -> float:
-    """The chance, 0..1, that the trial's sum over all N questions will exceed the incumbent's.
+    """The probability, 0..1, that the trial's sum over all N questions will exceed the incumbent's.
 
-    `incumbent_scores` are the incumbent's on all N questions, in their random order; `trial_scores` are the
-    trial's on the first of them. Higher is better, and `best` is the greatest score a question can get
-    (costs: pass them negated, with `best=0.0`; no least score is needed). 1 before the first question,
-    unless the incumbent is perfect.
+    `incumbent_scores` are the incumbent's scores on all N questions, in their random order; `trial_scores`
+    are the trial's on the first of them. Higher is better, and `best` is the greatest score of a question.
+    Costs are passed negated with `best=0.0`; no least score is needed. Before the first question the result
+    is 1, unless the incumbent is perfect.
 
     Raises UsageError when there are more trial scores than incumbent scores or a score exceeds `best`.
     """
@@ -68,9 +70,11 @@ def dominated(mine: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def estimated_mean(trial_scores: Sequence[float], incumbent_scores: Sequence[float]) -> float:
-    """What a stopped trial is told to have scored: the incumbent's mean plus the paired difference so far.
+    """The mean that the sampler learns for a stopped trial: the incumbent's mean plus the mean paired
+    difference so far.
 
-    The incumbent's mean is over all its questions. Raises UsageError when the trial has no score.
+    The incumbent's mean is over all its questions. Raises UsageError when the trial has no score, or more
+    than the incumbent.
     """
     seen = len(trial_scores)
     if not seen or seen > len(incumbent_scores):

@@ -1,4 +1,4 @@
-"""One trial: its candidate answers the dev questions block by block until it is done or cannot win."""
+"""Runs one trial: its candidate answers the dev questions block by block until done or stopped by racing."""
 
 from __future__ import annotations
 
@@ -19,36 +19,40 @@ BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
 """Shares of the dev questions after which a trial may be stopped."""
 
 LEAST = 5
-"""No trial is stopped after fewer questions: they say little, and leave most requests in flight unused."""
+"""The least number of questions after which a trial may be stopped.
+
+Fewer questions are too little evidence, and so small a block leaves most of the request limit unused.
+"""
 
 
 class Runner(Protocol):
-    """Whoever runs trials: this process, or others. `concurrency` is how many may run at a time."""
+    """Runs trials, in this process or on workers. `concurrency` is the most trials that may run at once."""
 
     @property
-    def concurrency(self) -> int: ...  # noqa: D102 - said above
+    def concurrency(self) -> int: ...  # noqa: D102 - described above
 
     async def run(self, number: int, candidate: Candidate, rivals: Sequence[TrialResult]) -> TrialResult:
-        """Trial `number`, raced against `rivals`, all of them complete."""
+        """Runs trial `number`, raced against `rivals`, which are all complete."""
         ...
 
 
 class LocalRunner:
-    """Runs trials in this process; `step` is called after every question."""
+    """Runs trials in this process and calls `step` after every question."""
 
     def __init__(self, maker: ProgramBuilder, step: Callable[[], None] = lambda: None) -> None:
         self._maker, self._step = maker, step
 
     @property
     def concurrency(self) -> int:
-        """As many as fill the requests in flight: each trial has a prompt prefix of its own, and a model in
-        this process holds few of them.
+        """Trials to run at once: enough that their first blocks fill the request limit.
+
+        More would evict each other's cached prompt prefixes.
         """
         task = self._maker.task
         return math.ceil(task.in_flight / stopping_points(len(task.dev))[0])
 
     async def run(self, number: int, candidate: Candidate, rivals: Sequence[TrialResult]) -> TrialResult:
-        """As `Runner.run`."""
+        """See `Runner.run`."""
         task = self._maker.task
         order = shuffle_dev(task)
         program = await self._maker.program(candidate)
@@ -64,10 +68,10 @@ class LocalRunner:
 
 
 def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) -> TrialResult | None:
-    """The first of `rivals` that a trial with `rows` has too little chance to beat; None for none.
+    """The first rival that a trial with `rows` is too unlikely to beat; None if there is none.
 
-    To beat one is to beat it in some objective, and to enter the front is to beat each of its trials so:
-    chances in several objectives add up, several rivals do not.
+    A trial beats a rival by beating it in any objective, so the probabilities of the objectives are added. It
+    must be able to beat every rival, so the probabilities of several rivals are not.
     """
     for rival in rivals:
         chances = [
@@ -84,13 +88,13 @@ def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) ->
 
 
 def stopping_points(questions: int) -> list[int]:
-    """The numbers of dev questions after which a trial may be stopped, rising to all of them."""
+    """The numbers of dev questions after which a trial may be stopped, ascending; the last is all of them."""
     ends = {round(questions * share) for share in BLOCKS}
     return sorted({end for end in ends if end >= LEAST} | {questions})
 
 
 def shuffle_dev(task: Task) -> list[Question]:
-    """The dev questions in the one order that every trial of a study sees."""
+    """The dev questions in the order that all trials of a study use."""
     order = list(task.dev)
     random.Random(f"dev {task.seed}").shuffle(order)
     return order

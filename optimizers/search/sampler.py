@@ -1,12 +1,14 @@
-"""Chooses the next trials: a rule first, then other demonstrations for the best, and Optuna's sampler.
+"""Chooses the next trials: screening candidates, new demonstration sets for the best trial, and samples from
+Optuna.
 
-This is the only module that knows Optuna's distributions: it maps the search space to them, and their values
-back to a candidate.
+This is the only module that uses Optuna's distributions. It maps the search space to Optuna parameters and
+parameter values back to candidates.
 
-Before each ask the sampler is seeded from the number of finished trials and the place in the batch, so a
-study that was killed and resumed asks for what an unbroken one does. The ask goes to a copy of the study in
-memory, because each parameter of a trial is a transaction of the stored study; what is tried is then added
-to the stored one. In the copy a trial has the values that the sampler is to learn from (`tell`).
+Before each ask the sampler is seeded from the number of finished trials and the position in the batch. A
+killed and resumed study therefore asks for the same candidates as an unbroken one. The ask goes to a copy of
+the study in memory, because in the stored study each parameter of a trial costs a transaction. The chosen
+trial is then added to the stored study. Trials in the copy have the values that the sampler should learn from
+(`tell`).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from ragc.recipe.resolved import FILLED
 
 
 def suggest(spaces: SearchSpace, trial: optuna.Trial) -> Candidate:
-    """A candidate for `trial`; a knob whose condition does not hold keeps its default."""
+    """Suggests a candidate for `trial`. A knob whose condition does not hold has its default."""
     several = len(spaces.parts) > 1
     chosen = spaces.first.program
     if several:
@@ -77,7 +79,7 @@ def _set(trial: optuna.Trial, name: str, sets: range) -> int:
 
 
 def _own(trial: optuna.Trial, name: str, part: ProgramSpace, kind: str) -> dict[str, tuple[int, int]]:
-    """What each predictor shows of its own; nothing in every other trial drawn at random."""
+    """Suggests a count and a set for each predictor; empty in about half of the trials drawn at random."""
     own: dict[str, tuple[int, int]] = {}
     if trial.suggest_categorical(name, (False, True)):
         for predictor in part.predictors:
@@ -87,9 +89,9 @@ def _own(trial: optuna.Trial, name: str, part: ProgramSpace, kind: str) -> dict[
 
 
 def to_parameters(spaces: SearchSpace, candidate: Candidate) -> dict[str, Any]:
-    """`candidate` as Optuna parameters; a value outside the searched range is left out.
+    """`candidate` as Optuna parameters, without values outside the searched ranges.
 
-    A value between the steps of a number is told as the nearest step, for Optuna knows no other.
+    A number between two steps becomes the nearest step, because Optuna accepts no other value.
     """
     part = spaces.part(candidate)
     values, prefix = dict(candidate.knobs), _prefix(part)
@@ -123,7 +125,7 @@ def _own_as_parameters(name: str, part: ProgramSpace, candidate: Candidate) -> d
 
 
 def _prefix(part: ProgramSpace) -> str:
-    """Two programs may declare one knob with different ranges, which are then two parameters."""
+    """The prefix of a program's parameters. Two programs may declare one knob with different ranges."""
     return f"{part.program}." if part.program else ""
 
 
@@ -162,16 +164,16 @@ def _one(trial: optuna.Trial, name: str, knob: Knob) -> Value:
 def sampler(
     seed: int, finished: int, position: int, *, trials: int, explore: bool = False
 ) -> optuna.samplers.BaseSampler:
-    """TPE seeded from the study's seed, the number of finished trials and the place in the batch.
+    """TPE, seeded from the study's seed, the number of finished trials and the position in the batch.
 
-    A killed and resumed study therefore asks for the same candidates as an unbroken one. With `explore`
-    it draws uniformly at random.
+    A killed and resumed study therefore asks for the same candidates as an unbroken one. With `explore`,
+    candidates are drawn uniformly at random.
     """
     mixed = int(digest([seed, finished, position])[:8], 16)
     if explore:
         return optuna.samplers.RandomSampler(seed=mixed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # group and multivariate
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # `group`, `multivariate`
         return optuna.samplers.TPESampler(
             seed=mixed,
             n_startup_trials=max(4, min(10, trials // 3)),
@@ -182,14 +184,14 @@ def sampler(
 
 
 DRAWS = 12
-"""How often a candidate is drawn before one that was tried may come again; the later half at random."""
+"""The most draws to find a new candidate; the second half is drawn uniformly at random."""
 
 PendingTrial = tuple[int, Candidate]
-"""The number of a trial in Optuna's storage, and what it tries."""
+"""The trial's number in Optuna's storage and its candidate."""
 
 
 class TrialSampler:
-    """Asks `study` for the trials of `task` in `space`, batch by batch."""
+    """Chooses the trials of `task` in `space`, batch by batch, and adds them to `study`."""
 
     def __init__(self, study: optuna.Study, task: Task, space: SearchSpace) -> None:
         self._study, self._task, self._space = study, task, space
@@ -197,25 +199,29 @@ class TrialSampler:
         self._offered: tuple[Candidate, ...] = ()
 
     def baseline(self) -> list[PendingTrial]:
-        """The declared defaults, alone."""
+        """The baseline, as a batch of one trial."""
         self._copy()
         return [self._enqueue(self._space.baseline(), 0, 0)]
 
     @property
     def screening_size(self) -> int:
-        """How many trials, the baseline not counted, are done when the batches of the screening are."""
+        """The number of trials in the batches of the screening, without the baseline."""
         return math.ceil(len(self._first) / self._task.batch) * self._task.batch
 
     def offer(self, candidates: Sequence[Candidate]) -> None:
-        """Try `candidates` as soon as the screening is over."""
+        """Schedules `candidates` right after the screening."""
         self._offered = tuple(candidates)
 
     def batch(self, trials: Sequence[TrialResult], wanted: int) -> list[PendingTrial]:
-        """The next trials after `trials`, the baseline among them, of `wanted` in all.
+        """The next batch after `trials`, which include the baseline; `wanted` is the number of trials in all.
 
-        What is left of the screening; then what was offered; then two in three show the best candidate so
-        far another demonstration set, all predictors the same. When none is left, one in three shows it to
-        one predictor alone. The others are the sampler's.
+        Candidates come in this order:
+
+        1. The remaining screening candidates.
+        2. The offered candidates, such as fitted thresholds.
+        3. Of every three trials, two retry the best candidate with a new demonstration set for all
+           predictors. When no set is left, one of three changes the set of a single predictor. The rest come
+           from Optuna's sampler.
         """
         self._copy()
         done, pending = len(trials), list[PendingTrial]()
@@ -238,12 +244,14 @@ class TrialSampler:
         return pending
 
     def _copy(self) -> None:
-        """Take a new copy of the study."""
+        """Makes a new copy of the study in memory."""
         self._view = optuna.create_study(directions=self._study.directions)
         self._view.add_trials(sampler_view(self._study.get_trials(deepcopy=False)))
 
     def _planned_at(self, index: int) -> Candidate | None:
-        """What the rule has for trial `index`, the first after the baseline being 0; None when it is over."""
+        """The screening or offered candidate of trial `index`, 0 for the first after the baseline; None if
+        there is none.
+        """
         if index < len(self._first):
             return self._first[index]
         at = index - self.screening_size
@@ -257,7 +265,9 @@ class TrialSampler:
     def _sample(
         self, done: int, position: int, tried: Container[str], shown: Sequence[Candidate]
     ) -> PendingTrial:
-        """A candidate of the sampler's; where it only repeats itself, one like it or like those `shown`."""
+        """A new candidate from the sampler. If all draws repeat earlier candidates, a variant of the last
+        draw or of `shown`.
+        """
         candidate = self._space.baseline()
         for attempt in range(DRAWS):
             index = position + attempt * self._task.batch
@@ -277,6 +287,6 @@ class TrialSampler:
         return trial, suggest(self._space, trial)
 
     def _storage_number(self, trial: optuna.Trial) -> int:
-        """The number under which the study keeps `trial`, which runs."""
+        """Adds the running `trial` to the stored study and returns its number there."""
         self._study.add_trial(self._view.get_trials(deepcopy=False)[trial.number])
         return self._study.get_trials(deepcopy=False)[-1].number

@@ -1,23 +1,23 @@
-"""Which complete trial is compiled, with shrinkage against the winner's curse.
+"""Selects the trial to compile, with shrinkage against the winner's curse.
 
-The best of many means is too good: the more trials, and the fewer questions, the more of its lead is luck.
-Each trial's paired difference to the baseline d, with standard error s, is therefore drawn towards what the
-trials of the study have in common (a random-effects model, DerSimonian and Laird 1986): with m the mean of
-the differences and t2 the variance between trials beyond what the questions explain, the expected difference
-is m + (d - m) t2 / (t2 + s2). The baseline's own is 0 and exact. Trials that differ much are left alone;
-where all is noise, the study says that it expects no more of the winner than of the others.
+The greatest of many means is biased upwards: with more trials and fewer questions, more of its lead is luck.
+Each trial's paired difference to the baseline, d with standard error s, is therefore shrunk towards the mean
+of all trials (a random-effects model, DerSimonian and Laird 1986). With m the mean of the differences and t2
+the variance between trials beyond what the questions explain, the expected difference is m + (d - m) t2 / (t2
++ s2). The baseline's own difference is 0 and exact. If trials differ much, they are hardly shrunk. If all
+differences are noise, every trial is expected to score the same.
 
-The winner is the trial with the greatest expected value; equals go to the higher mean, then to fewer failed
+The winner is the trial with the greatest expected value. Ties go to the higher mean, then to fewer failed
 questions, then to the baseline, then to fewer tokens a question, then to the earlier trial.
 
-Not every trial takes part, neither here nor as a rival in a race or on a front:
+Only eligible trials can win, be a rival in a race or be on the front:
 
-- Only those that saw all dev questions.
-- None that failed in all of them, while another answered any.
-- One that failed in a share of them greater by more than `FAILING` than the baseline's, or than that of the
-  trial that failed least, only where it still beats that one's mean in the first objective of which more is
-  better, with a failed question at the least that the metric gives. Costs do not count for that, since
-  a failed question may well be cheap; in a study of costs alone such a trial is out, the baseline too.
+- The trial saw all dev questions.
+- It answered at least one question, unless no trial did.
+- Its share of failed questions may exceed that of the baseline, and that of the trial that failed least, by
+  at most `FAILING`. Beyond that it must still have the higher mean in the first objective of which more is
+  better, with each failed question at the metric's least score. Costs are ignored here, because a failed
+  question may be cheap. In a study of costs alone such a trial, the baseline included, is not eligible.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.trial import TrialResult
 
 FAILING = 0.1
-"""A trial that fails in so many more questions than another, as a share, must answer better than it."""
+"""A trial whose share of failures exceeds another's by more than this must score better than the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShrunkenMean:
-    """What to expect of a trial beyond this dev set: its signed mean, and how much was taken off it."""
+    """The expected signed mean of a trial beyond this dev set, and the amount subtracted by shrinkage."""
 
     value: float
     shrunk: float
@@ -48,7 +48,7 @@ class ShrunkenMean:
 
 
 def shrunken_means(trials: Sequence[TrialResult], objective: Objective) -> dict[int, ShrunkenMean]:
-    """By trial number, what to expect of every complete trial; the first of `trials` is the baseline."""
+    """The shrunken mean of every complete trial, by trial number. The first of `trials` is the baseline."""
     whole = [trial for trial in trials if trial.complete]
     base, *others = whole
     start = _mean(base.series(objective))
@@ -67,7 +67,7 @@ def shrunken_means(trials: Sequence[TrialResult], objective: Objective) -> dict[
 
 
 def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick: Objective) -> TrialResult:
-    """The trial to compile: of the front, where there are several objectives, the best by `pick`."""
+    """The trial to compile: the best by `pick`, of the Pareto front if there are several objectives."""
     hopes = shrunken_means(trials, pick)
     pick_index = list(objectives).index(pick)
 
@@ -79,10 +79,7 @@ def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick:
 
 
 def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> TrialResult:
-    """The leader: the highest mean of the first objective; `select` chooses what is compiled.
-
-    Ties go as those of the winner do.
-    """
+    """The leader: the trial with the highest mean of the first objective. Ties are broken as in `select`."""
     return min(
         eligible_trials(trials, objectives),
         key=lambda t: (-round(t.values[0], 12), *_among_equals(t, trials[0])),
@@ -90,7 +87,7 @@ def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> Tria
 
 
 def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The trials that may lead or win, as this file says; the first of `trials` is the baseline."""
+    """The trials that may lead or win (see the module's docstring). The first of `trials` is the baseline."""
     whole = [trial for trial in trials if trial.complete]
     answering = [trial for trial in whole if not trial.failures.all] or whole
     least = min(answering, key=lambda t: (t.failures.share, t.number != trials[0].number, t.number))
@@ -109,7 +106,7 @@ def is_outdone(
     other_values: Sequence[float],
     objectives: Sequence[Objective],
 ) -> bool:
-    """Whether what failed so often, with these signed means, failed much more than another for nothing."""
+    """Whether a program failed much more often than another and scored no better. Values are signed means."""
     if failures.share <= other_failures.share + FAILING + 1e-9:
         return False
     index = next((index for index, objective in enumerate(objectives) if objective.sign > 0), None)
@@ -121,15 +118,15 @@ def is_outdone(
 
 
 def _among_equals(trial: TrialResult, base: TrialResult) -> tuple[float, ...]:
-    """The order of trials that are as good as each other."""
+    """The sort key among trials with equal scores."""
     return (trial.failures.n, trial.number != base.number, trial.tokens, trial.number)
 
 
 def pareto_front(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The trials that take part and that none of them beats: the Pareto front, in the order of trials.
+    """The eligible trials that no other dominates: the Pareto front, in the order of trials.
 
-    Of trials with equal values only one stays, chosen as among equals for the winner. With one objective
-    all that take part are given back, for the best of those is a question of shrinkage.
+    Of trials with equal values only one is returned, by the tie-breaking order. With one objective all
+    eligible trials are returned, because the best of them is decided by shrinkage.
     """
     whole = eligible_trials(trials, objectives)
     if len(objectives) == 1:
@@ -151,7 +148,7 @@ def _differences(trial: TrialResult, base: TrialResult, objective: Objective) ->
 def _common(means: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
     """The mean difference and the variance between trials beyond that of the questions."""
     if not all(errors):
-        return _mean(means), math.inf  # no trial differs from the baseline by chance
+        return _mean(means), math.inf  # without sampling error nothing is shrunk
     weights = [1 / error for error in errors]
     total = math.fsum(weights)
     centre = math.fsum(w * m for w, m in zip(weights, means, strict=True)) / total
@@ -165,7 +162,10 @@ def _common(means: Sequence[float], errors: Sequence[float]) -> tuple[float, flo
 
 
 def _floor_errors(errors: Sequence[float]) -> list[float]:
-    """One that answers nearly as the baseline does seems exact; none counts as more than twice as sure."""
+    """Raises each squared error to at least a quarter of the mean.
+
+    A trial that answers nearly as the baseline does would otherwise look exact.
+    """
     least = _mean(errors) / 4
     return [max(error, least) for error in errors]
 

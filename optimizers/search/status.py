@@ -1,4 +1,4 @@
-"""How a study stands: read from what it keeps, while it runs or after it was cut off. Nothing is changed."""
+"""The status of a study, read from its stored state while it runs or after it ended. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ragc.recipe import Budget, Recipe
 _BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
 
 LINES = 5
-"""How many lines of the log are shown."""
+"""The number of log lines shown."""
 
 RUNNING, CUT, FINISHED, OWN = "running", "cut off", "finished", "at rest"
 _NEXT = {
@@ -52,16 +52,17 @@ _NOTHING = (
 
 @dataclass(frozen=True, slots=True)
 class StudyStatus:
-    """How a study stands.
+    """The status of a study.
 
-    `state` is running (a process holds the study), cut off or finished; that of somebody's own Optuna script,
-    whose end only the script knows, is at rest. `trials` counts: done (the baseline
-    left out) of wanted, stopped early among those, running, stale (running when their process died; they are
-    asked again on resume) and failed (asked and not told: drawn twice, or stale before). `best` is what would
-    be compiled now, with its values and failures, None before the baseline is done; `pareto_front` is empty
-    with one objective.
-    `failing` are the trials that failed in any question, those with the greatest share first.
-    `budget` has what was spent and the limit of each kind, None for no limit. `workers` is where others join.
+    `state` is "running" (a process holds the study), "cut off" or "finished". A user's own Optuna script has
+    "at rest", because only the script knows its end.
+    `trials` are counts: `done` (without the baseline) of `wanted`; `stopped` early among those; `running`;
+    `stale` (running when their process died, run again on resume); `failed` (drawn twice, or stale before).
+    `best` is the trial that would be compiled now, with its values and failures; None before the baseline is
+    done. `front` is the Pareto front, empty with one objective. `failing` are the trials that failed in any
+    question, the greatest share first.
+    `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `workers` is the address
+    that workers join.
     """
 
     study: str
@@ -82,11 +83,11 @@ class StudyStatus:
         return describe("StudyStatus", repr(self.study), self.state, trials, best=best)
 
     def to_json(self) -> dict[str, Any]:
-        """What `ragc study status --json` prints."""
+        """The output of `ragc study status --json`."""
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """The same for people: names and values in two columns, then the end of the log and what to do."""
+        """The status for people: two columns of names and values, then the end of the log and what to do."""
         rows = [*self._rows(), *self._budget_rows()]
         if self.workers:
             rows.append(("workers join", f"ragc study worker {self.workers}"))
@@ -95,7 +96,7 @@ class StudyStatus:
         return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]
 
     def _rows(self) -> Iterator[tuple[str, str]]:
-        """What it is, how far it is, and its best trials."""
+        """The rows about the study, its progress and its best trials."""
         recipe, done = self.recipe, self.trials
         others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
         yield "study", self.study
@@ -120,7 +121,7 @@ class StudyStatus:
             yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
 
     def _describe_trial(self, trial: Mapping[str, Any]) -> str:
-        """A trial's values, what it chose of what is searched, and its failures."""
+        """A trial's values, its choices among what is searched, and its failures."""
         values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
         candidate = Candidate.of(trial["candidate"])
         searched = self.recipe.get("searched", tuple(candidate.knobs))
@@ -132,11 +133,11 @@ class StudyStatus:
 
 
 def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
-    """How the study at `path` stands: the --out directory of a compile, or the study's own directory.
+    """The status of the study at `path`: the --out directory of a compile, or the study's own directory.
 
-    A study of `ragc.study` is found by its recipe file and by its name too. `trust_targets` allows the
-    addresses of a directory from outside. Raises ArtefactError when there is none, Untrusted for an address
-    that nobody allowed, StoreError when its storage cannot be read.
+    A study of `ragc.study` is also found by its recipe file or its name. `trust_targets` allows the addresses
+    in a directory from elsewhere. Raises ArtefactError when there is no study, Untrusted for an address that
+    is not allowed, StoreError when the storage cannot be read.
     """
     if optuna_folder.is_own(Path(path)):
         _check_inside(Path(path))
@@ -185,9 +186,9 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
 
 
 def damage(directory: Path) -> str:
-    """What is wrong with the files of the study in `directory`, "" for nothing. Nothing is changed.
+    """Describes the damage to the files of the study in `directory`; "" if there is none. Nothing is changed.
 
-    A study that a process holds is not looked at, and neither is what servers keep of it.
+    A running study is not checked, nor is state on servers.
     """
     if _state(directory) == RUNNING:
         return ""
@@ -222,7 +223,7 @@ def _about(recipe: Recipe) -> dict[str, Any]:
 
 
 def _script_status(directory: Path) -> StudyStatus:
-    """How the study of somebody's own Optuna script stands."""
+    """The status of a user's own Optuna script."""
     from ragc.optimizers.integrations import optuna_status
 
     recipe = recipe_in(directory)
@@ -249,9 +250,9 @@ def _script_status(directory: Path) -> StudyStatus:
 
 
 def _check_inside(directory: Path) -> None:
-    """Raise ArtefactError when a study from outside holds a link that leads out of it, or a pipe.
+    """Raises ArtefactError when a study from elsewhere holds a link to a path outside itself, or a pipe.
 
-    What it links to would be shown as its log, and files of finished holders there removed.
+    Otherwise the link's target could be shown as the log, or files in it removed.
     """
     if not is_outside(directory):
         return
@@ -279,7 +280,7 @@ def _state(directory: Path) -> str:
 
 
 def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
-    """The study as Optuna keeps it; None before its first trial and for an optimizer that has none."""
+    """The Optuna study; None before its first trial and for an optimizer that has none."""
     if address := storage_address(recipe.study):
         name = read_address(directory).get("name")
         return open_server_study(address, name) if name else None

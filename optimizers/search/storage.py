@@ -1,8 +1,8 @@
-"""Storage of a study: Optuna's, as a journal file or on a server, with ragc's own values in its attributes.
+"""Storage of a study in Optuna: a journal file or a server. ragc's own values are study attributes.
 
-On one machine the storage is Optuna's journal in one file, of which a kill loses nothing. Each operation is
-one line of JSON, on disk before the next, with a digest of itself under `ragc.check`, which Optuna passes
-over. Lines that other programs wrote, such as Optuna's dashboard, have no digest and are read too.
+On one machine the storage is Optuna's journal, one file that survives a kill without loss. Each operation is
+one line of JSON, flushed to disk before the next. The line holds its digest under `ragc.check`, which Optuna
+ignores. Lines by other programs, such as Optuna's dashboard, have no digest and are read too.
 """
 
 from __future__ import annotations
@@ -33,31 +33,33 @@ FILE = "study.journal"
 """The name of the file in the study's directory."""
 
 WAIT_S = 3.0
-"""How long another process may hold the file."""
+"""Seconds to wait for another process to release the file."""
 
 _CHECK = "ragc.check"
 _BEGINNING = b'{"op_code":'
 
 
 class DamagedJournal(OSError):
-    """The file is not what was written; `filename` names it, and the text says what is wrong."""
+    """The journal is damaged. `filename` names the file and the text describes the damage."""
 
     def __str__(self) -> str:
         return str(self.strerror)
 
 
 def journal(directory: Path, *, mend: bool = True) -> JournalStorage:
-    """The storage that is a file in `directory`, which must be there; the file is made.
+    """Opens the journal in `directory`, which must exist; the file is created if it is missing.
 
-    The half of a line that a killed process left at its end is cut off, or passed over without `mend`.
+    A half-written last line, left by a killed process, is cut off, or ignored with `mend=False`.
 
-    Raises OSError, DamagedJournal when the file is something else or a line of it is damaged.
+    Raises OSError, DamagedJournal when the file is no journal or one of its lines is damaged.
     """
     return JournalStorage(_Lines(directory / FILE, mend))
 
 
 class _Lock(JournalFileOpenLock):
-    """One that the system frees when its process dies; Optuna's own would hold the next one up for 30 s."""
+    """A file lock that the system releases when its process dies. Optuna's own would block the next one for
+    30 s.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
@@ -87,7 +89,7 @@ class _Lines(JournalFileBackend):
             lock.release()
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        if not self._path.exists():  # to begin a new file would lose what stood in this one
+        if not self._path.exists():  # a new file would lack the earlier operations
             raise FileNotFoundError(errno.ENOENT, "it is gone", str(self._path))
         super().append_logs([{**log, _CHECK: _digest(log)} for log in logs])
 
@@ -107,15 +109,15 @@ def _damage_error(path: Path, what: str) -> DamagedJournal:
 
 
 class _DamagedLine(ValueError):
-    """A line that is JSON and not what was written."""
+    """A line that is valid JSON but fails its check."""
 
 
 def _verify_line(log: Any) -> dict[str, Any]:
-    """A line of the journal, without its digest. Raises ValueError when it is damaged."""
+    """A line of the journal without its digest. Raises ValueError when it is damaged."""
     if not isinstance(log, dict):
         raise _DamagedLine
     entry = {name: value for name, value in log.items() if name != _CHECK}
-    # The name of the digest may be what is damaged, so that the line looks like one of another program.
+    # With a damaged digest name the line would look like one of another program.
     renamed = any("ragc" in name or "check" in name for name in entry)
     if renamed or log.get(_CHECK, _digest(entry)) != _digest(entry):
         raise _DamagedLine
@@ -123,13 +125,13 @@ def _verify_line(log: Any) -> dict[str, Any]:
 
 
 def _digest(log: dict[str, Any]) -> str:
-    """32 hexadecimal digits over `log` as it is read back from its line."""
+    """32 hexadecimal digits over `log`, as it will be read back from its line."""
     text = json.dumps(json.loads(json.dumps(log)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _mend(path: Path) -> None:
-    """Cut off the half of a line that a killed process left."""
+    """Cuts off a half-written last line, left by a killed process."""
     text = path.read_bytes()
     if not text.startswith(_BEGINNING[: len(text)]):
         raise _damage_error(path, f"{path.name} is no journal of Optuna's")
@@ -144,7 +146,7 @@ NAME = "ragc"
 
 
 def storage(directory: Path, objectives: int, address: str = "", name: str = NAME) -> optuna.Study:
-    """The study kept in `directory`, or as `name` on the server at `address`, made if it is not there.
+    """Opens the study in `directory`, or `name` on the server at `address`; it is created if it is missing.
 
     Raises StoreError, and UsageError when the library for the server is missing.
     """
@@ -159,13 +161,13 @@ def storage(directory: Path, objectives: int, address: str = "", name: str = NAM
 
 
 def open_server_study(address: str, name: str) -> optuna.Study:
-    """The study `name` of the storage at `address`, which must be there. Raises as `storage`."""
+    """Opens the study `name` of the storage at `address`, which must exist. Raises as `storage`."""
     with _translate_errors(None, address):
         return optuna.load_study(storage=_server(address), study_name=name)
 
 
 def read_study(directory: Path, name: str = NAME) -> optuna.Study | None:
-    """The study called `name` that is kept in `directory`, to be read; None when there is none.
+    """Opens the study `name` in `directory` for reading; None when there is none.
 
     Raises as `storage`.
     """
@@ -181,19 +183,19 @@ def read_study(directory: Path, name: str = NAME) -> optuna.Study | None:
 
 
 def delete(address: str, name: str) -> None:
-    """Delete the study `name` of the storage at `address`, if it is there. Raises as `storage`."""
+    """Deletes the study `name` of the storage at `address`, if it exists. Raises as `storage`."""
     with _translate_errors(None, address), suppress(KeyError):
         optuna.delete_study(storage=_server(address), study_name=name)
 
 
 def _server(address: str) -> optuna.storages.RDBStorage:
-    """A connection that has dropped is made again."""
+    """The database storage at `address`, which reconnects after a dropped connection."""
     return optuna.storages.RDBStorage(address, engine_kwargs={"pool_pre_ping": True})
 
 
 @contextmanager
 def _translate_errors(directory: Path | None, address: str = "") -> Iterator[None]:
-    """What Optuna and the database raise, as one sentence without what is secret in `address`."""
+    """Raises errors of Optuna and the database as one sentence, without the secrets in `address`."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     where = bare_address(address) if address else str(directory)
     try:
@@ -213,7 +215,7 @@ def _translate_errors(directory: Path | None, address: str = "") -> Iterator[Non
 
 
 def _remedy(error: Exception, address: str) -> str:
-    """What to do when a study cannot be opened."""
+    """The advice for a study that cannot be opened."""
     if address:
         return (
             "see that the server is up and that the address of the storage, RAGC_STORAGE or study.storage, "
@@ -227,7 +229,7 @@ def _remedy(error: Exception, address: str) -> str:
 
 
 def _root_cause(error: Exception, address: str) -> str:
-    """The first line of the root cause, without what is secret in `address`."""
+    """The first line of the root cause, without the secrets in `address`."""
     root: BaseException = error
     while root.__cause__ is not None:
         root = root.__cause__
@@ -236,14 +238,14 @@ def _root_cause(error: Exception, address: str) -> str:
 
 
 class StudyAttributes:
-    """JSON values by name, kept as attributes of an Optuna study."""
+    """Named JSON values, stored as attributes of an Optuna study."""
 
     def __init__(self, study: optuna.Study) -> None:
         self._study = study
         self._seen: dict[str, Any] = {}
 
     def get(self, name: str) -> Any:
-        """What is kept under `name`, or None."""
+        """The value stored under `name`, or None."""
         if name not in self._seen:
             attributes = self._study.user_attrs  # a copy of all of them
             if name not in attributes:
@@ -252,7 +254,7 @@ class StudyAttributes:
         return copy.deepcopy(self._seen[name])
 
     def put(self, name: str, value: Any) -> None:
-        """Keep `value` under `name`."""
+        """Stores `value` under `name`."""
         self._study.set_user_attr(name, value)
         self._seen[name] = copy.deepcopy(value)
 
@@ -262,17 +264,17 @@ class StudyAttributes:
 
 
 class InMemoryAttributes:
-    """JSON values by name, kept by this process alone."""
+    """Named JSON values in the memory of this process."""
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
 
     def get(self, name: str) -> Any:
-        """What is kept under `name`, or None."""
+        """The value stored under `name`, or None."""
         return self._values.get(name)
 
     def put(self, name: str, value: Any) -> None:
-        """Keep `value` under `name`."""
+        """Stores `value` under `name`."""
         self._values[name] = value
 
     def names(self) -> list[str]:
@@ -281,19 +283,19 @@ class InMemoryAttributes:
 
 
 def study_directory(out: Path) -> Path:
-    """Where the study of the compiled program at `out` keeps its state."""
+    """The state directory of the study whose compiled program is written to `out`."""
     return cache_home() / "studies" / f"{out.name[:60]}-{digest(str(out.resolve()))[:12]}"
 
 
 def difference(before: str, after: str) -> str:
-    """The lines that are gone (-) and new (+), three of them at most."""
+    """The removed (-) and added (+) lines, at most three, then the number of the others."""
     lines = [f"{line[0]} {line[2:]}" for line in ndiff(before.splitlines(), after.splitlines())]
     changed = [line for line in lines if line[0] in "+-" and line[2:].strip()]
     return "; ".join(changed[:3]) + (f"; and {len(changed) - 3} more" if len(changed) > 3 else "")
 
 
 def find(path: str | Path) -> Path:
-    """The directory of the study at `path`, as `status` takes it. Raises ArtefactError."""
+    """The study directory for `path`, which is as in `status`. Raises ArtefactError."""
     for directory in (Path(path), study_directory(Path(path))):
         if (directory / "recipe.toml").is_file() and not (directory / "program.json").exists():
             return directory
@@ -305,5 +307,5 @@ def find(path: str | Path) -> Path:
 
 
 def is_outside(directory: Path) -> bool:
-    """Whether `directory` is none of the studies in this machine's cache, links followed."""
+    """Whether `directory`, links resolved, is outside the studies folder of this machine's cache."""
     return not directory.resolve().is_relative_to((cache_home() / "studies").resolve())

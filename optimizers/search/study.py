@@ -1,8 +1,8 @@
-"""The study: Optuna ask/tell over candidates, raced on the dev questions, safe against kills.
+"""The study: ask/tell with Optuna over candidates, raced on the dev questions, and resumable after a kill.
 
-Trials run in batches of a fixed size. Results of a batch are written down together before any is
-told, so a study killed between two tells goes on as if it had not been. Trials that were running when a
-process died are failed and asked again, with the same outcome.
+Trials run in batches of a fixed size. The results of a batch are stored together before Optuna is told of
+any, so a study killed between two tells resumes without a difference. Trials that were running when a process
+died are marked as failed and asked again, with the same outcome.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ragc.optimizers.thresholds.tuner import ThresholdTuner
 
 @contextmanager
 def translate_storage_errors(directory: Path) -> Iterator[None]:
-    """What is raised when the state of the study in `directory` cannot be reached, as one StoreError."""
+    """Raises errors of the state of the study in `directory` as one StoreError."""
     try:
         yield
     except (optuna.exceptions.OptunaError, SQLAlchemyError, OSError) as error:
@@ -60,9 +60,9 @@ class Study:
     """One search for the best candidate of a task.
 
     `directory` holds Optuna's storage, the log and the compiled program of the leader, `best`. `limit` bounds
-    the questions in flight. `maker` makes the programs of candidates and `runner` runs trials. `spent` says
-    which budget ended the search, "" for none.
-    Raises UsageError when a study that is there was begun with other questions, sources or targets, and
+    the questions in flight. `maker` builds the programs of candidates and `runner` runs trials. `spent` is
+    the message of the budget that ended the search, "" for none.
+    Raises UsageError when an existing study was started with other questions, sources or targets, and
     StoreError when its storage cannot be opened or holds something else.
     """
 
@@ -81,7 +81,7 @@ class Study:
         self._recover()
 
     def _check_inputs(self) -> None:
-        """Refuse to mix scores on other questions, passages or models with those that are there."""
+        """Raises UsageError when earlier trials were scored on other questions, passages or models."""
         begun = self._study.user_attrs.get("inputs")
         if begun is None:
             facts = {name: self.task.facts.get(name) for name in ("data", "sources", "targets")}
@@ -93,7 +93,7 @@ class Study:
             )
 
     def _recover(self) -> None:
-        """Finish what a killed process left: tell recorded batches, fail trials that were running."""
+        """Completes the work of a killed process: tells Optuna of stored batches, fails unfinished trials."""
         finished_numbers = {t.number for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()}
         for number, tried in read_results(self._study.user_attrs):
             self.trials.append(tried)
@@ -101,13 +101,13 @@ class Study:
                 finish(self._study, number, tried)
         states = [trial.state for trial in self._study.get_trials(deepcopy=False)]
         for _ in range(states.count(optuna.trial.TrialState.WAITING)):
-            self._study.ask()  # only a trial that is running can be failed
+            self._study.ask()  # Optuna can only fail a running trial
         for trial in self._study.get_trials(deepcopy=False):
             if not trial.state.is_finished():
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
 
     async def baseline(self) -> TrialResult:
-        """The first trial, the program as the recipe has it; run unless it is there."""
+        """The first trial, of the recipe's own program; run unless it is stored."""
         self._journal.begins(len(self.trials))
         if not self.trials:
             self.progress.phase("baseline on dev", len(self.task.dev))
@@ -116,7 +116,7 @@ class Study:
         return self.trials[0]
 
     async def search(self, reserved: int) -> None:
-        """Run trials after the baseline until they or the budget are spent.
+        """Runs trials after the baseline until the trials or the budget are spent.
 
         `reserved` is the number of LM calls that the budget holds back for the test questions.
         """
@@ -136,13 +136,16 @@ class Study:
             self.progress.note(self.spent)
 
     def select(self, trials: Sequence[TrialResult], budget: str) -> TrialResult:
-        """Which of `trials` to compile; the log ends with it. `budget` says which budget ended the search."""
+        """Selects the trial to compile and logs the end of the search.
+
+        `budget` is the message of the budget that ended the search, "" for none.
+        """
         chosen = select(trials, self.task.objectives, self.task.pick)
         self._journal.ends(chosen, len(trials), budget)
         return chosen
 
     async def _add_instructions(self, space: SearchSpace) -> SearchSpace:
-        """`space` with the instructions that were found for each program, where the recipe wants any."""
+        """`space` with the number of instruction candidates of each program, if the recipe asks for any."""
         if self.task.recipe.search.instructions:
             for part in space.parts:
                 proposals = await self.maker.proposals(part.program)
@@ -150,7 +153,7 @@ class Study:
         return space
 
     async def _run_batch(self, pending: Sequence[PendingTrial]) -> None:
-        """Race and tell one batch."""
+        """Races one batch, stores its results and tells Optuna of them."""
         done = len(self.trials)
         if done:
             self.maker.phase_again = partial(self._say_batch, done, done + len(pending) - 1)
@@ -184,15 +187,18 @@ class Study:
         self._journal.log_batch(results, [self.describe(tried.candidate) for tried in results])
 
     def _say_batch(self, first: int, last: int) -> None:
-        """Tell whoever watches that the trials from `first` to `last` answer at most all dev questions."""
+        """Shows progress for trials `first` to `last`. The total is an upper bound: racing may stop trials
+        early.
+        """
         which = f"trial {first}" if first == last else f"trials {first} to {last}"
         questions = (last - first + 1) * len(self.task.dev)
         self.progress.phase(f"searching, {which} of {self.task.trials}", questions)
 
     def _rivals(self) -> list[TrialResult]:
-        """Whom a trial must beat: the leader, or with several objectives each trial of the front.
+        """The trials that a new trial is raced against: the leader, or with several objectives the Pareto
+        front.
 
-        Nobody, while no trial answered anything: whatever answers is better than that, at any cost.
+        A trial that answered nothing is no rival: any answer is better, at any cost.
         """
         if not self.trials:
             return []
@@ -209,10 +215,10 @@ class Study:
         rivals: Sequence[TrialResult],
         abreast: asyncio.Semaphore,
     ) -> TrialResult:
-        """Run a trial, when few enough run `concurrency`, and tell whoever watches.
+        """Runs one trial once `concurrency` allows it, and reports it as progress.
 
-        Its `number` is its place in the study, the baseline's 0; Optuna also counts those that were asked
-        for and given up, of which a study that was killed has more.
+        `number` is the trial's position in the study, 0 for the baseline. Optuna's own numbers also count
+        abandoned trials, of which a killed study has more.
         """
         for earlier in self.trials:
             if earlier.candidate.mark == candidate.mark and earlier.complete:
@@ -228,7 +234,7 @@ class Study:
         return tried
 
     def describe(self, candidate: Candidate) -> str:
-        """How `candidate` differs from the baseline of its program, in a few words."""
+        """The differences of `candidate` from the baseline of its program, in a few words."""
         base = self.task.space.part(candidate).baseline().knobs
         other = candidate.program if candidate.program != self.task.space.first.program else ""
         changed = {name: value for name, value in candidate.knobs.items() if base[name] != value}

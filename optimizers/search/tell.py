@@ -1,8 +1,8 @@
-"""What Optuna is told of a finished trial, and what its sampler learns from that.
+"""Tells Optuna of finished trials, and derives the trials that its sampler learns from.
 
-A trial that racing stopped is PRUNED, with the mean of the questions that it saw. That mean is over few and
-perhaps easy questions, so the sampler learns from the trial's estimate instead, which stands beside it.
-Optuna prunes no trial with several objectives: such a one is PRUNED without values, and has attributes alone.
+A trial stopped by racing is PRUNED, with its mean over the questions seen. That mean covers few and perhaps
+easy questions, so the sampler learns from the trial's estimate instead, an attribute of the trial. Optuna
+cannot prune a trial with several objectives: a stopped one is PRUNED without values and has attributes alone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from ragc.metrics.failures import Failures
 from ragc.optimizers.search.trial import TrialResult
 
 ESTIMATES, MEANS, SEEN, FAILURES = "ragc:estimates", "ragc:means", "ragc:seen", "ragc:failures"
-"""The attributes of a trial: for a stopped one its estimates and means, signed, an objective each, and how
-many questions it saw; for one that failed in any question, what `Failures.to_json` says.
+"""Names of trial attributes.
+
+For a stopped trial: its estimates and means (signed, one an objective) and the number of questions seen. For
+a trial that failed in any question: `Failures.to_json`.
 """
 
 
 def finish(study: optuna.Study, number: int, tried: TrialResult) -> None:
-    """End trial `number` of `study`, which is running, as `tried` ended; done twice it changes nothing."""
+    """Finishes the running trial `number` of `study` with the result `tried`. Idempotent."""
     storage = study._storage
     trial = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
     attributes: dict[str, Any] = {}
@@ -43,10 +45,10 @@ def finish(study: optuna.Study, number: int, tried: TrialResult) -> None:
 
 
 def sampler_view(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """`trials` as a sampler is to see them, each in its place.
+    """`trials` with the values that the sampler should learn from, in the same order.
 
-    A stopped trial is complete with its estimates. One that answered nothing is in no objective better than
-    the worst of those that did: a failed question may be cheap.
+    A stopped trial is complete with its estimates. A trial that answered nothing is, in each objective, at
+    most as good as the worst trial that answered: a failed question may be cheap.
     """
     values = [_values(trial) for trial in trials]
     answering = [
@@ -64,14 +66,14 @@ def sampler_view(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
 
 
 def _values(trial: FrozenTrial) -> list[float]:
-    """What the sampler learns of `trial` alone; empty for one that was not scored."""
+    """The values of `trial` for the sampler; empty for a trial without scores."""
     if trial.state == TrialState.COMPLETE:
         return list(trial.values)
     return [float(value) for value in trial.user_attrs.get(ESTIMATES, ())]
 
 
 def failures_in(trial: FrozenTrial) -> Failures:
-    """The failures that stand in the attributes of `trial`; none where nothing stands there."""
+    """The failures in the attributes of `trial`; no failures if the attribute is missing."""
     attribute = trial.user_attrs.get(FAILURES)
     return Failures() if attribute is None else Failures.from_json(attribute)
 

@@ -1,4 +1,4 @@
-"""Finished trials: what was tried, and how it scored question by question."""
+"""Finished trials: their candidates and their scores by question."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragc.optimizers.search.racing import estimated_mean
 from ragc.optimizers.space import Candidate, describe_candidate
 
 BATCH = "batch:"
-"""How the names begin under which a study keeps its trials, a batch each."""
+"""The prefix of the study attributes that store trials, one attribute a batch."""
 
 
 NONE = Failures()
@@ -26,10 +26,10 @@ NONE = Failures()
 class TrialResult:
     """One finished trial.
 
-    `scores` are those of the dev questions seen, in the study's order, and `failures` counts those of them
-    that have no answer. `complete` is False when racing stopped it early. `values` are the signed means over
-    the questions seen, one an objective. `estimates` are what the sampler learns from in their place: for a
-    stopped trial the victor's means plus its paired differences, which may lie outside a metric's bounds.
+    `scores` are those of the dev questions seen, in the study's order; `failures` counts the unanswered ones.
+    `complete` is False when racing stopped the trial early. `values` are the signed means over the questions
+    seen, one an objective. `estimates` are the values that the sampler learns from: for a stopped trial the
+    rival's means plus the paired differences, which may lie outside a metric's bounds.
     """
 
     number: int
@@ -68,7 +68,7 @@ class TrialResult:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> TrialResult:
-        """The trial that `to_json` described."""
+        """The inverse of `to_json`."""
         return cls(
             int(value["number"]),
             Candidate.of(value["candidate"]),
@@ -82,17 +82,17 @@ class TrialResult:
 
     @property
     def remarks(self) -> str:
-        """What must be known beside its values, for people: a stop, and failures."""
+        """Text to show beside the values: an early stop, and failures."""
         stopped = "" if self.complete else f", stopped after {len(self.scores)}"
         return stopped + (f"; {self.failures.text}" if self.failures.n else "")
 
     @property
     def tokens(self) -> float:
-        """All tokens of its calls, replayed or not."""
+        """All prompt and completion tokens of the trial, replayed calls included."""
         return self.counters.get("prompt_tokens", 0) + self.counters.get("completion_tokens", 0)
 
     def series(self, objective: Objective) -> list[float]:
-        """The signed scores of `objective`, question by question."""
+        """The signed scores of `objective`, by question."""
         return [objective.of(scores) for scores in self.scores]
 
 
@@ -103,10 +103,10 @@ def result_of(
     objectives: Sequence[Objective],
     beaten_by: TrialResult | None,
 ) -> TrialResult:
-    """The trial that ended with `rows`; `beaten_by` is the trial that it cannot beat, None when it is
-    complete.
+    """The result of a trial that ended with `rows`.
 
-    The sampler takes a stopped trial for the victor's mean plus its paired difference on the questions seen.
+    `beaten_by` is the rival that stopped it, None for a complete trial. The estimates of a stopped trial are
+    the rival's means plus its paired differences on the questions seen.
     """
     scores = tuple(row.scores for row in rows)
     cost = Counters()
@@ -124,9 +124,9 @@ def result_of(
 
 
 def read_results(attributes: Mapping[str, Any]) -> list[tuple[int, TrialResult]]:
-    """The trials that a study keeps in its `attributes`, in order, each with its number in Optuna's storage.
+    """The trials stored in a study's `attributes`, in order, each with its number in Optuna's storage.
 
-    Raises StoreError when one of them is no record of a trial.
+    Raises StoreError when a value is no record of a trial.
     """
     try:
         names = sorted(name for name in attributes if name.startswith(BATCH))

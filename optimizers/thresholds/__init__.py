@@ -1,1 +1,1 @@
-"""Thresholds fitted to recorded scores."""
+"""Calibration of thresholds from recorded scores."""

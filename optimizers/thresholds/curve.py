@@ -1,17 +1,18 @@
-"""Curve of a threshold: outcomes over its values, the best value, and its cross-validated mean outcome.
+"""The curve of a threshold: outcomes over its values, the best value, and its cross-validated mean outcome.
 
-A gate compares a score with a threshold; the score does not depend on the threshold. Where a question passes
-one such gate, its outcome is that of the low end of the range below its score and that of the high end above
-it. Two evaluations then give the curve over all thresholds, exactly and without another call
-(`exact_curve`). Where it passes several, what comes later depends on what was decided before, and the
-outcomes are those of thresholds that were tried (`measured_curve`), which `space_thresholds` chooses between
-the scores that were seen.
+A gate compares a score with a threshold; the score does not depend on the threshold. If a question passes a
+gate once, its outcome is that of the range's low end for thresholds below its score and that of the high end
+above. Two evaluations then give the exact curve over all thresholds without another call (`exact_curve`). If
+a question passes a gate several times, later scores depend on earlier decisions. The outcomes are then
+measured at a few thresholds (`measured_curve`), which `space_thresholds` places between the recorded scores.
 
-Only thresholds between neighbouring scores differ, so those are the points of a curve, with the ends of the
-range and the present value. Outcomes are signed: more is better.
+All thresholds between two neighbouring scores have the same outcomes. The points of a curve are therefore one
+threshold between each two neighbours, the ends of the range and the present value. Outcomes are signed: more
+is better.
 
-The mean outcome over the questions that chose a threshold is too good. The cross-validated mean is not: the
-questions are dealt into folds by their ids, and each fold is judged at the threshold that the others choose.
+The mean outcome over the questions that chose a threshold is biased upwards. The cross-validated mean is not:
+the questions are dealt into folds by their ids, and each fold is scored at the threshold chosen by the
+others.
 """
 
 from __future__ import annotations
@@ -26,16 +27,17 @@ from typing import Any
 from ragc.core.digest import digest
 
 POINTS = 8
-"""Most thresholds tried for a gate that questions pass several times, the ends of the range left out."""
+"""The most thresholds tried for a gate that questions pass several times, without the ends of the range."""
 
 _SAME = 9  # decimals to which means are compared
 
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """One question at a gate that it passes once: the score compared, None where it never got there.
+    """One question at a gate that it passes at most once.
 
-    `low`, `high` and `present` are its outcomes with the threshold at either end of its range and as it is.
+    `score` is the compared score, None if the question did not reach the gate. `low`, `high` and `present`
+    are its outcomes with the threshold at the ends of its range and at its present value.
     """
 
     id: str
@@ -47,11 +49,12 @@ class GateOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Outcomes over thresholds: `outcomes` has a question's at each of the rising `points`, by its id.
+    """Outcomes over thresholds: `outcomes` has, by question id, the outcome at each of the ascending
+    `points`.
 
-    `edges` are one more than points: where the stretch of each begins and ends. `present` is one of the
-    points. With `exact_curve` all thresholds of a stretch have the outcomes of its point, else they are
-    taken to.
+    Each point stands for an interval of thresholds. `edges` are the bounds of these intervals, one more than
+    points. `present` is one of the points. With `exact` all thresholds of an interval have the outcomes of
+    its point; otherwise this is an approximation.
     """
 
     points: tuple[float, ...]
@@ -61,15 +64,15 @@ class Curve:
     exact: bool
 
     def means(self, ids: Sequence[str] | None = None) -> tuple[float, ...]:
-        """The mean outcome at each point over the questions `ids`, over all without."""
+        """The mean outcome at each point over the questions `ids`, by default over all."""
         rows = [self.outcomes[id] for id in (self.outcomes if ids is None else ids)]
         return tuple(math.fsum(column) / len(rows) for column in zip(*rows, strict=True))
 
     def best(self, ids: Sequence[str] | None = None) -> int:
-        """The place of the point with the greatest mean over the questions `ids`, over all without.
+        """The index of the point with the greatest mean over the questions `ids`, by default over all.
 
-        The present one if it is as good as any. Else the one in whose stretch the middle of the longest run
-        of equally good points lies, the first of runs of one length.
+        The present point wins ties. Otherwise it is the point whose interval contains the middle of the
+        longest run of best points, the first of equally long runs.
         """
         means = [round(mean, _SAME) for mean in self.means(ids)]
         top, now = max(means), self.points.index(self.present)
@@ -80,9 +83,9 @@ class Curve:
         return next(at for at in range(first, last + 1) if middle <= self.edges[at + 1])
 
     def threshold(self, index: int) -> float:
-        """The threshold that stands for the run of equally good points around `index`.
+        """The threshold for the run of equally good points around `index`.
 
-        Where the curve is exact that is the middle of the run, else the point itself.
+        On an exact curve it is the middle of the run, otherwise the point itself.
         """
         point = self.points[index]
         if not self.exact or point == self.present:
@@ -97,11 +100,10 @@ class Curve:
 
 
 def exact_curve(questions: Sequence[GateOutcome], low: float, high: float, present: float) -> Curve:
-    """The curve of a gate that each question passes once at most, over thresholds in [low, high].
+    """The curve of a gate that each question passes at most once, over thresholds in [low, high].
 
-    Scores stand on either side of every point but the ends and `present`. At those the outcomes are the
-    questions' own, so it does not matter whether a score that is the threshold passes. Raises ValueError
-    without questions.
+    No score equals a point other than the ends and `present`. There the outcomes are measured, so it does not
+    matter whether a score equal to the threshold passes. Raises ValueError without questions.
     """
     cuts = sorted({q.score for q in questions if q.score is not None and low < q.score < high})
     between = {middle(one, other) for one, other in pairwise([low, *cuts, high])}
@@ -120,7 +122,7 @@ def exact_curve(questions: Sequence[GateOutcome], low: float, high: float, prese
         at = bisect_left(cuts, one)
         if at < len(cuts) and cuts[at] <= other:
             edges.append(cuts[at])
-        else:  # the ends are no wider than themselves: a score that is one passes there or does not
+        else:  # an end is an interval of width 0, because a score equal to it may pass or not
             edges.append(one if one <= low else other if other >= high else (one + other) / 2)
     return Curve(tuple(points), (*edges, points[-1]), _sort_rows(rows), present, exact=True)
 
@@ -128,7 +130,7 @@ def exact_curve(questions: Sequence[GateOutcome], low: float, high: float, prese
 def is_single_gate(questions: Sequence[GateOutcome], low: float, high: float, present: float) -> bool:
     """Whether the outcomes at the ends explain those at the `present` value, as they do at a single gate.
 
-    They need not where a metric counts calls, and the gate itself is only asked in between.
+    They may not, for example if a metric counts calls and the gate is only called between the ends.
     """
     for q in questions:
         wanted = {q.low, q.high}
@@ -140,9 +142,9 @@ def is_single_gate(questions: Sequence[GateOutcome], low: float, high: float, pr
 
 
 def measured_curve(outcomes: Mapping[float, Mapping[str, float]], present: float) -> Curve:
-    """The curve of the thresholds that were tried: for each the outcome of every question by its id.
+    """The curve of measured thresholds: `outcomes` has the outcome of every question by id, by threshold.
 
-    `present` is one of them. Raises ValueError without questions.
+    `present` is one of the thresholds. Raises ValueError without questions.
     """
     points = sorted(outcomes)
     rows = {id: tuple(outcomes[point][id] for point in points) for id in outcomes[present]}
@@ -153,9 +155,9 @@ def measured_curve(outcomes: Mapping[float, Mapping[str, float]], present: float
 def space_thresholds(
     scores: Sequence[float], low: float, high: float, most: int = POINTS
 ) -> tuple[float, ...]:
-    """At most `most` thresholds between neighbours among `scores`, with as many scores from one to the next.
+    """At most `most` thresholds between neighbouring scores, at evenly spaced quantiles of `scores`.
 
-    A score counts as often as it was seen; those outside [low, high] do not. With `most` 0 there are none.
+    Repeated scores count repeatedly; scores outside [low, high] are ignored. Empty if `most` is 0.
     """
     seen = sorted(score for score in scores if low <= score <= high)
     between = [middle(one, other) for one, other in pairwise(sorted({low, *seen, high}))]
@@ -168,14 +170,14 @@ def space_thresholds(
 
 
 def middle(one: float, other: float) -> float:
-    """Half way from `one` to `other`, with few decimals as long as it stays between them."""
+    """The midpoint of `one` and `other`, rounded to 7 decimals if it still lies between them."""
     half = (one + other) / 2
     short = round(half, 7)
     return short if one < short < other else half
 
 
 def _runs(means: Sequence[float], value: float) -> list[tuple[int, int]]:
-    """First and last place of each run of `means` that are `value`."""
+    """The first and last index of each run of `means` equal to `value`."""
     runs: list[tuple[int, int]] = []
     for at, mean in enumerate(means):
         if mean != value:
@@ -194,18 +196,18 @@ def _sort_rows(rows: Mapping[str, tuple[float, ...]]) -> dict[str, tuple[float, 
 
 
 FOLDS = 5
-"""Parts that the questions are dealt into; fewer where there are fewer questions."""
+"""The number of folds for cross-validation; fewer if there are fewer questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The threshold that a curve chooses, and its mean outcome beside that of the `present` value.
+    """The threshold chosen by a curve, with its mean outcome and that of the `present` value.
 
-    `points` and `means` are the curve, `exact_curve` whether it holds between its points. `in_sample` is the
-    mean of the `threshold` over the `n` questions that chose it, `validated` the cross-validated mean in
-    `folds` folds, `before` the mean of the present value. `reached` is how many questions got to the gate.
-    Means are
-    signed: more is better. Where the present value is as good as any, it is the threshold.
+    `points` and `means` are the curve; `exact` says whether it holds between its points. `in_sample` is the
+    mean outcome of `threshold` over the `n` questions that chose it, `validated` the cross-validated mean in
+    `folds` folds, and `before` the mean of the present value. `reached` is the number of questions that
+    reached the gate. Means are signed: more is better. If the present value is as good as any, it is the
+    threshold.
     """
 
     points: tuple[float, ...]
@@ -222,7 +224,7 @@ class Fit:
 
     @property
     def worth_a_trial(self) -> bool:
-        """Whether it is worth a trial: not the present one, and no worse where others chose."""
+        """Whether the threshold differs from the present one and its cross-validated mean is no worse."""
         return self.threshold != self.present and self.validated >= self.before
 
     def to_json(self) -> dict[str, Any]:
@@ -232,14 +234,14 @@ class Fit:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Fit:
-        """The fit that `to_json` described."""
+        """The inverse of `to_json`."""
         return cls(**{**value, "points": tuple(value["points"]), "means": tuple(value["means"])})
 
 
 def fit(curve: Curve, reached: int) -> Fit:
-    """What `curve` chooses, where `reached` of its questions got to the gate.
+    """Fits a threshold to `curve`. `reached` is the number of its questions that reached the gate.
 
-    The order of the questions changes nothing.
+    The order of the questions does not matter.
     """
     means, index = curve.means(), curve.best()
     parts = deal_folds(list(curve.outcomes), FOLDS)
@@ -259,13 +261,15 @@ def fit(curve: Curve, reached: int) -> Fit:
 
 
 def deal_folds(ids: Sequence[str], parts: int) -> list[list[str]]:
-    """`ids` dealt by their digests into `parts` of nearly one size, none of them empty."""
+    """`ids` dealt by digest into at most `parts` folds of nearly equal size, none empty."""
     order = sorted(ids, key=lambda id: (digest(id), id))
     return [order[at::parts] for at in range(min(parts, len(order)))]
 
 
 def _cross_validate(curve: Curve, parts: Sequence[Sequence[str]]) -> float:
-    """The mean outcome of every part at the point that the other parts choose; the present one for none."""
+    """The mean outcome of each fold at the point that the other folds choose; a single fold uses the present
+    one.
+    """
     outcomes = []
     for part in parts:
         others = [id for other in parts if other is not part for id in other]

@@ -1,16 +1,16 @@
-"""Calibration in a study: searched thresholds are fitted to the scores that the leading setting recorded.
+"""Calibrates the searched thresholds of a study from scores recorded by the leading candidate.
 
-When the screening is over, the best setting of each program whose thresholds vary answers the dev questions
-again (`ThresholdTrials`), with one threshold at a time as it is and at both ends of its range. Where each
-question passed the gate once at most, that gives the whole curve. Where some passed it several times, as
-documents do at tau in GGatrieval, a few thresholds between the scores that were seen are tried too.
-Calls that do not depend on the threshold are replayed, so calibration sends what trials at those values would
-have sent, and trials near by replay it later. The results are stored with the study, so a study that was
-killed goes on with the same.
+After the screening, the best candidate of each program with searched thresholds answers the dev questions
+again (`ThresholdTrials`), with one threshold at a time at its present value and at both ends of its range. If
+each question passed the gate at most once, these give the whole curve. If some passed it several times, as
+documents pass tau in GGatrieval, a few thresholds between the recorded scores are evaluated too. Calls that
+do not depend on the threshold are replayed. Calibration thus sends what trials at those values would send,
+and later trials at nearby values replay it. The results are stored with the study, so a resumed study uses
+the same ones.
 
-The questions are those that trials are compared on. A fitted threshold is only a candidate: it is raced as
-any other trial, and choosing it is no more optimistic than as many trials at other thresholds would be. The
-cross-validated mean says how much to expect of it, and the proof on test stands apart.
+The dev questions are also those that trials are compared on. A fitted threshold is only a candidate and is
+raced like any other trial, so it is no more biased than as many trials at other thresholds would be. The
+cross-validated mean estimates its true gain; the test split verifies the winner independently.
 """
 
 from __future__ import annotations
@@ -43,14 +43,13 @@ from ragc.programs.trace import Gate, together
 
 
 class NotTunable(Exception):
-    """Why a threshold is not calibrated."""
+    """A threshold cannot be calibrated; the text says why."""
 
 
 class ThresholdTrials:
-    """The threshold `knob` of the setting `lead`, answered at other values: `left` times at most.
+    """Evaluates the candidate `lead` with other values of the threshold `knob`, at most `left` times.
 
-    `used` says how often it was so far, and `total_cost` is charged with what all answers cost, replayed or
-    not.
+    `used` is the number of evaluations so far. The cost of all answers, replayed or not, is added to `spent`.
     """
 
     def __init__(
@@ -66,7 +65,10 @@ class ThresholdTrials:
         return float(self._lead.knobs[self._knob.name])
 
     async def fit_threshold(self) -> Fit:
-        """The fit. Raises NotTunable, BudgetExhausted, and what a program says that cannot have a value."""
+        """Fits the threshold.
+
+        Raises NotTunable, BudgetExhausted, and UsageError for a value with which the program cannot be built.
+        """
         low, high = self._knob.bounds
         if self._left < 2:
             raise NotTunable("the budget has no room for it")
@@ -86,7 +88,7 @@ class ThresholdTrials:
         return fit(measured_curve(tried, self._present), reached)
 
     async def _answer(self, *points: float) -> None:
-        """Answer the questions with the threshold at each of `points` where they were not yet."""
+        """Answers the questions with the threshold at each of `points` that is not evaluated yet."""
         task, name = self._maker.task, self._knob.name
         fresh = [point for point in dict.fromkeys(points) if point not in self._rows]
         settings = [replace(self._lead, knobs={**self._lead.knobs, name: self._knob.check(p)}) for p in fresh]
@@ -101,13 +103,16 @@ class ThresholdTrials:
                 self._spent.merge(row.total_cost)
 
     def _scores(self, at: int) -> list[list[float]]:
-        """What question `at` compared with the threshold, in each run."""
+        """The scores that question number `at` compared with the threshold, in each run."""
         name = self._knob.name
         traces = [rows[at].trace for rows in self._rows.values()]
         return [[e.score for e in trace if isinstance(e, Gate) and e.knob == name] for trace in traces]
 
     def _single(self, seen: list[list[list[float]]]) -> list[GateOutcome] | None:
-        """The questions at their one gate; None where some passed several, or one with several scores."""
+        """The outcomes of questions that pass the gate once; None if some passed it several times.
+
+        None also for integer knobs, and if a question's score differs between runs.
+        """
         if self._knob.kind == "int" or any(len(scores) > 1 for runs in seen for scores in runs):
             return None
         own = [{score for scores in runs for score in scores} for runs in seen]
@@ -124,16 +129,18 @@ class ThresholdTrials:
 
 
 MOST = 3
-"""Candidates offered for one program: all its fitted thresholds together, then each alone, the best first."""
+"""The most candidates offered for one program: all fitted thresholds together, then each alone, the best
+first.
+"""
 
 SHARE = 0.5
-"""The share of what is left of a budget that calibrating one program may take, as far as can be told."""
+"""The share of the remaining budget that calibrating one program may take, as estimated from its trial."""
 
 
 class ThresholdTuner:
-    """Calibrates the thresholds of `maker`'s task; `kept` keeps what is found, `note` writes to the log.
+    """Calibrates the thresholds of `maker`'s task. `attributes` stores the results, `note` writes to the log.
 
-    `done` says that the candidates were given, once a process.
+    `done` is True once this process has computed the candidates.
     """
 
     def __init__(self, maker: ProgramBuilder, attributes: Attributes, note: Callable[[str], None]) -> None:
@@ -144,10 +151,10 @@ class ThresholdTuner:
     async def candidates(
         self, space: SearchSpace, trials: Sequence[TrialResult], held: int
     ) -> list[Candidate]:
-        """What to try after `trials`, those of the screening with the baseline: `MOST` a program at most.
+        """The candidates to try after `trials` (the screening with the baseline), at most `MOST` a program.
 
-        Of each program's trials that may win the one with the best mean is calibrated. `held` are LM calls
-        that the budget keeps for later. Without room in the budget nothing is sent, and the log says so.
+        The eligible trial with the best mean is calibrated for each program. `held` LM calls of the budget
+        are held back. If the budget is too small, nothing is sent and the log says so.
         """
         self.done = True
         tried = {trial.candidate.mark for trial in trials}
@@ -162,7 +169,7 @@ class ThresholdTuner:
         return [candidate for candidate in candidates if candidate.mark not in tried]
 
     def facts(self) -> list[dict[str, Any]]:
-        """What provenance says of each calibrated threshold; means as the metric has them."""
+        """Each calibrated threshold for provenance, with means in the metric's own direction."""
         pick, facts = self._task.pick, []
         for program, record in self._all():
             for knob, fields in record["fits"].items():
@@ -174,7 +181,7 @@ class ThresholdTuner:
         return facts
 
     def costs(self) -> list[Mapping[str, float]]:
-        """What calibrating each program cost."""
+        """The counters of calibrating each program."""
         return [record["counters"] for _, record in self._all()]
 
     def _all(self) -> list[tuple[str, Any]]:
@@ -197,7 +204,8 @@ class ThresholdTuner:
     def _thresholds(self, part: ProgramSpace, lead: Candidate) -> list[Knob]:
         """The searched thresholds that matter under `lead`.
 
-        One that shapes demonstrations is left alone where some are shown: each value would collect its own.
+        If `lead` shows demonstrations, a threshold that shapes them is left out: each of its values would
+        need a new pool.
         """
         shaping = self._task.method_of(part.program).call_shaping_knobs if lead.demos else ()
         return [
@@ -207,7 +215,7 @@ class ThresholdTuner:
         ]
 
     async def _calibrate(self, program: str, lead: TrialResult, knobs: Sequence[Knob], held: int) -> Any:
-        """The fits of `knobs`, why others are left out, and what that cost; made once a study."""
+        """The fits of `knobs`, the reasons why others are left out, and the cost; computed once a study."""
         name = f"calibration:{program}"
         if (record := self._attributes.get(name)) is not None:
             return record
@@ -245,7 +253,7 @@ class ThresholdTuner:
         )
 
     def _evaluation_limit(self, program: str, lead: TrialResult, knobs: int, held: int) -> int:
-        """How many evaluations may be made, decided once a study, before the first is begun."""
+        """The number of evaluations allowed, decided once a study, before the first evaluation."""
         name = f"calibrating:{program}"
         if (saved := self._attributes.get(name)) is not None:
             return int(saved)
@@ -266,7 +274,9 @@ class ThresholdTuner:
 
 
 def offers(lead: Candidate, fits: Mapping[str, Fit]) -> list[Candidate]:
-    """`lead` with all thresholds that are worth it at their fitted values, then with each alone: `MOST`."""
+    """`lead` with all fitted thresholds that are worth a trial together, then with each alone; at most
+    `MOST`.
+    """
     good = {name: fitted for name, fitted in fits.items() if fitted.worth_a_trial}
     order = sorted(good, key=lambda name: (good[name].before - good[name].in_sample, name))
     groups = [order] if len(order) > 1 else []

@@ -1,1 +1,1 @@
-"""Lucene, by pyserini's jar."""
+"""Keyword search with Lucene, from pyserini's jar."""

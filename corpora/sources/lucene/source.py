@@ -1,8 +1,8 @@
-"""`lucene`: Lucene's BM25 over an index on disk, through pyserini's jar.
+"""`lucene`: Lucene's BM25 over an index on disk, with pyserini's jar.
 
-With the analyzer `ragc`, the default, terms, lengths and formula are those of the source `bm25`, and scores
-differ by no more than the 32-bit numbers of Lucene do, unless passages without any term are in the corpus:
-Lucene leaves those out when it counts passages. With `english` it is what pyserini does by default.
+With the default analyzer `ragc`, terms, lengths and formula are those of the source `bm25`. Scores then
+differ only by Lucene's 32-bit rounding, unless the corpus has passages without any term, which Lucene does
+not count. With `english` it behaves like pyserini's default.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ragc.records import Hit, Passage
 
 
 class LuceneSource(ChunkedSource):
-    """Keyword search by Lucene over `passages`, cut to `chunk_size` tokens when that is set.
+    """Keyword search by Lucene over `passages`, cut to `chunk_size` tokens if that is set.
 
-    `title_boost` >= 0 adds that much of the title's own BM25 score; 0 searches title and text as one.
-    `analyzer` is one of `ANALYZERS`. The index lies under `home`, by default with all other indexes; it is
-    built at the first search unless it is there, and shared by all settings of k1, b and title_boost.
-    Raises DataError when there is no passage or an id appears twice, UsageError for a setting out of range
-    or when pyserini is not installed. Java starts at the first search.
+    `title_boost` >= 0 is the weight of the title's own BM25 score, which is added; with 0 title and text are
+    searched as one. `analyzer` is one of `ANALYZERS`. The index is under `home`, by default in the cache; it
+    is built at the first search if it is missing, and shared by all settings of k1, b and title_boost. Java
+    starts at the first search. Raises DataError for no passages or duplicate ids, UsageError for a setting
+    out of range or if pyserini is not installed.
     """
 
     kind = "lucene"
@@ -69,7 +69,7 @@ class LuceneSource(ChunkedSource):
         return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
 
     def build(self, progress: Progress | None = None) -> IndexFolder:
-        """The index on disk, built now unless it is there; raises SourceError when it cannot be written."""
+        """The index on disk, built if it is missing. Raises SourceError if it cannot be written."""
         return open_or_build(
             self.kind,
             self.corpus.fingerprint,
@@ -81,9 +81,10 @@ class LuceneSource(ChunkedSource):
         )
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        """At most `k` hits with a score above 0, best first, ties by passage id; the loop goes on meanwhile.
+        """At most `k` hits with a score above 0, best first, ties by passage id, without blocking the event
+        loop.
 
-        Raises SourceError when the index cannot be built or Lucene fails.
+        Raises SourceError if the index cannot be built or Lucene fails.
         """
         index = self._index
         if index is None:
@@ -104,7 +105,7 @@ class LuceneSource(ChunkedSource):
         )
 
     def _index_settings(self) -> dict[str, Any]:
-        """All that changes the files of the index, the corpus aside."""
+        """The settings that determine the files of the index, without the corpus."""
         terms = ANALYZER if self.analyzer == "ragc" else 0
         built = {"format": FORMAT, "jar": self._jar, "analyzer": self.analyzer, "terms": terms}
         return {**built, "cut": self.cutting}

@@ -1,4 +1,4 @@
-"""Search engines of the web: what one is, and the one that the library ddgs offers."""
+"""Web search engines: their protocol, and an implementation with the library ddgs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("ragc.corpora")
 
 @dataclass(frozen=True, slots=True)
 class WebResult:
-    """One result of a web search: where the page is, its title, and what the engine shows of it."""
+    """One result of a web search: the page's URL, its title, and the engine's snippet."""
 
     url: str
     title: str
@@ -23,29 +23,29 @@ class WebResult:
 
 
 class EngineBusy(SourceError):
-    """An engine that refused for now (too many requests) or did not answer in time; trying again may help."""
+    """An engine refused (too many requests) or timed out; a retry may help."""
 
 
 class Engine(Protocol):
-    """Something that searches the web. `identity` says which, with every setting that changes results."""
+    """Searches the web. `identity` names the engine and every setting that changes results."""
 
     identity: Mapping[str, Any]
 
     def search(self, query: str, n: int) -> Sequence[WebResult]:
-        """At most `n` results, best first. Called in a thread, by several at once.
+        """At most `n` results, best first. Called in threads, several at once.
 
-        Raises EngineBusy when another try may succeed, and SourceError when it will not.
+        Raises EngineBusy if a retry may succeed, and SourceError if it will not.
         """
         ...
 
 
 class Ddgs:
-    """Web search through the library ddgs, which asks public search engines without a key.
+    """Web search with the library ddgs, which queries public search engines without a key.
 
-    `engines` is one name, several with commas between, or "auto"; `region` a country and a language
-    ("us-en"); `window` the age of results: "d", "w", "m", "y" for a day, week, month or year, "" for any;
-    `seconds` how long one request may take. Proxies are those that ddgs itself reads from DDGS_PROXY.
-    Raises UsageError for a setting that is not known, or when the extra `web` is not installed.
+    `engines` is one name, several separated by commas, or "auto"; `region` a country and a language
+    ("us-en"); `window` the greatest age of results: "d", "w", "m", "y" for a day, week, month or year, "" for
+    any; `seconds` the timeout of one request. ddgs reads proxies from DDGS_PROXY. Raises UsageError for an
+    unknown setting, or if the extra `web` is not installed.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Ddgs:
     def search(self, query: str, n: int) -> Sequence[WebResult]:
         """At most `n` results, best first.
 
-        ddgs gives no results alike when an engine refuses and when it knows nothing: both raise EngineBusy.
+        ddgs reports a refusal and an empty result alike: both raise EngineBusy.
         """
         from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
 
@@ -95,9 +95,9 @@ class Ddgs:
 
 
 def results(rows: object) -> list[WebResult]:
-    """What ddgs found; a row that is no result is passed over, and the others are kept.
+    """The results of ddgs; malformed rows are skipped and logged.
 
-    Raises SourceError when `rows` is no list, or holds rows and not one result.
+    Raises SourceError if `rows` is no list, or has rows but not one result.
     """
     listed = rows if isinstance(rows, list | tuple) else None
     hits = [one for row in listed or () if (one := parse_result(row)) is not None]
@@ -110,7 +110,7 @@ def results(rows: object) -> list[WebResult]:
 
 
 def parse_result(row: object) -> WebResult | None:
-    """A result of ddgs; None when it is not shaped like one."""
+    """A result of ddgs; None if it is malformed."""
     if not isinstance(row, Mapping) or not isinstance(row.get("href"), str):
         return None
     title, body = (row.get(name) for name in ("title", "body"))

@@ -1,10 +1,9 @@
-"""Fetches a page from the web, without trust in the URL: only addresses open to the internet are reached.
+"""Fetches a web page from an untrusted URL: only public internet addresses are contacted.
 
-A URL, and every URL that it redirects to, must be http or https and without a password. Its host is
-looked up once, all its addresses are checked (`resolve_public`), and the connection goes to a checked
-address, so that a second look-up cannot lead elsewhere. An address may be reached only if anyone on the
-internet could reach it. Certificates are checked against the host's name. Proxies and other settings of the
-environment are not used.
+A URL, and every URL that it redirects to, must be http or https and without a password. Its host is resolved
+once and all its addresses are checked (`resolve_public`). The connection goes to a checked address, so that a
+second resolution cannot lead elsewhere. Only globally reachable addresses are allowed. Certificates are
+checked against the host's name. Proxies and other environment settings are ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 _ISATAP = (0x00005EFE, 0x02005EFE)
-"""What stands before the IPv4 address in an interface identifier of ISATAP (RFC 5214)."""
+"""The bits before the IPv4 address in an interface identifier of ISATAP (RFC 5214)."""
 
 # By the registries of IANA for special purposes, where `Globally Reachable` is not True; also what they
 # leave open but leads elsewhere. Python's own tables differ from version to version, and are asked too.
@@ -67,17 +66,17 @@ _NOT_GLOBAL = {
     "ff00::/8": "a multicast address",
 }
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
-"""All that IANA has given out of IPv6 to be reached from everywhere."""
+"""The IPv6 block from which IANA allocates globally reachable addresses."""
 
 _REFUSED = tuple((ipaddress.ip_network(block), why) for block, why in _NOT_GLOBAL.items())
 
 
 async def resolve_public(host: str, port: int, *, allow_loopback: bool = False) -> tuple[str, ...]:
-    """The addresses that `host` stands for, in the resolver's order, each found fit to connect to.
+    """The addresses of `host`, in the resolver's order, each checked to be public.
 
-    One address that is not fit refuses the host: private, loopback, link-local, shared, reserved,
-    multicast and unspecified ones, and IPv6 addresses that hold such an IPv4 address. `allow_loopback`
-    lets addresses of this machine pass. Raises SourceError when the host has no address or an unfit one.
+    One private, loopback, link-local, shared, reserved, multicast or unspecified address refuses the host, as
+    does an IPv6 address that embeds such an IPv4 address. `allow_loopback` permits addresses of this machine.
+    Raises SourceError if the host has no address or one that is not public.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -99,7 +98,7 @@ async def resolve_public(host: str, port: int, *, allow_loopback: bool = False) 
 
 
 def why_unreachable(name: str, *, allow_loopback: bool = False) -> str:
-    """Why the address `name` may not be reached, in a few words; "" when it may."""
+    """The reason why the address `name` is not allowed, in a few words; "" if it is."""
     try:
         addresses = reachable_addresses(ipaddress.ip_address(name))
     except ValueError:
@@ -119,10 +118,10 @@ def _unfit(address: Address, allow_loopback: bool) -> str:
 
 
 def reachable_addresses(address: Address) -> tuple[Address, ...]:
-    """What a packet to `address` may reach: itself, or the IPv4 address that an IPv6 one stands for.
+    """The addresses that a packet to `address` may reach: itself, or the IPv4 address embedded in it.
 
-    Mapped, compatible, NAT64, 6to4 and Teredo addresses (its client) stand for one; one of ISATAP is reached
-    by its own network, and leads on to the IPv4 address in it.
+    Mapped, compatible, NAT64, 6to4 and Teredo addresses stand for the embedded ones. An ISATAP address is
+    checked itself, with the IPv4 address in it.
     """
     if isinstance(address, ipaddress.IPv4Address):
         return (address,)
@@ -141,13 +140,13 @@ def reachable_addresses(address: Address) -> tuple[Address, ...]:
 
 
 MAX_BYTES = 5_000_000
-"""Bytes of a page after unpacking."""
+"""The most bytes of an unpacked page."""
 
 SECONDS = 15.0
-"""Wall-clock seconds for a page, redirects included."""
+"""The most wall-clock seconds for a page, redirects included."""
 
 REDIRECTS = 5
-"""Redirects that are followed."""
+"""The most redirects that are followed."""
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 CONTENT_TYPES = (*HTML_TYPES, "text/plain", "text/markdown")
@@ -155,7 +154,7 @@ CONTENT_TYPES = (*HTML_TYPES, "text/plain", "text/markdown")
 
 LONGEST_URL = 4096
 
-# Codecs of Python that are no encodings of pages, some of them slow on purpose-made input.
+# Python codecs that are no page encodings; some are slow on crafted input.
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw_unicode_escape", "unicode_escape", "undefined", "utf_7"})
 _PACKED = ("", "identity", "gzip", "deflate")
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w-]{1,40})""", re.IGNORECASE)
@@ -168,7 +167,7 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A fetched page: the URL it was found at after redirects, its media type, and its decoded text."""
+    """A fetched page: its URL after redirects, its media type, and its decoded text."""
 
     url: str
     content_type: str
@@ -188,23 +187,23 @@ async def fetch(
     content_types: tuple[str, ...] = CONTENT_TYPES,
     allow_loopback: bool = False,
 ) -> Page:
-    """The page at `url`, by a GET request that follows at most `REDIRECTS` redirects.
+    """Fetches the page at `url` with a GET request and at most `REDIRECTS` redirects.
 
-    `seconds` of wall clock and `max_bytes` of unpacked content bound it; `content_types` are the media
-    types taken. `allow_loopback` permits servers of this machine, for tests; nothing else that is private.
-    Raises SourceError, saying what was refused or failed.
+    `seconds` of wall clock and `max_bytes` of unpacked content bound it; `content_types` are the accepted
+    media types. `allow_loopback` permits servers on this machine, for tests, but no other private address.
+    Raises SourceError with what was refused or failed.
     """
     try:
         async with asyncio.timeout(seconds):
             return await _follow_redirects(url, max_bytes, content_types, allow_loopback)
     except TimeoutError as error:
         raise SourceError(f"{_redact_url(url)} did not answer in full within {seconds:g} s.") from error
-    except (ValueError, OSError) as error:  # what the library under httpx leaves of an odd URL or reply
+    except (ValueError, OSError) as error:  # errors of httpx's own libraries for odd URLs or replies
         raise _fetch_error(url, error) from error
 
 
 def check_url(url: str) -> httpx.URL:
-    """`url`, taken apart; raises SourceError unless it is http or https, with a host and no password."""
+    """The parsed `url`. Raises SourceError unless it is http or https, with a host and no password."""
     if len(url) > LONGEST_URL:
         raise SourceError(f"{_redact_url(url)} has {len(url)} characters; {LONGEST_URL} at most are taken.")
     try:
@@ -291,7 +290,7 @@ async def _read(at: httpx.URL, reply: httpx.Response, max_bytes: int, types: tup
 
 
 def _decode(body: bytes, named: str | None) -> str:
-    """The text of `body`: a byte-order mark decides, then the header, the page itself, UTF-8, Latin-1."""
+    """The text of `body`, by the byte-order mark, else the header, the page's charset, UTF-8, or Latin-1."""
     declared = _CHARSET.search(body, 0, 4096)
     marked = "utf-16" if body[:2] in (b"\xff\xfe", b"\xfe\xff") else None
     encodings = (marked, named, declared[1].decode("ascii", "replace") if declared else None, "utf-8-sig")
@@ -310,7 +309,7 @@ def _fetch_error(at: httpx.URL | str, error: Exception) -> SourceError:
 
 
 def _redact_url(url: httpx.URL | str) -> str:
-    """A URL for a message: no password, no query, never long."""
+    """A URL for a message: without password and query, at most 200 characters."""
     try:
         parsed = httpx.URL(url)
         text = f"{parsed.scheme}://{parsed.host}{parsed.path}" if parsed.host else str(url).partition("?")[0]

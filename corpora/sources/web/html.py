@@ -1,13 +1,13 @@
-"""A page of HTML as markdown: the main text with its headings, lists and tables, made by trafilatura.
+"""Converts an HTML page to markdown with trafilatura: the main text with headings, lists and tables.
 
-Every page is bounded, whoever wrote it:
+The work for a page is bounded by its size:
 
     longer than MAX_CHARS          cut there
     more than MAX_TAGS tags        plain text, the extractor is not tried
     more than HEAVY_TAGS tags      extracted in a process of its own, ended after SECONDS
     fewer                          extracted here; the worst page known takes half a second
 
-What the extractor finds nothing in, fails on or does not finish becomes plain text by the rule of `plain`.
+If the extractor finds nothing, fails or times out, the page becomes plain text (`plain`).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from typing import Any
 from ragc.errors import UsageError
 
 MAX_CHARS = 4_000_000
-"""Characters of a page that are read; its markdown is never longer either."""
+"""The most characters of a page that are read; its markdown is never longer."""
 
 MAX_TAGS = 100_000
-"""Opening angle brackets that the extractor is given. The time it takes grows with their square."""
+"""The most opening angle brackets for the extractor, whose time grows with their square."""
 
 HEAVY_TAGS = 5_000
-"""Opening angle brackets that it is given inside this process."""
+"""The most opening angle brackets for extraction inside this process."""
 
 SECONDS = 20.0
-"""Wall-clock seconds after which the extraction of a heavy page is given up."""
+"""Wall-clock seconds after which the extraction of a heavy page is stopped."""
 
 _OPTIONS: dict[str, Any] = {
     "output_format": "markdown",
@@ -50,7 +50,7 @@ found = trafilatura.extract(**json.load(sys.stdin)) or ""
 sys.stdout.buffer.write(found.encode("utf-8", "replace"))
 """
 
-# Never text for readers, or text that is shown only when something is missing.
+# Elements without readable text, or with fallback text.
 _UNSEEN = frozenset(
     {
         *("audio", "canvas", "head", "iframe", "math", "noframes", "noscript", "object", "script"),
@@ -69,12 +69,12 @@ _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECAS
 
 
 def markdown(html: str, *, url: str = "") -> str:
-    """The main text of the page `html` as markdown; "" when it holds no text.
+    """The main text of the page `html` as markdown; "" if it has no text.
 
-    Headings, lists, tables and emphasis are kept; scripts, styles, comments, links' targets, images and
-    menus are not. `url` is where the page was found, and may be "". Any string is taken: what is no HTML
-    is read as the text that it is. The bounds are those of this module.
-    Raises UsageError when the extra `web` is not installed.
+    Headings, lists, tables and emphasis are preserved; scripts, styles, comments, link targets, images and
+    menus are removed. `url` is the page's address and may be "". Any string is accepted: one that is no HTML
+    is read as text. The bounds are those of this module. Raises UsageError if the extra `web` is not
+    installed.
     """
     check_installed()
     html = clean(html[:MAX_CHARS])
@@ -88,11 +88,11 @@ def markdown(html: str, *, url: str = "") -> str:
 
 
 def plain(html: str) -> str:
-    """All text of the page `html` in its order, one block a line, white space collapsed.
+    """All text of the page `html` in order, one block a line, white space collapsed.
 
-    Left out are the head, hidden elements, scripts, styles, drawings, forms' choices and what stands in
-    for them. Entities are characters. Of elements nested deeper than the parser goes (256) nothing is left.
-    Raises UsageError when the extra `web` is not installed.
+    The head, hidden elements, scripts, styles, drawings, form choices and fallback content are left out.
+    Entities are decoded. Elements nested deeper than the parser's limit (256) are lost. Raises UsageError if
+    the extra `web` is not installed.
     """
     check_installed()
     from lxml import etree
@@ -126,7 +126,7 @@ def clean(text: str) -> str:
 
 
 def check_installed() -> None:
-    """Raise UsageError, naming the extra, unless trafilatura can be imported."""
+    """Raises UsageError, naming the extra, unless trafilatura can be imported."""
     try:
         import trafilatura  # noqa: F401
     except ImportError as error:
@@ -142,12 +142,12 @@ def _extract(html: str, url: str) -> str:
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it warns of every page without text
     try:
         return trafilatura.extract(html, url=url or None, **_OPTIONS) or ""
-    except Exception:  # whatever a page provokes: it is then read as plain text
+    except Exception:  # a crafted page may cause any error; it is then read as plain text
         return ""
 
 
 def _extract_in_process(html: str, url: str) -> str:
-    """As `_extract`, in a process that is ended when it takes too long."""
+    """As `_extract`, in a separate process with a timeout."""
     request = json.dumps({"filecontent": html, "url": url or None, **_OPTIONS})
     try:
         done = subprocess.run(
@@ -163,11 +163,11 @@ def _extract_in_process(html: str, url: str) -> str:
 
 
 def _is_hidden(element: Any) -> bool:
-    """Whether nothing of an element is shown; what follows it is."""
+    """Whether an element's content is not displayed; the text after it still is."""
     hidden = "hidden" in element.attrib or _HIDDEN.search(element.get("style", ""))
     return element.tag in _UNSEEN or bool(hidden)
 
 
 def _flat(text: str | None) -> str:
-    """A text without line ends, which only blocks make."""
+    """`text` without line breaks, because only blocks start lines."""
     return (text or "").replace("\n", " ")

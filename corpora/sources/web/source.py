@@ -1,9 +1,9 @@
-"""`web`: a search engine of the web as a source, asked once a query and kept.
+"""`web`: a web search engine as a source, queried once a query and cached.
 
     query ──► store: kept? ──► engine, rate-limited, tried again ──► pages (optional) ──► store ──► hits
 
-What a search found is kept in the call store under (engine, region, date window, options, query), fetched
-pages included, so that a study with the same store sees the same web. Failures are not kept.
+Results are stored in the call store by engine, region, date window, options and query, with their fetched
+pages. A study with the same store thus sees the same web. Failures are not stored.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from ragc.store.call_store import CallStore
 log = logging.getLogger("ragc.corpora")
 
 VERSION = 1
-"""Raised whenever the same page or result would give other passages."""
+"""Increased whenever the same page or result would give other passages."""
 
 LONGEST_TITLE, LONGEST_SNIPPET = 300, 4000
-"""Characters of what an engine says of a page; longer ones are cut."""
+"""The most characters of an engine's title and snippet; longer ones are cut."""
 
 LONGEST_QUERY = 400
-"""Characters of a query that the engine is sent; engines refuse longer ones."""
+"""The most characters of a query sent to the engine; engines refuse longer ones."""
 
 
 class WebSource:
-    """What `engine` finds for a query, kept in `store`; by default ddgs, kept in memory.
+    """The results of `engine` for a query, cached in `store`; by default ddgs, cached in memory.
 
-    `results` are asked for with every query. Their snippets are the passages, in the engine's order. With
-    `pages` their pages are fetched instead and cut into chunks of `chunk_size` tokens, ranked by BM25 for
-    the query among themselves; a page that cannot be fetched or holds no text gives its snippet. A passage
-    of a page has the page's URL for its id, a snippet a digest behind that.
+    Every query requests `results` results. Their snippets are the passages, in the engine's order. With
+    `pages` their pages are fetched and cut into chunks of `chunk_size` tokens, ranked by BM25 among
+    themselves; a page that cannot be fetched or has no text is replaced by its snippet. The id of a page's
+    passage is its URL; that of a snippet also has a digest.
 
-    At most `per_second` requests a second go to the engine. One that it refuses for now, or answers too
-    late, is sent again up to `tries` times in all, after `backoff` seconds, twice that, and so on, each
-    up to half less. `seconds` is the wall clock that a search may take, pages included: after it
-    the search fails, or goes on without the pages that are late. `allow_loopback` is for tests.
+    At most `per_second` requests a second are sent to the engine. A refused or late request is sent up to
+    `tries` times in all. The waits are `backoff` seconds, twice that, and so on, each shortened by up to
+    half. `seconds` bounds the wall clock of a search, pages included: after it the search fails, or continues
+    without the late pages. `allow_loopback` is for tests.
 
-    Equal fingerprints give equal results with the same store. Raises UsageError for a setting out of
-    range, or when the extra `web` is not installed and needed.
+    Equal fingerprints give equal results with the same store. Raises UsageError for a setting out of range,
+    or if the extra `web` is needed and not installed.
     """
 
     kind = "web"
@@ -107,7 +107,7 @@ class WebSource:
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first. A blank query finds nothing and is not sent.
 
-        Raises SourceError when the engine failed, refused every try or was late.
+        Raises SourceError if the engine failed, refused every try or timed out.
         """
         query = " ".join(html.clean(query).split())[:LONGEST_QUERY]
         if not query or k < 1:
@@ -123,13 +123,13 @@ class WebSource:
         return cut[:k]
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
-        """Nothing: what the web holds cannot be drawn from. Record it, and sample the recording."""
+        """Always empty: the web cannot be sampled. Record the searches, and sample the recording."""
         return ()
 
     def rechunk(self, chunk_size: int, overlap: float) -> WebSource:
-        """The same source with its pages cut to `chunk_size` tokens; itself when it has snippets only.
+        """The same source with its pages cut to `chunk_size` tokens; itself if it has snippets only.
 
-        Both ask and keep together: no search is made twice.
+        Both share the rate limit and the cache: no search is made twice.
         """
         chunking.check(chunk_size, overlap)
         if not self.pages or (chunk_size, overlap) == (self.chunk_size, self.overlap):
@@ -150,7 +150,7 @@ class WebSource:
         return digest([self._kept_by, cut if self.pages else []])
 
     async def _search_and_fetch(self, query: str) -> str:
-        """The passages that a new search gives, as the store keeps them."""
+        """The passages of a new search, as JSON for the store."""
         until = time.monotonic() + self.seconds
         try:
             async with asyncio.timeout(self.seconds):
@@ -165,7 +165,7 @@ class WebSource:
         return canonical([astuple(passage)[:3] for passage in passages if passage.text or passage.title])
 
     async def _search_engine(self, query: str) -> list[WebResult]:
-        """The engine's results, each page once, after as many tries as it takes."""
+        """The engine's results without duplicate pages, after as many tries as needed."""
 
         async def attempt() -> Sequence[WebResult]:
             await self._spacing.take()
@@ -187,7 +187,7 @@ class WebSource:
         return _drop_duplicates(results)[: self.results]
 
     async def _fetch_pages(self, results: Sequence[WebResult], until: float) -> list[str]:
-        """The text of every page, "" for those that cannot be had in time."""
+        """The text of every page, "" for those that cannot be fetched in time."""
         if not results:
             return []
         tasks = [asyncio.create_task(self._page(result.url)) for result in results]
@@ -199,14 +199,14 @@ class WebSource:
         return [task.result() if task in done else "" for task in tasks]
 
     async def _page(self, url: str) -> str:
-        """The text of the page at `url`, the same for every query that finds it; "" when it has none."""
+        """The text of the page at `url`, shared by all queries; "" if it has none."""
         try:
             text, _ = await self._store.get_or_call(digest(["page", VERSION, url]), lambda: self._read(url))
         except SourceError:
             return ""
         except StoreError:
             raise
-        except Exception as error:  # a page of a stranger's is no reason to lose the others
+        except Exception as error:  # a malformed page must not lose the others
             log.warning("A page that a web search found cannot be read (%s).", type(error).__name__)
             return ""
         return text
@@ -223,9 +223,9 @@ class WebSource:
 
 
 def _drop_duplicates(results: Sequence[WebResult]) -> list[WebResult]:
-    """Results that can be read, without fragments of their URLs, each page once.
+    """Results with valid URLs, without URL fragments, each page once.
 
-    One whose URL could be no page's (another scheme, no host, a port that is none) is dropped, and logged.
+    A result with an invalid URL (another scheme, no host, an invalid port) is dropped and logged.
     """
     unique: dict[str, WebResult] = {}
     dropped = 0
@@ -246,7 +246,7 @@ def _drop_duplicates(results: Sequence[WebResult]) -> list[WebResult]:
 
 
 def _line(text: str, most: int) -> str:
-    """`text` on one line, without control characters, its first `most` characters."""
+    """`text` on one line, without control characters, cut to `most` characters."""
     return " ".join(html.clean(text[: 4 * most]).split())[:most]
 
 
@@ -268,5 +268,5 @@ def _is_search(text: str) -> bool:
 
 
 def _passages(text: str) -> list[Passage]:
-    """The passages of a search that the store kept."""
+    """The passages of a stored search."""
     return [Passage(*row) for row in json.loads(text)]
