@@ -222,18 +222,28 @@ def _to_step(tools: Sequence[str], finish: Sequence[str]) -> Any:
     return BeforeValidator(read)
 
 
+class _Step(pydantic.BaseModel):
+    """Base of the kinds of steps, which are made for their tools and so stand in no module by name."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # DSPy compares demonstrations by their pickled bytes; these are those of the plain values.
+        return dict, (self.model_dump(),)
+
+
 @cache
 def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
     """The type of a step that searches with one of `tools`, or finishes with an answer in a format."""
     options = FORMATS[answer_format].options
-    search = pydantic.create_model("Search", action=(one_of(tools), ...), action_input=(str, ...))
+    search = pydantic.create_model(
+        "Search", __base__=_Step, action=(one_of(tools), ...), action_input=(str, ...)
+    )
     fields: dict[str, Any] = {
         "action": (Literal["finish"], ...),
         "answer": (one_of(options) if options else str, ...),
     }
     if graded:
         fields |= {"explanation": (str, ...), "grade": (Grade, ...), "improvement": (str, ...)}
-    finish = pydantic.create_model("Finish", **fields)
+    finish = pydantic.create_model("Finish", __base__=_Step, **fields)
     return Annotated[search | finish, _to_step(tools, tuple(fields))]
 
 

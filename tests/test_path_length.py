@@ -7,9 +7,11 @@ import pytest
 from experiments.benchmarks.serving.path_length import PathLength, measure
 from tests import processes
 
-EACH_QUESTION = 32
-WHOLE_COMMAND = {"a compiled program": 90, "a recipe": 87}
-"""It should be 74: whoever shortens the way lowers these."""
+EACH_QUESTION = 35
+"""It should be 32, which held before replies were mended, LMs of DSPy chosen and settings saved with a program."""
+
+WHOLE_COMMAND = {"a compiled program": 94, "a recipe": 91}
+"""It should be 74: a change that shortens the way lowers these."""
 
 
 @pytest.fixture(scope="module")

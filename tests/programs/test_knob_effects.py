@@ -7,6 +7,7 @@ import json
 import random
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,13 @@ from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget, ends
 
 
-def vary_reply(request: ChatRequest) -> Reply:
+def vary_reply(request: ChatRequest, salt: int = 0) -> Reply:
     """One answer to most prompts, another to some, which is graded better wherever it is graded.
 
-    The tokens of a reply are less and less likely.
+    `salt` decides to which. The tokens of a reply are less and less likely.
     """
     text = request.messages[-1].content
-    some, better = zlib.crc32(text.encode()) % 4 == 0, "blue" in text
+    some, better = zlib.crc32(text.encode(), salt) % 4 == 0, "blue" in text
     fields = {
         "answer": "blue and white" if some else "red",
         "score": 99 if better else 60,
@@ -77,6 +78,8 @@ REPLIES: dict[str, Callable[[ChatRequest], Reply]] = {
     "last and full": SchemaReplies(last=True, full=True, logprob=-3.0),
     "words of the question": SchemaReplies(text="colour of thing 3"),
     "varied": vary_reply,
+    "varied otherwise": partial(vary_reply, salt=1),
+    "varied again": partial(vary_reply, salt=2),
     "web": SchemaReplies(fields={"action": "web", "answer": ""}),
     "later documents": SchemaReplies(fields={"ids": [[9]], "sufficient": "NO"}),
     "never done": SchemaReplies(fields={"answer": "", "sufficient": "NO", "known": "no", "confidence": 50}),

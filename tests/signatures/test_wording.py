@@ -110,8 +110,8 @@ def test_a_rule_on_own_knowledge_leaves_nothing_that_is_against_it() -> None:
     knowing, strict = with_knowledge(ShortAnswer, own=True), with_knowledge(AnswerFromSteps, own=False)
     assert "Use only" not in texts(knowing, "full")[0]
     assert "what you know" not in texts(strict, "full")[0]
-    for reader, rule in ((knowing, "answer from what you know."), (strict, "only your memory gives.")):
-        assert all(texts(reader, wording)[0].endswith(rule) for wording in WORDINGS)
+    for signature, rule in ((knowing, "answer from what you know."), (strict, "only your memory gives.")):
+        assert all(texts(signature, wording)[0].endswith(rule) for wording in WORDINGS)
 
 
 def test_rules_of_a_format_are_said_once() -> None:

@@ -148,7 +148,11 @@ def test_an_evaluation_over_a_broken_server_is_an_error_and_no_score(kind: str) 
 def test_a_reply_in_a_wrong_schema_gets_one_repair_call(kind: str) -> None:
     def script(request: Asked) -> Answer:
         repaired = request.number > 0
-        return right(request) if repaired else build_answer('{"reply": ["not", "what was asked"]}')
+        return (
+            right(request)
+            if repaired
+            else build_answer('{"reply": {"not": "what was asked"}, "nor": ["this"]}')
+        )
 
     with serving(script) as server:
         rows, spent = scored(kind, server, QUESTIONS[:1])
@@ -160,7 +164,7 @@ def test_a_reply_in_a_wrong_schema_gets_one_repair_call(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wrong_schema_that_stays_is_a_failure_that_is_named_and_counted(kind: str) -> None:
     def script(request: Asked) -> Answer:
-        return build_answer("no JSON at all") if "0001" in number_of(request) else right(request)
+        return build_answer("{}") if "0001" in number_of(request) else right(request)
 
     with serving(script) as server:
         rows, spent = scored(kind, server, QUESTIONS[:3])
