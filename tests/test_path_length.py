@@ -8,7 +8,7 @@ from experiments.benchmarks.serving.path_length import PathLength, measure
 from tests import processes
 
 EACH_QUESTION = 35
-"""It should be 32, which held before replies were mended, LMs of DSPy chosen and settings saved with a program."""
+"""It should be 32, as it was before replies were mended, LMs of DSPy chosen and settings saved."""
 
 WHOLE_COMMAND = {"a compiled program": 94, "a recipe": 91}
 """It should be 74: a change that shortens the way lowers these."""
