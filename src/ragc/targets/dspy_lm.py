@@ -54,7 +54,7 @@ class DspyTarget:
                 "name one, as in dspy.LM('openai/gpt-4o-mini')."
             )
         for name, size in (("context_tokens", context_tokens), ("concurrency", concurrency)):
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            if type(size) is not int or size < 1:
                 raise UsageError(f"{name} must be a whole number from 1, found {size!r}.")
         self.lm, self.model, self.name = lm, model, f"dspy {model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
