@@ -189,7 +189,7 @@ class Compile(Teleprompter):
         own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
         sources = dict(own.sources)
         if passages := tuple({one.id: one for one in (*train.passages, *dev.passages)}.values()):
-            sources |= {name: GivenSource(passages) for name in _documents(program)}
+            sources |= {name: GivenSource(passages) for name in documents_of(program)}
         store = own.gateway.store
         runtime = Runtime(own.targets, sources, store=store, ledger=ledger).with_targets(own.target_names)
         if isinstance(self.metric, str):
@@ -231,7 +231,7 @@ class Compile(Teleprompter):
         return best, CompiledProgram.of(best, provenance=provenance, recipe=recipe.to_toml(), run={})
 
 
-def _documents(program: RagProgram) -> Sequence[str]:
+def documents_of(program: RagProgram) -> Sequence[str]:
     """The sources whose place the passages of examples take.
 
     `local`, or the pages of `web` and `dense` in a program without it; facts (`kg`) stay what they are.

@@ -120,5 +120,6 @@ def test_a_small_model_that_gets_long_prompts_is_hinted_at_once(
 def test_both_texts_of_a_call_without_passages_are_in_the_programs_that_make_it() -> None:
     for wording in WORDINGS:
         program = method("no_retrieval").build(runtime(method("no_retrieval"), {}), {"wording": wording})
-        own = worded(ClosedBookAnswer, wording).instructions
+        closed_book: Any = ClosedBookAnswer
+        own = worded(closed_book, wording).instructions
         assert program.answer.signature.instructions.startswith(own)

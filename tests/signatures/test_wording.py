@@ -59,7 +59,8 @@ def test_the_docstring_is_the_full_text_and_the_decorator_gives_the_brief_one() 
 
 @pytest.mark.parametrize("wording", WORDINGS)
 def test_a_signature_of_ones_own_has_one_text(wording: str) -> None:
-    assert worded(Plain, wording) is Plain
+    plain: Any = Plain
+    assert worded(plain, wording) is Plain
 
 
 def test_both_texts_survive_what_is_done_to_the_fields() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import (
     alce,
@@ -24,6 +25,7 @@ from ragc.metrics import (
 from ragc.metrics import retrieval as supporting
 from ragc.metrics import short_answer as short
 from ragc.metrics.base import Metric, Outcome, Unit
+from ragc.metrics.own import own_metric
 
 __all__ = ["METRICS", "Metric", "Outcome", "Unit", "get", "score"]
 
@@ -48,7 +50,8 @@ _TEXT = frozenset(metric.id for metric in (*short.METRICS, *short_answer.LENIENT
 
 def get(metric_id: str) -> Metric:
     """The metric of that id; `recall@5` is cut at the number given, `tokens@proxy` counts the proxy only,
-    `upper_bound@f1` is the best F1 of all answers that a program chose among.
+    `upper_bound@f1` is the best F1 of all answers that a program chose among, and `my_metrics:score` is a
+    function of the user's own.
 
     Rows of `METRICS` such as `recall@k` are for listing; scoring with them raises UsageError. Raises
     UnknownName, with the nearest id, for an unknown id.
@@ -62,6 +65,12 @@ def get(metric_id: str) -> Metric:
         return cost.of(name, k)
     if name == upper_bound.NAME and k in _TEXT:
         return upper_bound.of(_BY_ID[k])
+    if is_reference(metric_id):
+        return own_metric(metric_id)
+    if ":" in metric_id:
+        raise UsageError(
+            f"A metric of your own is written module:function, such as my_metrics:score, found {metric_id!r}."
+        )
     raise UnknownName("metric", metric_id, _BY_ID)
 
 

@@ -149,7 +149,10 @@ Table = Mapping[str, Any]
 _PATH = "File (relative paths lead from the recipe's folder) or an address hf:."
 _KIND = "Kind, which says what options there are."
 _OPTIONS = "What only this kind understands."
-_METRICS = "ids of ragc list metrics, with a number for @k, such as recall@5"
+_METRICS = (
+    "ids of ragc list metrics, with a number for @k, such as recall@5, or a function of your own in a module "
+    "beside the recipe, such as my_metrics:score"
+)
 
 
 class SearchTable(Model):

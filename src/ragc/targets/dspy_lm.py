@@ -70,8 +70,12 @@ class DspyTarget:
         """What DSPy knows that the model can do; whoever overrides `forward` gets text alone."""
         if not _is_managed(self.lm):
             return frozenset()
-        able: set[Capability] = {"schema"} if self.lm.supports_response_schema else set()
-        return frozenset(able | ({"logprobs"} if "logprobs" in self.lm.supported_params else set()))
+        able: set[Capability] = set()
+        if self.lm.supports_response_schema:
+            able.add("schema")
+        if "logprobs" in self.lm.supported_params:
+            able.add("logprobs")
+        return frozenset(able)
 
     @property
     def identity(self) -> str:

@@ -326,8 +326,9 @@ def test_what_dspy_configures_for_all_modules_does_not_take_a_targets_place() ->
 
 def learns(request: ChatRequest) -> dict[str, Any]:
     """Right where an example was shown, or the instructions say how."""
-    shown = len(request.messages) > 2 or "capital letters" in request.messages[0].content
-    number = re.findall(r"number (\d+)", request.messages[-1].content)[-1]
+    messages = list(request.messages)
+    shown = len(messages) > 2 or "capital letters" in messages[0].content
+    number = re.findall(r"number (\d+)", messages[-1].content)[-1]
     lucky = int(number) % 3 == 0 or request.sample % 2 == 1
     return {"answer": f"A{number}" if shown or lucky else "no"}
 

@@ -20,7 +20,7 @@ from ragc.optimizers.integrations.dspy_examples import read_examples
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.records import Hit, Passage
+from ragc.records import Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
@@ -240,29 +240,11 @@ def test_a_reply_that_cannot_be_read_scores_nothing_and_asks_no_metric() -> None
 
 
 def test_the_passages_of_examples_take_the_place_of_pages_and_facts_stay_what_they_are() -> None:
-    class Facts(ListSource):
-        def __init__(self) -> None:
-            super().__init__([Passage("fact", "", "A fact of the graph.")])
-            self.queries = list[str]()
-
-        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-            self.queries.append(query)
-            return await super().search(query, k)
-
-    def script(request: ChatRequest) -> dict[str, Any]:
-        fields = (request.schema or {}).get("properties", {})
-        return {name: ["thing"] if of.get("type") == "array" else "red" for name, of in fields.items()}
-
-    facts, target = Facts(), ScriptedTarget(script)
-    program = ragc.program(
-        "ragx", main=target, web=ListSource(THINGS), kg=facts, source_policy="all", store=False
-    )
-    ragc.Compile(metric=exact, trials=1, demos=0).compile(program, trainset=[], valset=VAL[:4])
-    assert facts.queries
-    sent = "".join(request.messages[-1].content for request in target.requests)
-    assert "A fact of the graph." in sent
-    assert "It is old." in sent
-    assert "Thing 0" not in sent
+    things = ListSource(THINGS)
+    target = ScriptedTarget([])
+    program = ragc.program("ragx", main=target, web=things, kg=things, dense=things, store=False)
+    assert list(dspy_compile.documents_of(program)) == ["web", "dense"]
+    assert list(dspy_compile.documents_of(build_program(target))) == ["local"]
 
 
 def test_sub_questions_of_an_example_reach_the_program() -> None:

@@ -72,10 +72,10 @@ GRADE: Any = one_of(["none", "CORRECT", "INCORRECT"])
 class Graded(dspy.Signature):
     question: str = dspy.InputField()
     thought: str = dspy.OutputField()
-    action: ACTION = dspy.OutputField()
+    action: ACTION = dspy.OutputField()  # pyright: ignore[reportInvalidTypeForm]
     action_input: str = dspy.OutputField()
     answer: str = dspy.OutputField()
-    grade: GRADE = dspy.OutputField()
+    grade: GRADE = dspy.OutputField()  # pyright: ignore[reportInvalidTypeForm]
     improvement: str = dspy.OutputField()
 
 

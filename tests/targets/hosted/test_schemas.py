@@ -27,7 +27,8 @@ class Bounded(dspy.Signature):
     items: Annotated[list[Item], Field(max_length=2)] = dspy.OutputField()
 
 
-SCHEMA = reply_schema(Bounded)
+_BOUNDED: Any = Bounded
+SCHEMA = reply_schema(_BOUNDED)
 
 
 def keywords(node: Any, *, named: bool = False) -> Iterator[str]:
