@@ -31,8 +31,8 @@ from tests.optimizers.colours import Run, colour_of
 
 COSTS = ("tokens", "lm_calls", "usd", "latency", "searches", "tokens@main", "lm_calls@main", "tokens@proxy")
 ASKED = Question("q", "What?", ("x",))
-RUBBISH = "rubbish " * 900
-"""Not JSON, and longer than any prompt here."""
+RUBBISH = "{} " * 900
+"""Nothing that can be read, and longer than any prompt here."""
 
 
 def row_of(target: ScriptedTarget, name: str = "no_retrieval") -> Any:
@@ -41,7 +41,7 @@ def row_of(target: ScriptedTarget, name: str = "no_retrieval") -> Any:
 
 
 def test_every_cost_of_a_failed_question_is_what_was_spent() -> None:
-    target = ScriptedTarget(["two words", "three more words"], capabilities=())
+    target = ScriptedTarget(["{} {}", "{} {} {}"], capabilities=())
     row = row_of(target)
     spent = sum(target.count_tokens(m.content) for request in target.requests for m in request.messages) + 5
     assert row.failure
@@ -56,7 +56,7 @@ def test_every_cost_of_a_failed_question_is_what_was_spent() -> None:
 
 
 def test_means_of_costs_have_the_failed_questions_in_them() -> None:
-    good, bad = ({"answer": "x"}, "no JSON at all")
+    good, bad = ({"answer": "x"}, "{}")
     target = ScriptedTarget(lambda request: bad if "Which" in request.messages[1].content else good)
     program = method("no_retrieval").build(Runtime({"main": target}), {})
     questions = (Question("a", "What?", ("x",)), Question("b", "Which?", ("x",)))

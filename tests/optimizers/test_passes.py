@@ -102,7 +102,7 @@ async def only_baseline(prepared: Prepared) -> Baseline:
 
 def refuses(request: ChatRequest) -> str:
     """A reply that fits no schema."""
-    return "no JSON"
+    return "{}"
 
 
 # prepare
