@@ -51,6 +51,8 @@ class Fresh(ListSource):
 
 def build_program(entry: Method, reply: Any = None, *, source: Any = None, **knobs: Any) -> RagProgram:
     """`entry` on one scripted target with all roles, and the sources that it may use."""
+    if "icl_n" in knobs and any(knob.name == "icl_domain" for knob in entry.knobs.list_knobs()):
+        knobs = {"icl_domain": "any"} | knobs  # chosen by each question's domain they cannot be exported
     target = ScriptedTarget(reply or SchemaReplies(logprob=-3.0))
     roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
     sources = dict.fromkeys((*entry.sources, *entry.optional_sources), source or Fresh())
