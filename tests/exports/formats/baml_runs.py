@@ -97,8 +97,10 @@ def replies(schema: Mapping[str, Any]) -> st.SearchStrategy[Any]:
 def _values(node: Mapping[str, Any], defs: Mapping[str, Any]) -> st.SearchStrategy[Any]:
     if "$ref" in node:
         return _values(defs[node["$ref"].rpartition("/")[2]], defs)
-    if "enum" in node:
-        return st.sampled_from(node["enum"])
+    if kinds := node.get("anyOf") or node.get("oneOf"):
+        return st.one_of([_values(kind, defs) for kind in kinds])
+    if "enum" in node or "const" in node:
+        return st.sampled_from(node.get("enum") or [node["const"]])
     match node["type"]:
         case "string":
             return texts().map(lambda text: text[: node.get("maxLength")])
