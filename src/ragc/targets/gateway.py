@@ -17,10 +17,9 @@ from ragc.core import counters, event_loop
 from ragc.core.digest import canonical, digest
 from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest, Reply, Sampling, Target
+from ragc.targets.base import ChatRequest, Reply, Sampling, Target, sanitize
 from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import ServerOptions
-from ragc.targets.sound import sanitize
 
 log = logging.getLogger("ragc.targets")
 
