@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragc.core import event_loop, garbage
+from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import pretty
 from ragc.core.display import describe
@@ -231,7 +231,7 @@ def prepare(
         )
         limit = asyncio.Semaphore(task.in_flight)
         try:
-            with translate_storage_errors(directory), garbage.frozen_gc():
+            with translate_storage_errors(directory), event_loop.frozen_gc():
                 yield Prepared(task, Path(out), directory, limit, progress)
         finally:
             task.ledger.close()

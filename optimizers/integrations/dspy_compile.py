@@ -36,7 +36,7 @@ from typing import Any
 import dspy
 from dspy.teleprompt import Teleprompter
 
-from ragc.core import event_loop, garbage
+from ragc.core import event_loop
 from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import check_disjoint
@@ -128,7 +128,7 @@ class Compile(Teleprompter):
                 program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
             )
             try:
-                with translate_storage_errors(directory), garbage.frozen_gc():
+                with translate_storage_errors(directory), event_loop.frozen_gc():
                     best, self.compiled = event_loop.run(self._search(task, recipe, directory))
             finally:
                 task.ledger.close()

@@ -23,7 +23,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
-from ragc.core import event_loop, garbage
+from ragc.core import event_loop
 from ragc.core.counters import Counters
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
@@ -318,7 +318,7 @@ class Objective:
         rows: list[Row] = []
         for end in stopping_points(len(self._order)):
             block = self._order[len(rows) : end]
-            with garbage.frozen_gc():
+            with event_loop.frozen_gc():
                 rows += event_loop.run(evaluate(program, block, self.task.scorer, limit=self._limit))
             if len(self.task.objectives) == 1:
                 trial.report(self._mean(rows, 0), step=end)

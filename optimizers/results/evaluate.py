@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import recipe
-from ragc.core import event_loop, garbage
+from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress, Silent, listening
@@ -260,7 +260,7 @@ def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILE
         cached = increase(before, await prefix_tokens(servers)) if servers else {}
         return rows, spent, {"seconds": seconds, **cached}
 
-    with garbage.frozen_gc():
+    with event_loop.frozen_gc():
         rows, spent, measured = event_loop.run(work())
     progress.close()
     note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
