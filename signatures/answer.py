@@ -198,13 +198,13 @@ def apply_format(signature: Any, answer_format: str, also: Sequence[str] = ()) -
     """
     if answer_format not in FORMATS:
         raise UnknownName("answer format", answer_format, FORMATS)
-    wanted = FORMATS[answer_format]
-    phrases = [(_SHORT.how, wanted.how), (_SHORT.what, wanted.what)]
+    form = FORMATS[answer_format]
+    phrases = [(_SHORT.how, form.how), (_SHORT.what, form.what)]
     if answer_format != "short":
-        phrases.append((f" {_FEW}", f": {wanted.what}"))
-    new_signature = change_texts(signature, lambda text: _replace_all(text, phrases), more=wanted.rules)
-    if wanted.options and "answer" in new_signature.output_fields:
-        return limit_options(new_signature, "answer", (*wanted.options, *also))
+        phrases.append((f" {_FEW}", f": {form.what}"))
+    new_signature = change_texts(signature, lambda text: _replace_all(text, phrases), more=form.rules)
+    if form.options and "answer" in new_signature.output_fields:
+        return limit_options(new_signature, "answer", (*form.options, *also))
     return new_signature
 
 
@@ -430,10 +430,10 @@ def _notes(most: int) -> type[pydantic.BaseModel]:
 
 def abstaining(signature: Any) -> Any:
     """`signature` with an answer that says `unknown` when nothing supports one."""
-    wanted = f"a name, number or short phrase; {UNKNOWN} when no passage supports one"
+    description = f"a name, number or short phrase; {UNKNOWN} when no passage supports one"
     rule = f"If no passage supports an answer, answer with the one word {UNKNOWN}."
     careful = change_texts(signature, lambda text: text.replace(_BEST_GUESS, rule), more=rule)
-    return describe(careful, "answer", wanted, brief=wanted)
+    return describe(careful, "answer", description, brief=description)
 
 
 _SHORT_TOKENS = FORMATS["short"].tokens
