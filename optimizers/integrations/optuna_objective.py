@@ -213,7 +213,8 @@ class Objective:
             raise UsageError(
                 f"The study has {_pluralize(len(directions), 'direction')} and the recipe "
                 f"{_pluralize(len(objectives), 'objective')} ({', '.join(o.name for o in objectives)}); "
-                f"make it with optuna.create_study(directions={['maximize'] * len(objectives)}), or with ragc.study."
+                f"make it with optuna.create_study(directions={['maximize'] * len(objectives)}), "
+                "or with ragc.study."
             )
         if optuna.study.StudyDirection.MINIMIZE in directions:
             name = objectives[list(directions).index(optuna.study.StudyDirection.MINIMIZE)].name
