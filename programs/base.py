@@ -162,7 +162,7 @@ class RagProgram(dspy.Module):
         if "passages" not in signature.input_fields:
             form = UNCITED.get(form, form)
         tokens = FORMATS[form].tokens if limit is None else limit
-        signature = apply_format(signature, form, also)
+        signature = apply_format(signature, form, tuple(also))
         return self.predictor(
             with_reasoning(signature) if thinks else signature,
             max_tokens=tokens + extra_tokens + (REASONING if thinks else 0),
