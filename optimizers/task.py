@@ -16,7 +16,7 @@ from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
 from ragc.errors import UsageError
-from ragc.metrics import Metric, scoring
+from ragc.metrics import Metric, own, scoring
 from ragc.metrics.base import Objective, families
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger, StudyLedger
@@ -198,7 +198,9 @@ def scorer_of(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store:
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
         settings = replace(settings, entailment=f"{kind}:{recipe.path(model)}")
-    graders = scoring.make(families(tuple(whole)), settings, ask, store=store)
+    wanted_families = families(tuple(whole))
+    graders = scoring.make(wanted_families, settings, ask, store=store)
+    graders |= own.assessors(wanted_families, recipe.base)
     return Scorer(tuple(whole), graders)
 
 

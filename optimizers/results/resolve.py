@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragc.core.paths import missing_file
+from ragc.core.user_code import is_reference
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
@@ -63,7 +64,8 @@ def resolve(
             raise RecipeError(
                 where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
             )
-    whole = parse(compiled.recipe, how.sets, where=where, base=root, files=False)
+    allowed = not outside or how.trust_code or ("program",) in set_keys(how.sets)
+    whole = parse(compiled.recipe, how.sets, where=where, base=root, files=False, code=allowed)
     recipe = _strip_unused(whole, compiled.state, questions=questions)
     used = replace(recipe, targets={}) if stand_ins else recipe
     if outside:
@@ -101,6 +103,8 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
         listed = recipe.targets[name].options.get("fallbacks", ())
         names += [other for other in listed if other in recipe.targets and other not in names]
     playing_targets = {name: spec for name, spec in recipe.targets.items() if name in names}
+    scored = tuple(name for name in recipe.report if not is_reference(name)) or ("em",)
+    needed = replace(needed, report=scored, search=replace(search, objectives=("em",), pick="em"))
     return replace(needed, targets=playing_targets, assessing=replace(recipe.assessing, entailment="lexical"))
 
 

@@ -19,6 +19,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any, Literal
 
 from ragc.core.redact import shorten
+from ragc.core.user_code import is_reference
 from ragc.corpora.embed import base
 from ragc.corpora.embed.model_files import has_onnx
 from ragc.corpora.files import hub
@@ -27,8 +28,10 @@ from ragc.recipe import Recipe, SourceSpec
 from ragc.recipe.lines import Keys
 from ragc.targets.base import TargetSpec
 
-RECIPE_PLAIN = frozenset({"program", "seed", "concurrency", "knobs", "search", "report", "budget", "base"})
-RECIPE_REVIEWED = frozenset({"data", "sources", "targets", "assessing", "study", "prompts"})
+RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "base"})
+RECIPE_REVIEWED = frozenset(
+    {"program", "search", "report", "data", "sources", "targets", "assessing", "study", "prompts"}
+)
 DATA_PLAIN = frozenset({"fields", "corpus_fields", "where"})
 DATA_PATHS = ("questions", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
 DATA_REVIEWED = frozenset({"dataset", "corpus", *DATA_PATHS})
@@ -140,6 +143,7 @@ def list_accesses(recipe: Recipe) -> Iterator[Access]:
     if colon:
         keys, value = ("metrics", "entailment"), recipe.assessing.entailment
         yield Access("reads", keys, value, f"a model for {backend}", path=model, model="any")
+    yield from _own_code(recipe)
     for key in STUDY_ADDRESSES:
         if address := getattr(recipe.study, key):
             yield Access("speaks", ("study", key), address, f"keeps the {key} of studies there")
@@ -147,6 +151,20 @@ def list_accesses(recipe: Recipe) -> Iterator[Access]:
         yield Access("runs", ("study", "workers"), workers, "hands work to a Ray cluster, or starts one")
         if workers != "ray":
             yield Access("speaks", ("study", "workers"), workers, "joins this Ray cluster")
+
+
+def _own_code(recipe: Recipe) -> Iterator[Access]:
+    """The modules of its author that `recipe` names: a program, and metrics."""
+    about = "imports this module and runs it"
+    if is_reference(recipe.program):
+        yield Access("runs", ("program",), recipe.program, about)
+    for name in filter(is_reference, recipe.report):
+        yield Access("runs", ("metrics", "report"), name, about)
+    named = {name.removeprefix("-") for name in (*recipe.search.objectives, recipe.search.pick)}
+    for name in sorted(filter(is_reference, named - set(recipe.report))):
+        yield Access("runs", ("search", "objectives"), name, about)
+    for name in filter(is_reference, recipe.search.programs):
+        yield Access("runs", ("search", "programs"), name, about)
 
 
 def _data(recipe: Recipe) -> Iterator[Access]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import alce, citations, cost, crag, judge, retrieval, rouge, short_answer
 from ragc.metrics import retrieval as supporting
 from ragc.metrics import short_answer as short
 from ragc.metrics.base import Metric, Outcome, Unit
+from ragc.metrics.own import own_metric
 
 __all__ = ["METRICS", "Metric", "Outcome", "Unit", "get", "score"]
 
@@ -35,7 +37,9 @@ _TEXT = frozenset(metric.id for metric in (*short.METRICS, *short_answer.LENIENT
 
 
 def get(metric_id: str) -> Metric:
-    """The metric of that id; `recall@5` is cut at the number given, `tokens@proxy` counts the proxy only.
+    """The metric of that id; `my_metrics:score` is a function of the user's own.
+
+    `recall@5` is cut at the number given, `tokens@proxy` counts the proxy only.
 
     Rows of `METRICS` such as `recall@k` are for listing, and scoring with them raises UsageError.
     Raises UnknownName, with the nearest id, when nothing answers to `metric_id`.
@@ -47,6 +51,12 @@ def get(metric_id: str) -> Metric:
         return retrieval.at(name, int(k))
     if name in cost.BY and k:
         return cost.of(name, k)
+    if is_reference(metric_id):
+        return own_metric(metric_id)
+    if ":" in metric_id:
+        raise UsageError(
+            f"A metric of your own is written module:function, such as my_metrics:score, found {metric_id!r}."
+        )
     raise UnknownName("metric", metric_id, _BY_ID)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from ragc import metrics
+from ragc.core.user_code import REFERENCE
 from ragc.metrics import cost, retrieval
 from ragc.programs import METHODS
 from ragc.programs.knobs import NAME, Knob
@@ -91,6 +92,7 @@ def _metric(*, signed: bool = False) -> dict[str, Any]:
             ids.append(f"{sign}{metric.id}")
         if name in cost.BY:
             patterns.append(f"^{sign}{name}@.+$")
+    patterns.append(f"^{REFERENCE}$")
     described = "A metric, with - before one where less is better." if signed else "A metric."
     either = [{"enum": ids}, *({"type": "string", "pattern": pattern} for pattern in dict.fromkeys(patterns))]
     return {"description": described, "anyOf": either}

@@ -1,0 +1,157 @@
+"""Metrics of the user's own: found beside the recipe, called, optimized, and told by name where they fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import recipe as recipes
+from ragc.errors import RagcError, RecipeError, Untrusted, UsageError
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.results import trust
+from ragc.recipe import Recipe
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+
+RECIPE = """
+program = "vanilla"
+
+[search]
+trials = 2
+knobs = ["top_k"]
+
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+dev = 4
+test = 2
+
+[sources.local]
+kind = "bm25"
+
+[targets.main]
+kind = "embedded"
+
+[metrics]
+report = ["my_metrics:score", "em"]
+
+[study]
+keep = false
+"""
+
+METRIC = """
+from my_words import LONGEST
+
+def score(prediction, question):
+    assert question.answers and question.extra["level"] == "easy"
+    assert all(passage.text for passage in prediction.passages)
+    return min(len(prediction.answer), LONGEST) / LONGEST
+
+async def awaited(prediction, question):
+    return True
+
+def great(prediction, question):
+    return 7
+
+def text(prediction, question):
+    return "0.5"
+
+def broken(prediction, question):
+    raise ValueError("no such key")
+
+def narrow(prediction):
+    return 1.0
+
+number = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    rows = [
+        {"id": f"q{n}", "question": f"What is {n}?", "answers": [f"A{n}"], "level": "easy"} for n in range(6)
+    ]
+    passages = [{"id": f"p{n}", "title": "", "text": f"What is {n}? It is A{n}."} for n in range(6)]
+    for name, items in (("questions", rows), ("corpus", passages)):
+        text = "\n".join(json.dumps(item) for item in items)
+        (tmp_path / f"{name}.jsonl").write_text(text, "utf-8")
+    (tmp_path / "my_metrics.py").write_text(METRIC, "utf-8")
+    (tmp_path / "my_words.py").write_text("LONGEST = 10\n", "utf-8")
+    (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
+    return tmp_path
+
+
+def load(folder: Path, *sets: str) -> Recipe:
+    return recipes.load(folder / "recipe.toml", sets)
+
+
+def compiled(folder: Path, *sets: str) -> Any:
+    def script(request: ChatRequest) -> dict[str, Any]:
+        return {"answer": "12345"}
+
+    target = ScriptedTarget(script)
+    return compiling.compile(load(folder, *sets), folder / "out", targets={"main": target})
+
+
+def test_a_metric_beside_the_recipe_is_reported_and_optimized(folder: Path) -> None:
+    result = compiled(folder)
+    assert result.test["my_metrics:score"].mean == pytest.approx(0.5)
+    assert set(result.test) == {"my_metrics:score", "em"}
+    assert load(folder).search.objectives == ("my_metrics:score",)
+    provenance = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))
+    assert provenance["backends"]["my_metrics:score"].startswith("my_metrics:score ")
+
+
+def test_an_awaited_metric_and_a_truth_value(folder: Path) -> None:
+    result = compiled(folder, 'metrics.report=["my_metrics:awaited"]')
+    assert result.test["my_metrics:awaited"].mean == 1
+
+
+def test_modules_of_one_name_beside_two_recipes_are_two(folder: Path) -> None:
+    assert compiled(folder).test["my_metrics:score"].mean == pytest.approx(0.5)
+    other = folder / "other"
+    other.mkdir()
+    for file in ("questions.jsonl", "corpus.jsonl", "recipe.toml"):
+        (other / file).write_bytes((folder / file).read_bytes())
+    (other / "my_metrics.py").write_text("def score(prediction, question):\n    return 0.25\n", "utf-8")
+    assert compiled(other).test["my_metrics:score"].mean == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "says"),
+    [
+        ("my_metrix:score", UsageError, "names the module 'my_metrix', which is neither beside the recipe"),
+        ("my_metrics:scor", UsageError, "'scor', which is not in 'my_metrics'. Did you mean 'score'"),
+        ("my_metrics:number", UsageError, "is int, no function"),
+        ("my_metrics:narrow", UsageError, r"called as \(prediction, question\), and too many"),
+        ("my_metrics:great", UsageError, "'my_metrics:great' gives a number from 0 to 1, and it gave 7 for"),
+        ("my_metrics:text", UsageError, "it gave '0.5' for the question 'What is"),
+        ("my_metrics:broken", UsageError, "raised ValueError: no such key for the question 'What is"),
+        ("my_metrics:", RecipeError, "written module:function"),
+        ("bad_syntax:score", UsageError, "cannot be imported: SyntaxError"),
+        ("needs:score", UsageError, "imports 'not_there_at_all', which is not installed"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence_with_its_name(
+    folder: Path, name: str, kind: type[RagcError], says: str
+) -> None:
+    (folder / "bad_syntax.py").write_text("def score(:\n", "utf-8")
+    (folder / "needs.py").write_text("import not_there_at_all\n", "utf-8")
+    with pytest.raises(kind, match=says) as error:
+        compiled(folder, f'metrics.report=["{name}"]')
+    assert "\n" not in str(error.value)
+
+
+def test_a_directory_from_elsewhere_must_not_import_it(folder: Path) -> None:
+    recipe = load(folder)
+    with pytest.raises(
+        Untrusted, match=r"runs programs \(metrics.report = 'my_metrics:score'\).*--trust-code"
+    ):
+        trust.refuse(recipe, folder, where=folder, typed=[("targets",), ("study",)])
+    trust.refuse(recipe, folder, where=folder, typed=[("targets",), ("study",)], trust_code=True)
+    set_by_user = [("targets",), ("study",), ("metrics", "report")]
+    trust.refuse(recipe, folder, where=folder, typed=set_by_user)
