@@ -9,6 +9,7 @@ from ragc.errors import UnknownName
 from ragc.programs.baselines import BASELINES
 from ragc.programs.ggatrieval import METHOD as GGATRIEVAL
 from ragc.programs.method import Method
+from ragc.programs.own import registered
 from ragc.programs.prefrag import METHOD as PREFRAG
 from ragc.programs.ragx import METHOD as RAGX
 from ragc.programs.rqrag import METHOD as RQRAG
@@ -32,10 +33,15 @@ def table() -> str:
 
 
 def method(id: str) -> Method:
-    """The method called `id`; raises UnknownName with the nearest one."""
+    """The method called `id`; raises UnknownName with the nearest one.
+
+    A program of the user's own is found where it was registered before; nothing is imported for it.
+    """
     for entry in METHODS:
         if id in (entry.id, *entry.also):
             return entry
+    if ":" in id:
+        return registered(id)
     raise UnknownName("program", id, NAMES)
 
 

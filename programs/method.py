@@ -64,7 +64,8 @@ class Method:
         """The knobs that change the typed calls themselves: `demo_shaping_knobs` and how the answer is
         worded.
         """
-        return (*self.demo_shaping_knobs, "answer_format")
+        has_format = any(knob.name == "answer_format" for knob in self.knobs.list_knobs())
+        return (*self.demo_shaping_knobs, *(("answer_format",) if has_format else ()))
 
     @property
     def reads_passages(self) -> bool:

@@ -40,6 +40,8 @@ from ragc.core import event_loop, garbage
 from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import check_disjoint
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.given import GivenSource
 from ragc.errors import UsageError
 from ragc.metrics.base import Objective
@@ -47,6 +49,7 @@ from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import SILENT, baseline, failures_json, search, select
 from ragc.optimizers.integrations.dspy_examples import METRIC, ExampleAssessor, ExampleSet, read_examples
+from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.optimizers.results.verdict import intervals_to_json, summarize
 from ragc.optimizers.search.directory import open_directory
@@ -55,8 +58,10 @@ from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.space import spaces
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
+from ragc.programs.own import register
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
+from ragc.targets.dspy_lm import target_of
 
 HELD_OUT = 0.8
 """The share of the trainset that candidates are compared on where there is no valset; as MIPROv2 has it."""
@@ -121,6 +126,7 @@ class Compile(Teleprompter):
         trainset. Passages that come with examples are searched meanwhile in the place of documents
         (`local`, else `web`); other sources stay. Raises RagcError.
         """
+        program = _as_program(program)
         _check(program, teacher)
         train, dev = self._split(list(trainset), valset)
         recipe = self._recipe(program)
@@ -239,6 +245,30 @@ def documents_of(program: RagProgram) -> Sequence[str]:
     method, own = program.method, program.runtime.sources
     names = {*method.sources, *method.optional_sources, *own}
     return ("local",) if "local" in names else [name for name in ("web", "dense") if name in own]
+
+
+def _as_program(program: Any) -> Any:
+    """`program`, or a DSPy module of the caller's own on its LM; anything else as it is."""
+    if isinstance(program, RagProgram) or not isinstance(program, dspy.Module):
+        return program
+    lm = program.get_lm() if program.predictors() else None
+    lm = lm or dspy.settings.lm
+    if lm is None:
+        raise UsageError(
+            f"The module {type(program).__name__} has no LM; set one with dspy.configure(lm=dspy.LM(...)) or "
+            "its set_lm."
+        )
+    cls = type(program)
+    own = register(f"{cls.__module__}:{cls.__qualname__}", program)
+    runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store(), opens_itself=True)
+    return own.build(
+        runtime, {k.name: getattr(program, k.name) for k in own.knobs.list_knobs() if k.name in vars(program)}
+    )
+
+
+def _retriever() -> dict[str, Source]:
+    """The retriever that `dspy.configure` named, as the source `local`."""
+    return {"local": FunctionSource(dspy.settings.rm)} if dspy.settings.rm else {}
 
 
 def _check(program: Any, teacher: Any) -> None:

@@ -65,7 +65,8 @@ def resolve(
             raise RecipeError(
                 where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
             )
-    whole = parse(compiled.recipe, how.sets, where=where, base=root, files=False)
+    allowed = not outside or how.trust_code or ("program",) in set_keys(how.sets)
+    whole = parse(compiled.recipe, how.sets, where=where, base=root, files=False, code=allowed)
     recipe = _strip_unused(whole, compiled.state, questions=questions)
     used = replace(recipe, targets={}) if stand_ins else recipe
     if outside:

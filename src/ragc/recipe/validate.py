@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from ragc import targets
 from ragc.core.paths import exists, missing_file
+from ragc.core.user_code import is_reference
 from ragc.core.validation import Location, dotted, validate
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
@@ -23,6 +24,7 @@ from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Value
+from ragc.programs.own import own_method
 from ragc.recipe.knobs import KnobChecks, Methods
 from ragc.recipe.models import PROGRAMS, BudgetTable, RecipeTables, SearchTable
 from ragc.recipe.problems import Problems
@@ -40,10 +42,11 @@ _QUESTION = (*QUESTION_FIELDS, *QUESTION_OPTIONS)
 _PASSAGE = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
 
 
-def read(values: Mapping[str, object], base: Path, problems: Problems, *, files: bool) -> Recipe:
+def read(values: Mapping[str, object], base: Path, problems: Problems, *, files: bool, code: bool) -> Recipe:
     """The recipe in `values`; it may only be used when there is no problem.
 
-    Relative paths are relative to `base`. `files=False` skips the check that files exist.
+    Relative paths are relative to `base`. `files=False` skips the check that files exist. `code` allows the
+    import of the author's own program.
     """
     spoiled = []
     for secret in find_secrets(values):
@@ -53,7 +56,7 @@ def read(values: Mapping[str, object], base: Path, problems: Problems, *, files:
     for problem in wrong:
         if not any(problem.keys[: len(keys)] == keys for keys in spoiled):
             problems.add(problem.keys, str(problem))
-    return _Reader(values, tables, problems, tuple(spoiled), base, files).recipe()
+    return _Reader(values, tables, problems, tuple(spoiled), base, files, code).recipe()
 
 
 def read_settings(
@@ -81,6 +84,7 @@ class _Reader:
     spoiled: tuple[Location, ...]
     base: Path
     files: bool
+    code: bool
 
     def recipe(self) -> Recipe:
         """The recipe; reports every problem across tables."""
@@ -124,8 +128,26 @@ class _Reader:
         if self.problems.inside(("program",)):
             return ()
         own = self.tables.program
+        if is_reference(own) and not self._import_own(own):
+            return ()
         others = [name for name in self.tables.search.programs if name in PROGRAMS]
         return tuple({entry.id: entry for entry in map(method, (own, *others))}.values())
+
+    def _import_own(self, reference: str) -> bool:
+        """Import the user's own program; False, with the problem reported, where that cannot be."""
+        if not self.code:
+            self.problems.add(
+                ("program",),
+                f"program {reference!r} imports a module of its author, which a recipe from elsewhere must not; "
+                "look at the module, and allow it with --trust-code",
+            )
+            return False
+        try:
+            own_method(reference, self.base)
+        except UsageError as error:
+            self.problems.add(("program",), str(error).rstrip("."))
+            return False
+        return True
 
     def _data(self) -> Data:
         table, written = self.tables.data, self._written("data")
