@@ -5,11 +5,12 @@ Importing this package is quick: DSPy is imported only when a method is built.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ragc.errors import UnknownName
 from ragc.programs.baselines import BASELINES
 from ragc.programs.ggatrieval import METHOD as GGATRIEVAL
 from ragc.programs.method import Method
-from ragc.programs.own import registered
 from ragc.programs.prefrag import METHOD as PREFRAG
 from ragc.programs.ragx import METHOD as RAGX
 from ragc.programs.rqrag import METHOD as RQRAG
@@ -32,16 +33,19 @@ def table() -> str:
     return "\n".join(rows)
 
 
-def method(id: str) -> Method:
+def method(id: str, base: Path | None = None) -> Method:
     """The method called `id`; raises UnknownName with the nearest one.
 
-    A program of the user's own is found where it was registered before; nothing is imported for it.
+    A program of the user's own, from the folder `base`, is found where it was imported before; nothing is
+    imported for it.
     """
     for entry in METHODS:
         if id in (entry.id, *entry.also):
             return entry
     if ":" in id:
-        return registered(id)
+        from ragc.programs.own import registered
+
+        return registered(id, base)
     raise UnknownName("program", id, NAMES)
 
 

@@ -68,6 +68,13 @@ class Method:
         return (*self.demo_shaping_knobs, *(("answer_format",) if has_format else ()))
 
     @property
+    def call_knobs(self) -> tuple[str, ...]:
+        """The knobs that the number of a question's calls depends on."""
+        module, _, name = self.program.partition(":")
+        names: tuple[str, ...] = getattr(importlib.import_module(module), name).call_knobs
+        return names
+
+    @property
     def reads_passages(self) -> bool:
         """Whether it answers from passages, and so has the knobs of `ReadingKnobs`."""
         return issubclass(self.knobs, ReadingKnobs)

@@ -58,7 +58,6 @@ from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.space import spaces
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
-from ragc.programs.own import register
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
 from ragc.targets.dspy_lm import target_of
@@ -251,19 +250,19 @@ def _as_program(program: Any) -> Any:
     """`program`, or a DSPy module of the caller's own on its LM; anything else as it is."""
     if isinstance(program, RagProgram) or not isinstance(program, dspy.Module):
         return program
-    lm = program.get_lm() if program.predictors() else None
-    lm = lm or dspy.settings.lm
+    lms = [call.lm for call in program.predictors() if call.lm is not None]
+    lm = lms[0] if lms else dspy.settings.lm
     if lm is None:
         raise UsageError(
             f"The module {type(program).__name__} has no LM; set one with dspy.configure(lm=dspy.LM(...)) or "
             "its set_lm."
         )
-    cls = type(program)
-    own = register(f"{cls.__module__}:{cls.__qualname__}", program)
+    from ragc.programs.own import method_of
+
+    own = method_of(program)
     runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store(), opens_itself=True)
-    return own.build(
-        runtime, {k.name: getattr(program, k.name) for k in own.knobs.list_knobs() if k.name in vars(program)}
-    )
+    names = [knob.name for knob in own.knobs.list_knobs() if knob.name in vars(program)]
+    return own.build(runtime, {name: getattr(program, name) for name in names})
 
 
 def _retriever() -> dict[str, Source]:
@@ -275,8 +274,7 @@ def _check(program: Any, teacher: Any) -> None:
     if not isinstance(program, RagProgram):
         raise UsageError(
             "Compile takes a program of ragc, such as ragc.program('vanilla', main=..., local=...), found "
-            f"{type(program).__name__}; a module of your own needs one of DSPy's optimizers, or a method of "
-            "ragc that does what it does."
+            f"{type(program).__name__}; or a dspy.Module of your own, an instance of it."
         )
     if teacher is not None:
         raise UsageError(

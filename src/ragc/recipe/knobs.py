@@ -49,7 +49,8 @@ class KnobChecks:
 
     def _common_format(self) -> Value:
         """The default answer format of the first program that all have, else the first that all have."""
-        knobs = [program.knobs.knob("answer_format") for program in self.methods]
+        listed = [{knob.name: knob for knob in program.knobs.list_knobs()} for program in self.methods]
+        knobs = [every["answer_format"] for every in listed if "answer_format" in every]
         shared = [option for option in knobs[0].options if all(option in knob.options for knob in knobs)]
         return next((knob.default for knob in knobs if knob.default in shared), shared[0])
 

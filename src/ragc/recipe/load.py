@@ -66,7 +66,8 @@ def parse(
 ) -> Recipe:
     """Parse the recipe in the TOML `text`; `where` names it in errors. Otherwise as `load`.
 
-    Without `code` no module of the recipe's author is imported, and a program of their own is a problem.
+    Without `code` no module of the recipe's author is imported; a program of their own that was not imported
+    before is only named.
     """
     try:
         values = _toml(text)

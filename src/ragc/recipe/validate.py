@@ -24,7 +24,6 @@ from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Value
-from ragc.programs.own import own_method
 from ragc.recipe.knobs import KnobChecks, Methods
 from ragc.recipe.models import PROGRAMS, BudgetTable, RecipeTables, SearchTable
 from ragc.recipe.problems import Problems
@@ -46,7 +45,7 @@ def read(values: Mapping[str, object], base: Path, problems: Problems, *, files:
     """The recipe in `values`; it may only be used when there is no problem.
 
     Relative paths are relative to `base`. `files=False` skips the check that files exist. `code` allows the
-    import of the author's own program.
+    import of the author's own program; without it the recipe only names it, and its knobs are left out.
     """
     spoiled = []
     for secret in find_secrets(values):
@@ -96,7 +95,7 @@ class _Reader:
         graders = dict(tables.metrics)
         report = graders.pop("report")
         recipe = Recipe(
-            program=methods[0].id if methods else "",
+            program=methods[0].id if methods else self._own_unread(),
             seed=tables.seed,
             concurrency=tables.concurrency,
             knobs=fixed,
@@ -128,26 +127,28 @@ class _Reader:
         if self.problems.inside(("program",)):
             return ()
         own = self.tables.program
-        if is_reference(own) and not self._import_own(own):
+        if is_reference(own) and not self._has_own(own):
             return ()
         others = [name for name in self.tables.search.programs if name in PROGRAMS]
         return tuple({entry.id: entry for entry in map(method, (own, *others))}.values())
 
-    def _import_own(self, reference: str) -> bool:
-        """Import the user's own program; False, with the problem reported, where that cannot be."""
-        if not self.code:
-            self.problems.add(
-                ("program",),
-                f"program {reference!r} imports a module of its author, which a recipe from elsewhere must not; "
-                "look at the module, and allow it with --trust-code",
-            )
-            return False
+    def _has_own(self, reference: str) -> bool:
+        """Whether the user's own program was imported, here where that is allowed; a problem else is told."""
+        from ragc.programs.own import own_method, registered
+
         try:
-            own_method(reference, self.base)
+            (own_method if self.code else registered)(reference, self.base)
         except UsageError as error:
-            self.problems.add(("program",), str(error).rstrip("."))
+            if self.code:
+                self.problems.add(("program",), str(error).rstrip("."))
             return False
         return True
+
+    def _own_unread(self) -> str:
+        """The name of the author's own program that was not imported; its knobs are not known."""
+        if self.code or self.problems.inside(("program",)):
+            return ""
+        return self.tables.program
 
     def _data(self) -> Data:
         table, written = self.tables.data, self._written("data")
