@@ -93,7 +93,23 @@ def current() -> Running | None:
 
 
 class OwnPredict(RagPredict):
-    """A typed call of a user's module. A reply whose schema leaves a field open is not held to one."""
+    """A typed call of a user's module. A reply whose schema leaves a field open is not held to one.
+
+    A copy that is made while a question is answered, as BestOfN makes them, is traced as what it was copied
+    from, so that its calls can become demonstrations.
+    """
+
+    _copied_from: OwnPredict | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OwnPredict:
+        twin = super().__deepcopy__(memo)
+        twin._copied_from = (self._copied_from or self) if running.get() is not None else None
+        return twin
+
+    @property
+    def traced_as(self) -> RagPredict:
+        """The predictor that DSPy's trace names for a call of this one."""
+        return self._copied_from or super().traced_as
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """As RagPredict's, counted for the question that is answered."""

@@ -61,6 +61,8 @@ class TwoHops(dspy.Module):
             query = self.plan(question=question, notes=notes).query
             notes += self.find(query).passages
         answer = self.answer(question=question, notes=notes).answer
+        if self.tone == "polite":
+            answer = f"You may find that it is {answer}."
         return dspy.Prediction(answer=answer.upper() if self.shout else answer, passages=notes)
 '''
 
@@ -90,19 +92,19 @@ report = ["em"]
 """
 
 
-def write_folder(at: Path, module: str = MODULE, recipe: str = RECIPE) -> Path:
-    """The folder `at` with questions about numbers, a corpus that answers them, the recipe and the module."""
+def write_folder(at: Path, n: int = 12) -> Path:
+    """The folder `at` with `n` questions, a corpus that answers them, the recipe and the module."""
     (at / "my_package").mkdir(parents=True)
     (at / "my_package" / "__init__.py").write_text("", "utf-8")
-    (at / "my_package" / "my_module.py").write_text(module, "utf-8")
+    (at / "my_package" / "my_module.py").write_text(MODULE, "utf-8")
     rows = [
-        {"id": f"q{n}", "question": f"What is number {n}?", "answers": [f"a{n}"], "gold_ids": [f"p{n}"]}
-        for n in range(12)
+        {"id": f"q{k}", "question": f"What is number {k}?", "answers": [f"a{k}"], "gold_ids": [f"p{k}"]}
+        for k in range(n)
     ]
-    passages = [{"id": f"p{n}", "title": "", "text": f"Number {n} is a{n}."} for n in range(12)]
+    passages = [{"id": f"p{k}", "title": "", "text": f"Number {k} is a{k}."} for k in range(n)]
     for name, items in (("questions", rows), ("corpus", passages)):
         (at / f"{name}.jsonl").write_text("\n".join(map(json.dumps, items)), "utf-8")
-    (at / "recipe.toml").write_text(recipe, "utf-8")
+    (at / "recipe.toml").write_text(RECIPE, "utf-8")
     return at
 
 

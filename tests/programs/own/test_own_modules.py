@@ -25,7 +25,7 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Passage
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
-from tests.programs.own.common import HEAD, MODULE, number_in, script
+from tests.programs.own.common import HEAD, MODULE, number_in, script, write_folder
 
 FORMATS = ("jinja2", "openai-json", "prompty", "prompty-v1", "dotprompt", "promptfoo", "langchain",
            "llamaindex", "haystack", "baml", "mlflow", "openai-batch", "python")  # fmt: skip
@@ -57,13 +57,13 @@ def test_a_module_of_a_recipe_is_searched_and_compiled_and_a_second_run_sends_no
     assert written[0].read_bytes() == written[1].read_bytes()
 
 
-def test_declared_numbers_are_searched_and_losers_are_stopped(folder: Path) -> None:
-    names = 'search.knobs=["hops","shout","tone"]'
-    result, _ = compiled_in(folder, names, "search.trials=12", "search.demos=0", "data.dev=8", "data.train=0")
-    trials = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))
-    assert result.program.state.knobs["shout"] is False
-    log = json.dumps(trials)
-    assert "hops" in log
+def test_declared_values_are_searched_and_losers_are_stopped(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "many", 160)
+    sizes = ["search.trials=8", "search.demos=0", "data.dev=120", "data.train=0", "data.test=30"]
+    result, _ = compiled_in(folder, 'search.knobs=["hops","tone"]', *sizes)
+    provenance = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))
+    assert result.program.state.knobs["tone"] == "plain"
+    assert provenance["search"]["stopped"] > 0
 
 
 def test_instructions_are_proposed_for_its_predictors(folder: Path) -> None:
