@@ -14,6 +14,7 @@ imported but by `own_method`, which is for names that the user typed; `registere
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -128,11 +129,11 @@ class OwnMethod(Method):
 
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
         """The module on `runtime` with `knobs` over the declared defaults. Raises UsageError."""
-        from ragc.programs.own.program import OwnProgram, instance_of
-
         runtime.require(self)
+        module, _, name = self.program.partition(":")
+        cls = getattr(importlib.import_module(module), name)
         chosen = knobs if isinstance(knobs, Knobs) else self.knobs.of(knobs or {})
-        program = OwnProgram(runtime, chosen, instance_of(self, chosen))
+        program: RagProgram = cls.of(self.id, self.module, runtime, chosen)
         program.method = self
         return program
 
@@ -190,9 +191,9 @@ def register(name: str, module: Any, base: Path | None = None) -> OwnMethod:
         )
     types = {"int": int, "float": float, "switch": bool, "choice": str}
     fields = [
-        (key, types[value.knob.kind], dataclasses.field(default=value.knob.default, metadata={"knob": value.knob}))
-        for key, value in values.items()
-    ]  # fmt: skip
+        (key, types[knob.kind], dataclasses.field(default=knob.default, metadata={"knob": knob}))
+        for key, knob in ((key, value.knob) for key, value in values.items())
+    ]
     knobs: Any = dataclasses.make_dataclass(f"{cls.__name__}Knobs", fields, bases=(OwnKnobs,), frozen=True)
     about = (cls.__doc__ or "a module of the user's own").strip().partition("\n")[0]
     method = OwnMethod(
@@ -210,7 +211,8 @@ def registered(name: str, base: Path | None = None) -> OwnMethod:
 
     Nothing is imported. Raises UsageError where there is none.
     """
-    known = _registered.get((name, "" if base is None else str(base.resolve()))) or _registered.get((name, ""))
+    folder = "" if base is None else str(base.resolve())
+    known = _registered.get((name, folder)) or _registered.get((name, ""))
     if known is None:
         raise UsageError(
             f"The program {name!r} is a module of somebody's own that was not imported here; allow it with "

@@ -54,8 +54,8 @@ class Running:
         if next(self.numbers) > self.most:
             where = "as its `most_calls` says" if self.says else "taken to be the most, as it does not say"
             raise UsageError(
-                f"The module {self.name} made more than {self.most} calls of its predictors for one question, "
-                f"{where}; set most_calls on the class to the most that a question takes."
+                f"The module {self.name} made more than {self.most} calls of its predictors for one "
+                f"question, {where}; set most_calls on the class to the most that a question takes."
             )
 
     def join(self, work: Callable[[], T]) -> T:
@@ -137,9 +137,9 @@ class OwnPredict(RagPredict):
         """As TypedPrompt's; refuses several completions of one call."""
         if int((config or {}).get("n") or self.config.get("n") or 1) > 1:
             raise UsageError(
-                f"The predictor {self.name or 'without a name'!r} draws several completions (n), and a call "
-                "gives one here; call it once for each, with config={'rollout_id': 1, 'temperature': 0.7} and "
-                "other numbers."
+                f"The predictor {self.name or 'without a name'!r} draws several completions (n), and a "
+                "call has one reply here; call it once for each, with config={'rollout_id': 1, 'temperature': 0.7} "
+                "and other numbers."
             )
         return super().sampling_for(config)
 

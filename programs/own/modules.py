@@ -12,7 +12,7 @@ import dspy
 
 from ragc.errors import RagcError, UsageError
 from ragc.programs.knobs import Knobs
-from ragc.programs.own import Declared, OwnKnobs, OwnMethod
+from ragc.programs.own import Declared, OwnKnobs
 from ragc.programs.own.calls import OwnPredict
 
 ROW = ("question", "id", "context_ids", "query_time", "domain", "sub_questions")
@@ -21,29 +21,30 @@ ROW = ("question", "id", "context_ids", "query_time", "domain", "sub_questions")
 _KEY = re.compile(r"[\w.'\[\] -]+")
 
 
-def instance_of(method: OwnMethod, knobs: Knobs) -> dspy.Module:
-    """The module of `method` with its declared values; `__init__` of a class sees them already.
+def instance_of(name: str, module: Any, knobs: Knobs) -> dspy.Module:
+    """`module`, an instance or its class, with its declared values; `__init__` of a class sees them already.
 
     Raises UsageError where the class cannot be built without arguments.
     """
     shared = {knob.name for knob in OwnKnobs.list_knobs()}
     values = {name: value for name, value in knobs.to_json().items() if name not in shared}
-    if not isinstance(method.module, type):
-        twin = _copy(method.module)
-        for name, value in values.items():
-            setattr(twin, name, value)
+    if not isinstance(module, type):
+        twin = _copy(module)
+        for key, value in values.items():
+            setattr(twin, key, value)
         return twin
-    cls = method.module
+    cls: Any = module
     names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
     try:
-        return type(cls)(cls.__name__, (cls,), {**names, **values})()
+        built: dspy.Module = type(cls)(cls.__name__, (cls,), {**names, **values})()
     except RagcError:
         raise
     except Exception as error:
         raise UsageError(
-            f"The program {method.id!r} cannot be built without arguments: {type(error).__name__}: {error}; "
+            f"The program {name!r} cannot be built without arguments: {type(error).__name__}: {error}; "
             "give every argument of __init__ a default."
         ) from error
+    return built
 
 
 def _copy(module: dspy.Module) -> dspy.Module:
@@ -82,13 +83,13 @@ def replace_predictors(module: dspy.Module, change: Callable[[dspy.Predict], Own
     calls the new ones.
     """
     changed: dict[int, Any] = {}
-    kept: list[Any] = []
+    alive: list[Any] = []
 
     def of(value: Any) -> Any:
         if id(value) in changed:
             return changed[id(value)]
         if isinstance(value, dspy.Predict):
-            kept.append(value)  # alive, so that no other object gets its id
+            alive.append(value)  # so that no other object gets its id
             changed[id(value)] = new = change(value)
             return new
         if isinstance(value, dspy.Module | list | dict) and id(value) not in changed:
@@ -124,8 +125,8 @@ def check(module: dspy.Module, *, retriever: bool) -> None:
         cls = type(one)
         if any(getattr(cls, part) is not getattr(dspy.Predict, part) for part in ("forward", "aforward")):
             raise UsageError(
-                f"The predictor {where!r} of {name} is a {cls.__name__}, which changes how dspy.Predict calls "
-                "a model; put what it does into a dspy.Module around a dspy.Predict."
+                f"The predictor {where!r} of {name} is a {cls.__name__}, which changes how dspy.Predict "
+                "calls a model; put what it does into a dspy.Module around a dspy.Predict."
             )
         if not _KEY.fullmatch(where):
             raise UsageError(
@@ -165,7 +166,8 @@ def _check_inputs(name: str, module: dspy.Module) -> None:
         if not free and (one.kind is one.POSITIONAL_ONLY or key != "question"):
             why = "which is passed by its name" if key in ROW else "which no question has"
             raise UsageError(
-                f"The forward of {name} needs {key!r}, {why} ({', '.join(ROW)} are passed); give it a default."
+                f"The forward of {name} needs {key!r}, {why} ({', '.join(ROW)} are passed); give it a "
+                "default."
             )
 
 

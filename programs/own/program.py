@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 from contextvars import copy_context
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import dspy
 from dspy.dsp.utils.settings import thread_local_overrides
@@ -27,8 +27,6 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
 from ragc.records import Hit, Passage
 from ragc.targets.base import Sampling
-
-__all__ = ["CALLS_EACH", "OwnProgram", "instance_of"]
 
 CALLS_EACH = 16
 """Calls of each predictor for one question, at most, where a module does not say `most_calls`."""
@@ -56,15 +54,19 @@ class OwnProgram(RagProgram):
         self._lm: Any = None
         self.most_calls()
 
+    @classmethod
+    def of(cls, name: str, module: Any, runtime: Runtime, knobs: Knobs) -> OwnProgram:
+        """The program `name` of `module`, a class or an instance that is copied. Raises UsageError."""
+        return cls(runtime, knobs, instance_of(name, module, knobs))
+
     def __deepcopy__(self, memo: dict[int, Any]) -> OwnProgram:
         """The program built anew, with this one's state: a user's class knows best what must be its own."""
-        twin = self.method.build(self.runtime, self.knobs)
+        twin = cast(OwnProgram, self.method.build(self.runtime, self.knobs))
         memo[id(self)] = twin
         mine = dict(self.named_predictors())
         for name, call in twin.named_predictors():
             call.__dict__.update(copy.deepcopy(mine[name]).__dict__)
         twin._compiled = self._compiled
-        assert isinstance(twin, OwnProgram)
         return twin
 
     def named_parameters(self) -> list[tuple[str, Any]]:
@@ -184,9 +186,9 @@ class OwnProgram(RagProgram):
         """The prediction of a program, made of what the module gave."""
         outputs = dict(reply.items()) if isinstance(reply, dspy.Prediction) else {}
         if "answer" not in outputs:
-            given = ", ".join(outputs) if outputs else type(reply).__name__
+            fields = ", ".join(outputs) if outputs else type(reply).__name__
             raise UsageError(
-                f"The module {held.name} must give `answer`, and it gave {given}; return "
+                f"The module {held.name} must give `answer`, and it gave {fields}; return "
                 "dspy.Prediction(answer=...)."
             )
         answer = outputs["answer"]
@@ -213,10 +215,12 @@ class OwnProgram(RagProgram):
         else:
             with held.watch():
                 results = held.join(search)
-        found = [SimpleNamespace(long_text=format_passage(hit.passage), passage=hit.passage) for hit in results]
+        passages = [
+            SimpleNamespace(long_text=format_passage(hit.passage), passage=hit.passage) for hit in results
+        ]
         if held is not None:
-            held.hits.update({one.long_text: one.passage for one in found})
-        return found
+            held.hits.update({one.long_text: one.passage for one in passages})
+        return passages
 
 
 def _passages(items: Any, hits: Mapping[str, Passage]) -> Iterable[Passage]:

@@ -82,7 +82,8 @@ class _ProgramName(Choice):
 
     def accept(self, value: object) -> object:
         """`value`, checked further; raises PydanticCustomError."""
-        return value if is_reference(str(value)) else super().accept(value)
+        own = ":" in str(value) and is_reference(str(value))
+        return value if own else super().accept(value)
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from ragc import targets
 from ragc.core.paths import exists, missing_file
-from ragc.core.user_code import is_reference
 from ragc.core.validation import Location, dotted, validate
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
@@ -127,7 +126,7 @@ class _Reader:
         if self.problems.inside(("program",)):
             return ()
         own = self.tables.program
-        if is_reference(own) and not self._has_own(own):
+        if ":" in own and not self._has_own(own):
             return ()
         others = [name for name in self.tables.search.programs if name in PROGRAMS]
         return tuple({entry.id: entry for entry in map(method, (own, *others))}.values())

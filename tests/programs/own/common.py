@@ -110,7 +110,7 @@ def write_folder(at: Path, n: int = 12) -> Path:
 
 def number_in(text: str) -> str:
     """The number that the question in `text` is about."""
-    return re.findall(r"number (\d+)", text)[-1]
+    return str(re.findall(r"number (\d+)", text)[-1])
 
 
 def script(request: ChatRequest) -> dict[str, Any]:

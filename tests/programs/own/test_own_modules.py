@@ -1,4 +1,4 @@
-"""A user's own DSPy module in a recipe: searched, compiled, replayed, asked, exported, kept from strangers."""
+"""A user's own DSPy module in a recipe: searched, compiled, asked, exported, kept from strangers."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def test_a_module_of_a_recipe_is_searched_and_compiled_and_a_second_run_sends_no
     assert (folder / "out" / "prompts" / "plan.md").is_file()
     sent = len(target.requests)
     assert sent > 0
-    again = compiling.compile(
-        recipes.load(folder / "recipe.toml"), folder / "out2", targets={"main": target}
-    )
+    again = compiling.compile(recipes.load(folder / "recipe.toml"), folder / "out2", targets={"main": target})
     assert (again.test, again.baseline) == (result.test, result.baseline)
     assert len(target.requests) == sent
     written = [folder / name / "program.json" for name in ("out", "out2")]
@@ -115,7 +113,7 @@ def test_a_plan_bounds_its_calls_at_every_value(folder: Path) -> None:
     plan = estimate(recipes.load(folder / "recipe.toml", ["search.demos=0", "data.train=0"]), None)
     assert plan["lm_calls"] is not None
     single = estimate(
-        recipes.load(folder / "recipe.toml", ["search.demos=0", "data.train=0", "search.knobs=[\"shout\"]"]),
+        recipes.load(folder / "recipe.toml", ["search.demos=0", "data.train=0", 'search.knobs=["shout"]']),
         None,
     )
     assert plan["lm_calls"] > single["lm_calls"]
@@ -174,9 +172,9 @@ def test_the_commands_compile_ask_score_trust_list_and_export(
         served = f'kind = "vllm"\nmodel = "loopback"\nbase_url = "{server.url}"'
         (folder / "recipe.toml").write_text(text.replace('kind = "embedded"', served), "utf-8")
         assert main(["compile", "recipe.toml", "--out", "out"]) == 0
-        asked_before = server.answer_count
+        sent = server.answer_count
         assert main(["compile", "recipe.toml", "--out", "out2"]) == 0
-        assert server.answer_count == asked_before
+        assert server.answer_count == sent
         capsys.readouterr()
         assert main(["ask", "out", "What is number 50?"]) == 0
         assert "a50" in capsys.readouterr().out
@@ -241,7 +239,10 @@ def test_its_prompts_are_exported_in_every_format_and_python_says_what_is_missin
     exported = ragc.export(folder / "out", "all", target)
     assert set(exported.written) | set(exported.refused) == set(FORMATS)
     assert set(exported.refused) <= {"openai-batch"}, exported.refused
-    assert "cases" in exported.refused.get("openai-batch", "cases") or "questions" in exported.refused["openai-batch"]
+    assert (
+        "cases" in exported.refused.get("openai-batch", "cases")
+        or "questions" in exported.refused["openai-batch"]
+    )
     assert set(ragc.check_export(folder / "out", target).split(", ")) == set(exported.written)
     readme = (target / "jinja2" / "README.md").read_text("utf-8")
     assert "as the program decides" in readme
@@ -282,6 +283,11 @@ def module_of(body: str, init: str = PREDICTOR, declares: str = "") -> str:
 
 
 PLAIN = "def forward(self, question):\n    return self.answer(question=question)"
+TWICE = PLAIN.replace("return", "self.answer(question='number 3 ' + question); return")
+GIVES = "def forward(self, question): return {}"
+ODD = """class Odd(dspy.Predict):
+    def forward(self, **more): return 1
+self.answer = Odd('question -> answer')"""
 
 
 @pytest.mark.parametrize(
@@ -290,7 +296,10 @@ PLAIN = "def forward(self, question):\n    return self.answer(question=question)
         ("import nowhere_to_be_seen\n" + MODULE, "imports 'nowhere_to_be_seen', which is not installed"),
         ("1 / 0\n" + MODULE, "ZeroDivisionError: division by zero; mend the module"),
         ("def broken(:\n" + MODULE, "SyntaxError"),
-        (module_of(PLAIN, declares="n = ragc.number('three', 1, 9, 'x')"), "holds 'three', which is no number"),
+        (
+            module_of(PLAIN, declares="n = ragc.number('three', 1, 9, 'x')"),
+            "holds 'three', which is no number",
+        ),
         (module_of(PLAIN, declares="n = ragc.number(True, 0, 9, 'x')"), "holds True, which is no number"),
         (module_of(PLAIN, declares="n = ragc.number(float('nan'), 0, 9)"), "holds nan, which is no number"),
         (module_of(PLAIN, declares="n = ragc.number(3)"), r"ragc.number\(3\) has no range"),
@@ -299,23 +308,26 @@ PLAIN = "def forward(self, question):\n    return self.answer(question=question)
         (module_of(PLAIN, declares="n = ragc.switch('yes', 'x')"), "neither True nor False"),
         (module_of(PLAIN, declares="n = ragc.choice('a', (), 'x')"), "has no options"),
         (module_of(PLAIN, declares="n = ragc.choice('a', ('b', 'c'), 'x')"), "not among its options"),
-        (module_of(PLAIN, declares="temperature = ragc.number(3, 1, 9)"), "declares 'temperature', which every"),
+        (
+            module_of(PLAIN, declares="temperature = ragc.number(3, 1, 9)"),
+            "declares 'temperature', which every",
+        ),
         (module_of(PLAIN, PREDICTOR + "\nself.n = ragc.number(3, 1, 9)"), "declares 'n' in __init__"),
         (module_of(PLAIN, init="pass"), "has no predictors to compile"),
         (module_of("def run(self, question): pass"), "has no forward"),
         (module_of("def forward(self, query): pass"), "takes query, and a question is passed as `question`"),
         (module_of("def forward(self, question, year): pass"), "needs 'year', which no question has"),
-        (module_of("def forward(self, question): return dspy.Prediction(reply='x')"), "must give `answer`, and it gave reply"),
-        (module_of("def forward(self, question): return 'x'"), "must give `answer`, and it gave str"),
-        (module_of("def forward(self, question): pass"), "must give `answer`, and it gave NoneType"),
+        (module_of(GIVES.format("dspy.Prediction(reply='x')")), "must give `answer`, and it gave reply"),
+        (module_of(GIVES.format("'x'")), "must give `answer`, and it gave str"),
+        (module_of(GIVES.format("None")), "must give `answer`, and it gave NoneType"),
         (module_of(PLAIN, declares="most_calls = 'many'"), "gives 'many' as most_calls"),
         (
-            module_of(PLAIN.replace("return", "self.answer(question='number 3 ' + question); return"), declares="most_calls = 1"),
+            module_of(TWICE, declares="most_calls = 1"),
             "made more than 1 calls of its predictors for one question, as its `most_calls` says",
         ),
-        (module_of(PLAIN, "self.answer = dspy.Predict('question -> answer', n=3)"), "draws several completions"),
+        (module_of(PLAIN, PREDICTOR.replace("')", "', n=3)")), "draws several completions"),
         (
-            module_of(PLAIN, "class Odd(dspy.Predict):\n    def forward(self, **more): return 1\nself.answer = Odd('question -> answer')"),
+            module_of(PLAIN, ODD),
             "is a Odd, which changes how dspy.Predict calls",
         ),
         (
@@ -327,7 +339,7 @@ PLAIN = "def forward(self, question):\n    return self.answer(question=question)
             "cannot be built without arguments: TypeError",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_compiled_is_one_sentence(folder: Path, module: str, says: str) -> None:
     (folder / "my_package" / "my_module.py").write_text(module, "utf-8")
     with pytest.raises(RagcError, match=says) as error:
@@ -375,4 +387,4 @@ def test_it_is_built_in_python_by_name_class_and_instance(
         assert own(question="What is number 3?").counters["lm_calls"] == 3
     assert not hasattr(mine.plan, "runtime"), "an instance stays as it is"
     with pytest.raises(UsageError, match=r"or a dspy\.Module, found int"):
-        ragc.program(3, **parts)  # type: ignore[arg-type]
+        ragc.program(3, **parts)

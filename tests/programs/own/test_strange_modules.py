@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, ClassVar
 
 import dspy
@@ -32,7 +33,9 @@ def right(request: ChatRequest) -> dict[str, Any]:
     return fit(request, {"query": f"number {number}", "reasoning": "So.", "answer": f"a{number}"})
 
 
-def built(module: Any, script: Callable[[ChatRequest], Any] = right, **knobs: Any) -> tuple[Any, ScriptedTarget]:
+def built(
+    module: Any, script: Callable[[ChatRequest], Any] = right, **knobs: Any
+) -> tuple[Any, ScriptedTarget]:
     target = ScriptedTarget(script, hold=False)
     local = ListSource([Passage("p", "", "A passage.")])
     return ragc.program(module, main=target, local=local, store=False, **knobs), target
@@ -237,7 +240,7 @@ class Agent(dspy.Module):
     def look_up(self, query: str) -> str:
         """Find a passage."""
         passages = dspy.Retrieve(k=1)(query).passages
-        return self.note(text=passages[0]).summary
+        return str(self.note(text=passages[0]).summary)
 
     def forward(self, question: str) -> Any:
         return self.agent(question=question)
@@ -249,7 +252,7 @@ def add(first: int, second: int) -> int:
 
 
 def test_an_agent_inside_calls_its_tools_and_a_tool_that_is_a_method_calls_typed_predictors() -> None:
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"next_thought": "search", "next_tool_name": "look_up", "next_tool_args": {"query": "number 7"}},
         {"summary": "It says a7."},
         {"next_thought": "add", "next_tool_name": "add", "next_tool_args": {"first": 3, "second": 4}},
@@ -257,8 +260,7 @@ def test_an_agent_inside_calls_its_tools_and_a_tool_that_is_a_method_calls_typed
         {"reasoning": "So.", "answer": "a7"},
     ]
     for module in (Agent, Agent()):
-        replies = iter(steps)
-        program, target = built(module, lambda request, replies=replies: next(replies))
+        program, target = built(module, replies_in_order(steps))
         prediction = program(question="What is number 7?")
         assert prediction.answer == "a7"
         assert prediction.trajectory["observation_0"] == "It says a7."
@@ -270,6 +272,11 @@ def test_an_agent_inside_calls_its_tools_and_a_tool_that_is_a_method_calls_typed
         schemas = [request.schema for request in target.requests]
         assert schemas[0] is None, "a dictionary of anything is no schema that a server enforces"
         assert schemas[-1] is not None
+
+
+def replies_in_order(replies: list[dict[str, Any]]) -> Callable[[ChatRequest], Any]:
+    left = iter(replies)
+    return lambda request: next(left)
 
 
 class AgentItself(dspy.ReAct):
@@ -369,10 +376,18 @@ class Kind(pydantic.BaseModel):
 class Typed(dspy.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.grade = dspy.Predict("question, kinds: list[str], best: bool -> kind: dict[str, int], many: list[str]")
+        self.grade = dspy.Predict(
+            "question, kinds: list[str], best: bool -> kind: dict[str, int], many: list[str]"
+        )
         self.answer = dspy.Predict(
-            dspy.Signature({"question": (str, dspy.InputField()), "kind": (Kind, dspy.InputField()),
-                            "answer": (list[str], dspy.OutputField())}, "Answer.")  # fmt: skip
+            dspy.Signature(
+                {
+                    "question": (str, dspy.InputField()),
+                    "kind": (Kind, dspy.InputField()),
+                    "answer": (list[str], dspy.OutputField()),
+                },
+                "Answer.",
+            )
         )
 
     def forward(self, question: str, query_time: str = "", domain: str | None = None) -> Any:
@@ -405,7 +420,8 @@ class Two(dspy.Module):
 
 def examples(n: int = 12) -> list[dspy.Example]:
     return [
-        dspy.Example(question=f"What is number {k}?", answer=f"a{k}").with_inputs("question") for k in range(n)
+        dspy.Example(question=f"What is number {k}?", answer=f"a{k}").with_inputs("question")
+        for k in range(n)
     ]
 
 
@@ -512,10 +528,14 @@ def test_generated_replies_fit_an_own_module() -> None:
     assert program(question="What is number 7?").answer == "text"
 
 
+def answer_from(n: int, request: Any) -> str:
+    return json.dumps({"answer": f"from {n}"})
+
+
 def test_an_instance_whose_lms_differ_keeps_them(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.optimizers.integrations.test_dspy_at_home import Engine
 
-    one, two = (Engine(lambda request, n=n: json.dumps({"answer": f"from {n}"})) for n in (1, 2))
+    one, two = (Engine(partial(answer_from, n)) for n in (1, 2))
     mine = Two()
     mine.first.lm = dspy.LM("scripted/one", engine=one, cache=False)
     mine.second.lm = dspy.LM("scripted/two", engine=two, cache=False)
@@ -528,4 +548,4 @@ def test_an_instance_whose_lms_differ_keeps_them(tmp_path: Any, monkeypatch: pyt
 
 def test_compile_refuses_what_is_no_module() -> None:
     with pytest.raises(UsageError, match=r"found str; or a dspy\.Module of your own"):
-        ragc.Compile(metric=exact).compile("Two", trainset=[], valset=examples(2))  # type: ignore[arg-type]
+        ragc.Compile(metric=exact).compile("Two", trainset=[], valset=examples(2))
