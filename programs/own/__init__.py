@@ -110,13 +110,9 @@ class OwnKnobs(Knobs):
 
 @dataclass(frozen=True, slots=True)
 class OwnMethod(Method):
-    """The record of a user's module: `module` is its class, or an instance that is copied.
-
-    `code` is a digest of the file that defines it.
-    """
+    """The record of a user's module: `module` is its class, or an instance that is copied."""
 
     module: Any = None
-    code: str = ""
 
     @property
     def call_knobs(self) -> tuple[str, ...]:

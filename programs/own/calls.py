@@ -137,9 +137,9 @@ class OwnPredict(RagPredict):
         """As TypedPrompt's; refuses several completions of one call."""
         if int((config or {}).get("n") or self.config.get("n") or 1) > 1:
             raise UsageError(
-                f"The predictor {self.name or 'without a name'!r} draws several completions (n), and a "
-                "call has one reply here; call it once for each, with config={'rollout_id': 1, 'temperature': 0.7} "
-                "and other numbers."
+                f"The predictor {self.name or 'without a name'!r} draws several completions (n), and a call "
+                "has one reply here; call it once for each, with other numbers in "
+                "config={'rollout_id': 1, 'temperature': 0.7}."
             )
         return super().sampling_for(config)
 

@@ -357,6 +357,22 @@ def test_a_search_without_a_source_is_told_before_anything_is_sent(folder: Path)
     assert target.requests == []
 
 
+def test_a_study_goes_on_only_with_the_module_that_it_began_with(folder: Path) -> None:
+    target = ScriptedTarget(script)
+
+    def go_on(*sets: str) -> Any:
+        recipe = recipes.load(folder / "recipe.toml", sets)
+        return compiling.compile(recipe, folder / "out", resume=True, targets={"main": target})
+
+    with pytest.raises(BudgetExhausted):
+        go_on("budget.lm_calls=5")
+    go_on("budget.lm_calls=500")
+    (folder / "my_package" / "my_module.py").write_text(MODULE + "\n# changed\n", "utf-8")
+    drop_package()
+    with pytest.raises(UsageError, match=r"changed since the study.*the module of 'my_package"):
+        go_on("budget.lm_calls=500")
+
+
 def test_two_folders_may_have_modules_of_one_name(tmp_path: Path, folder: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(folder, other)
