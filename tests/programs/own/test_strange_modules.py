@@ -279,6 +279,21 @@ def replies_in_order(replies: list[dict[str, Any]]) -> Callable[[ChatRequest], A
     return lambda request: next(left)
 
 
+def test_an_agents_prompts_are_exported_and_an_open_schema_is_not_sent(tmp_path: Any) -> None:
+    from ragc.exports.derive import derive_export
+    from ragc.exports.write import export
+
+    program, _ = built(Agent)
+    prompts = {prompt.name: prompt for prompt in derive_export(program)}
+    assert not prompts["agent.react"].enforced
+    assert prompts["note"].enforced
+    exported = export(program, "all", tmp_path / "exports")
+    assert "openai-json" in exported.written
+    for reason in exported.refused.values():
+        assert "\n" not in reason
+    assert set(exported.refused) <= {"openai-batch", "python"}, exported.refused
+
+
 class AgentItself(dspy.ReAct):
     """A class of ReAct, whose forward takes anything."""
 
