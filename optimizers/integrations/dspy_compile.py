@@ -121,6 +121,8 @@ class Compile(Teleprompter):
     ) -> RagProgram:
         """The best program found, on the runtime of `program`, which stays as it is.
 
+        `program` is one of ragc, or a `dspy.Module` of the caller's own: an instance that has an LM, by
+        `set_lm` or `dspy.configure`, of which a copy is compiled (`ragc.programs.own`).
         Demonstrations come from `trainset`, and candidates are compared on `valset`, or on four fifths of the
         trainset. Passages that come with examples are searched meanwhile in the place of documents
         (`local`, else `web`); other sources stay. Raises RagcError.

@@ -182,9 +182,7 @@ def entry_of(module: dspy.Module) -> str:
     The class nearest to the module decides; "" where none defines either.
     """
     for cls in type(module).__mro__:
-        if cls is dspy.Module:
-            break
         for name in ("forward", "aforward"):
-            if name in vars(cls):
+            if name in vars(cls) and cls is not dspy.Module:
                 return name
     return ""

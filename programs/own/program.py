@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable, Mapping
 from contextvars import copy_context
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import dspy
 from dspy.dsp.utils.settings import thread_local_overrides
@@ -39,7 +39,8 @@ class OwnProgram(RagProgram):
     """The user's `module`, called with the question and what else of its row `forward` names.
 
     Its predictors go to the target main, through store, budget and replay; so do predictors that its code
-    makes as it runs, which are not compiled. `dspy.Retrieve` inside it searches the source `local`. It must
+    makes as it runs, which are not compiled. `dspy.Retrieve` inside it searches the source `local`, or
+    what `dspy.configure(rm=...)` named where there is none. It must
     give `answer`; `passages`, texts or passages, are what it showed. A synchronous `forward` has a thread of
     its own, an `aforward` a loop of its own, so that neither blocks other questions. An error that it raises
     leaves the question without an answer. `most_calls` of the module, a number or a method, says how many
@@ -48,7 +49,8 @@ class OwnProgram(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module) -> None:
         super().__init__(runtime, knobs)
-        check(module, retriever="local" in runtime.sources)
+        self._searches = "local" in runtime.sources
+        check(module, retriever=self._searches or dspy.settings.rm is not None)
         replace_predictors(module, self._typed)
         self.module = module
         self._lm: Any = None
@@ -121,10 +123,12 @@ class OwnProgram(RagProgram):
         inputs = {"question": question, **{name: one for name, one in context.items() if name in takes}}
         name, says = type(self.module).__name__, getattr(self.module, "most_calls", None) is not None
         held = Running(name, self.most_calls(), says)
-        chosen = {} if thread_local_overrides.get().get("lm") else {"lm": self._own_lm()}
+        chosen: dict[str, Any] = {} if thread_local_overrides.get().get("lm") else {"lm": self._own_lm()}
+        if self._searches:
+            chosen["rm"] = self._retrieve
         token = running.set(held)
         try:
-            with dspy.context(rm=self._retrieve, **chosen, **{SETTING: held}):
+            with dspy.context(**chosen, **{SETTING: held}):
                 held.context = copy_context()
                 if entry_of(self.module) == "aforward" or inspect.iscoroutinefunction(self.flow_code):
                     reply = await on_own_loop(self._await_module(held, inputs))
@@ -151,7 +155,7 @@ class OwnProgram(RagProgram):
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            raise self._failure(held, error) from error
+            self._raise(held, error)
 
     async def _await_module(self, held: Running, inputs: Mapping[str, Any]) -> Any:
         try:
@@ -162,25 +166,25 @@ class OwnProgram(RagProgram):
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            raise self._failure(held, error) from error
+            self._raise(held, error)
         except BaseException as error:
-            raise self._failure(held, error) from error
+            self._raise(held, error)
 
-    def _failure(self, held: Running, error: BaseException) -> RagcError:
-        """What ends the question: an error of ours, or what the module raised in its own code."""
+    def _raise(self, held: Running, error: BaseException) -> NoReturn:
+        """Raise what ends the question: an error of ours, or what the module raised in its own code."""
         if held.stopped is not None:
-            return held.stopped
+            raise held.stopped
         if isinstance(error, RagcError):
-            return error
+            raise error
         code = getattr(inspect.unwrap(self.flow_code), "__code__", None)
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if code and frame.filename == code.co_filename]
         where = f" (line {lines[-1]})" if lines else ""
         text = str(error).strip().partition("\n")[0]
-        return ParseFailure(
+        raise ParseFailure(
             f"The module {held.name} raised {type(error).__name__}{f': {text}' if text else ''}{where}; mend "
             "it, or catch that."
-        )
+        ) from error
 
     def _prediction(self, reply: Any, held: Running) -> dspy.Prediction:
         """The prediction of a program, made of what the module gave."""

@@ -74,6 +74,34 @@ def test_many_synchronous_questions_are_in_flight_at_once() -> None:
     assert replies == [f"a{n}" for n in range(40)]
 
 
+class Mixin:
+    answer: Any
+
+    def forward(self, question: str) -> Any:
+        passages = dspy.Retrieve(k=1)(question).passages
+        return dspy.Prediction(answer=self.answer(question=question).answer, passages=passages)
+
+
+class Mixed(dspy.Module, Mixin):
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = dspy.Predict(QA)
+        self.find = dspy.Retrieve(k=1)
+
+
+def test_a_retriever_that_dspy_was_told_of_searches_where_there_is_no_source() -> None:
+    def find(query: str, k: int = 3, **more: Any) -> list[Any]:
+        return [dspy.Prediction(long_text=f"about {query}")] * k
+
+    with dspy.context(rm=find):
+        program = ragc.program(Mixed, main=ScriptedTarget(right), store=False)
+        prediction = program(question="What is number 7?")
+    assert prediction.answer == "a7"
+    assert prediction.passages[0].text == "about What is number 7?"
+    with pytest.raises(UsageError, match="no source named 'local'"):
+        ragc.program(Mixed, main=ScriptedTarget(right), store=False)
+
+
 class Awaited(Simple):
     loops: ClassVar[set[int]] = set()
 
