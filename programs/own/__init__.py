@@ -65,9 +65,9 @@ def number(
             f"{written} has a range that its default does not lie in, or that is empty; write default, low "
             "and high with low <= default <= high and low < high, and a step above 0."
         )
-    whole = all(isinstance(value, int) for value in bounds)
-    field = declared.integer if whole else declared.real
-    return Declared(field(default, low, high, about, step=1 if whole and step is None else step, **more))
+    if all(isinstance(value, int) for value in bounds):
+        return Declared(declared.integer(default, low, high, about, step=step or 1, **more))
+    return Declared(declared.real(default, low, high, about, step=step, **more))
 
 
 def switch(default: Any, about: str = "", **more: Any) -> Any:
