@@ -147,7 +147,8 @@ class KnobChecks:
             if name in fixed and name not in names:
                 text = f"knob {name} is fixed in [knobs] and has a range here; keep one"
                 self.problems.add(("search", "ranges", name), text)
-        return tuple(name for name in self._declared() if name in names or name in ranges)
+        declared = self._declared() if self.methods else sorted(names)
+        return tuple(name for name in declared if name in names or name in ranges)
 
     def _players(self, listed: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """The targets that may take each role, its own first."""

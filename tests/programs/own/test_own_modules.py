@@ -223,6 +223,14 @@ def test_a_directory_from_elsewhere_imports_nothing_without_leave(
         [sys.executable, "-c", code, str(foreign)], capture_output=True, text=True, check=True
     ).stdout
     assert "program = 'my_package.my_module:TwoHops': imports this module and runs it" in listed
+    code = (
+        "import sys, ragc\nprint(ragc.study_status(sys.argv[1]).to_json())\n"
+        "assert 'my_package' not in sys.modules"
+    )
+    status = subprocess.run(
+        [sys.executable, "-c", code, str(folder / "out")], capture_output=True, text=True, check=True
+    ).stdout
+    assert "'searched': ['hops', 'shout']" in status
     assert not loaded.exists(), "listing imports nothing"
     exported = ragc.export(foreign, "jinja2", foreign.parent / "prompts", trust_code=True)
     assert exported.written
