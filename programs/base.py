@@ -220,6 +220,10 @@ class RagProgram(dspy.Module):
         """DSPy's parameters, the predictors, after the settings: knobs that differ are refused first."""
         return [(NAME, settings_of(self)), *super().named_parameters()]
 
+    def named_predictors(self) -> list[tuple[str, Any]]:
+        """The predictors by name, without the settings, which are no predictor."""
+        return [(name, held) for name, held in super().named_parameters() if isinstance(held, dspy.Predict)]
+
     def get_lm(self) -> Any:
         """The LM that was chosen for all predictors, or one that stands for the program's own targets.
 
