@@ -81,6 +81,10 @@ class OwnProgram(RagProgram):
         ]
         return [(NAME, settings_of(self)), *own]
 
+    def named_predictors(self) -> list[tuple[str, Any]]:
+        """The module's predictors by the names that they have there."""
+        return list(self.module.named_predictors())
+
     @property
     def flow_code(self) -> Any:
         """The user's function that composes the calls."""
