@@ -103,6 +103,11 @@ class RagProgram(dspy.Module):
         )
 
     @property
+    def flow_code(self) -> Any:
+        """The function that composes the calls."""
+        return type(self).aforward
+
+    @property
     def chooses_demos(self) -> bool:
         """Whether the question decides which of the demonstrations are shown, `icl_n` at most."""
         return False

@@ -62,6 +62,11 @@ class RagPredict(TypedPrompt):
     _stands_for: RagPredict | None = None
 
     @property
+    def traced_as(self) -> RagPredict:
+        """The predictor that DSPy's trace names for a call of this one."""
+        return self._stands_for or self
+
+    @property
     def _memo(self) -> ReplayCache:
         return replay_cache_of(self.runtime.gateway.store)
 
@@ -319,7 +324,7 @@ class RagPredict(TypedPrompt):
         truncated = bool(answers) and answers[-1].reply.finish == "length"
         if truncated:
             prediction["truncated"] = True
-        entry = (self._stands_for or self, dict(inputs), prediction)
+        entry = (self.traced_as, dict(inputs), prediction)
         self._note(inputs, answers)
         if invocation.spot is not None:
             event = trace.Call(

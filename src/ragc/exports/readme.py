@@ -55,6 +55,8 @@ def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
         if steps:
             yield f"- {_name(node)}"
             yield from (f"  - {_step(step)}" for step in steps)
+    if program.code_note:
+        yield f"\n{program.code_note}"
     if program.graph.knobs:
         yield "\n## Knobs that the control flow names\n"
         yield from (f"- {name} = {value!r}" for name, value in program.graph.knobs.items())
