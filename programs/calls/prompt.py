@@ -15,7 +15,7 @@ import dspy
 
 from ragc.core.digest import digest
 from ragc.errors import ParseFailure
-from ragc.programs.calls.chosen_lm import OwnLM, rollout_of, target_for
+from ragc.programs.calls.chosen_lm import OwnLM, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.calls.replies import Reading, read_reply, reply_schema
@@ -105,6 +105,7 @@ class TypedPrompt(dspy.Predict):
     ) -> None:
         self._rendered: PromptTemplate | None = None
         self._printed: tuple[PromptTemplate | None, str] = (None, "")
+        self._unchanged: tuple[PromptTemplate | None, Any] = (None, None)
         self._views: tuple[PromptTemplate | None, dict[tuple[int, ...], TypedPrompt]] = (None, {})
         self._nearest = 0
         self.runtime, self.layout = runtime, layout
@@ -173,9 +174,20 @@ class TypedPrompt(dspy.Predict):
         return self._printed[1]
 
     @property
+    def unchanged(self) -> Self:
+        """A copy with the prompt of now, whatever becomes of this one; the same one until it changes."""
+        rendered = self.template
+        if self._unchanged[0] is not rendered:
+            twin = copy.deepcopy(self)
+            twin._unchanged = (None, None)
+            self._unchanged = (rendered, twin)
+        twin = self._unchanged[1]
+        return twin
+
+    @property
     def target(self) -> Target:
         """What answers: the LM that DSPy was told to use, else the target of the role."""
-        return target_for(self)
+        return target_for(self, lm_of(self))
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """The chat messages that a call with `inputs` sends; no model is called."""
@@ -224,13 +236,14 @@ class TypedPrompt(dspy.Predict):
 
     def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
         """The request that a call with `inputs` sends. `config` overrides sampling values by name."""
-        return self.chat_request(self.messages(**inputs), *self.sampling_for(config))
+        return self.chat_request(self.messages(**inputs), *self.sampling_for(config, lm_of(self)))
 
-    def sampling_for(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
-        """How a reply is drawn under `config`, sampling values by name, and the number of the draw."""
-        chosen = {**rollout_of(self), **self.config, **(config or {})}
-        if not chosen:
+    def sampling_for(self, config: dict[str, Any] | None, lm: Any) -> tuple[Sampling, int]:
+        """How `lm` draws a reply under `config`, sampling values by name, and the number of the draw."""
+        drawn = rollout_of(lm)
+        if not (drawn or self.config or config):
             return self.sampling, 0
+        chosen = {**drawn, **self.config, **(config or {})}
         sample = int(chosen.pop("rollout_id", None) or 0)
         known = {name: v for name, v in chosen.items() if name in Sampling.__slots__ and v is not None}
         return replace(self.sampling, **known), sample

@@ -212,9 +212,7 @@ def _drop_items(value: Any, error: pydantic.ValidationError) -> bool:
 
 def _reading(signature: Any, value: Any, tally: Tally) -> Reading:
     outputs = output_model(signature).model_validate_json(json.dumps(value))
-    return Reading(
-        {name: getattr(outputs, name) for name in signature.output_fields}, tally.mended, tally.dropped
-    )
+    return Reading(dict(outputs), tally.mended, tally.dropped)
 
 
 def is_too_deep(text: str) -> bool:
