@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY, MAX_HISTORY_SIZE
@@ -39,6 +39,9 @@ from ragc.targets.base import ChatRequest, Sampling, Target
 from ragc.targets.gateway import Answer
 from ragc.targets.openai_wire import is_context_error
 
+if TYPE_CHECKING:
+    from ragc.programs.calls.streaming import ReplyStream
+
 _SPECIAL = frozenset({"lm", "signature", "demos", "_trace"})
 
 HINT = "hint_"
@@ -48,7 +51,7 @@ HINT_ABOUT = "Advice from an earlier attempt."
 
 @dataclass(slots=True)
 class _Invocation:
-    """One call: its place in the trace, its inputs, the LM that DSPy chose, what answers, how, and its key."""
+    """One call: its place in the trace, inputs, the LM that DSPy chose, what answers, how, and its key."""
 
     spot: tuple[trace.Run, tuple[int, ...]] | None
     inputs: dict[str, Any]
@@ -73,9 +76,7 @@ class RagPredict(TypedPrompt):
         runtime = self.runtime
         if not runtime.gateway.memo:
             return None
-        mark = prompt_digest(
-            self.cached_fingerprint, self.template.wording, sampling, self.logprobs, target
-        )
+        mark = prompt_digest(self.cached_fingerprint, self.template.wording, sampling, self.logprobs, target)
         return call_key(mark, sample, inputs)
 
     def fits(self, **inputs: Any) -> bool:
@@ -193,7 +194,9 @@ class RagPredict(TypedPrompt):
     async def _send(self, request: ChatRequest, *, cut: bool) -> ReadReply:
         """What comes of `request`, asked for once more when the first reply cannot be read."""
         gateway, target = self.runtime.gateway, self.target
-        answers = [await gateway.ask(target, request)]
+        shown = self._shown_reply(target)
+        pending = gateway.ask(target, request)
+        answers = [await (pending if shown is None else shown.watch(pending))]
         reading, error = self.parse_reply(answers[0].reply)
         failure = error
         if reading is None:
@@ -203,8 +206,18 @@ class RagPredict(TypedPrompt):
                 answers.append(repaired)
                 reading, failure = self.parse_reply(repaired.reply, again=True)
         _track_usage(target.model, answers)
+        if shown is not None and reading is not None:
+            shown.finish(reading.outputs)
         replayed_answers = tuple(answer._replace(replayed=True) for answer in answers)
         return self._outcome(Recording(replayed_answers, error, cut), reading, failure)
+
+    def _shown_reply(self, target: Target) -> ReplyStream | None:
+        """The stream that shows the next reply to the listeners of `dspy.streamify`; None without any."""
+        if setting("send_stream") is None:
+            return None
+        from ragc.programs.calls.streaming import stream_of
+
+        return stream_of(self._stands_for or self, target.model, self.layout)
 
     async def _repair(self, request: ChatRequest) -> Answer | None:
         """The answer to `request`, which shows a reply again; None where that does not fit the context."""
@@ -338,12 +351,12 @@ def _append(history: list[Any], entry: HistoryEntry, most: int) -> None:
 
 
 class HistoryEntry(dict[str, Any]):
-    """An entry of DSPy's history, which is filled when somebody looks: every call writes one, few are read."""
+    """An entry of DSPy's history, filled when somebody looks: every call writes one, few are read."""
 
     def __init__(
         self, call: TypedPrompt, inputs: dict[str, Any], answers: Sequence[Answer], model: str
     ) -> None:
-        super().__init__()
+        super().__init__(prompt=None)  # whoever writes JSON takes an empty dictionary at its size
         self._unread: tuple[Any, ...] | None = (call, inputs, answers, model, time.time())
 
     def fill(self) -> None:
@@ -353,7 +366,6 @@ class HistoryEntry(dict[str, Any]):
         call, inputs, answers, model, seconds = self._unread
         usage = [answer.reply.usage for answer in answers]
         super().update(
-            prompt=None,
             messages=[{"role": m.role, "content": m.content} for m in call.messages(**inputs)],
             kwargs={},
             response=None,
@@ -370,6 +382,10 @@ class HistoryEntry(dict[str, Any]):
             model_type="chat",
         )
         self._unread = None
+
+    def __reduce__(self) -> Any:
+        self.fill()
+        return dict, (dict(self),)
 
 
 def _filled(name: str) -> Any:

@@ -181,7 +181,7 @@ class TypedPrompt(dspy.Predict):
             twin = copy.deepcopy(self)
             twin._unchanged = (None, None)
             self._unchanged = (rendered, twin)
-        twin = self._unchanged[1]
+        twin: Self = self._unchanged[1]  # which a tuple of any values does not tell
         return twin
 
     @property
