@@ -181,8 +181,8 @@ class TypedPrompt(dspy.Predict):
             twin = copy.deepcopy(self)
             twin._unchanged = (None, None)
             self._unchanged = (rendered, twin)
-        twin: Self = self._unchanged[1]  # which a tuple of any values does not tell
-        return twin
+        held: Self = self._unchanged[1]  # which a tuple of any values does not tell
+        return held
 
     @property
     def target(self) -> Target:
