@@ -179,7 +179,7 @@ class Gateway:
         try:
             return sanitize(reply, request, target.count_tokens)
         except ValueError as error:
-            raise TargetUnavailable(f"{target.name} gave a reply that cannot be kept ({error}).") from error
+            raise TargetUnavailable(f"{target.name} gave a reply that cannot be stored ({error}).") from error
 
     @property
     def charges_anywhere(self) -> bool:
