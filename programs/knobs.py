@@ -287,7 +287,7 @@ class ReadingKnobs(Knobs):
     """
 
     query_pos: str = choice(
-        "before", ("before", "after", "both"), "where the question comes: before the passages, after them or both",
+        "before", ("before", "after", "both"), "where the question comes relative to the passages",
         paper="RAG-X code; its paper found `after` better",
     )  # fmt: skip
     own_knowledge: bool = switch(
