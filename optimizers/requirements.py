@@ -107,18 +107,18 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
     ids = (*recipe.report, *(name.removeprefix("-") for name in recipe.search.objectives))
     named = [known_metrics.get(name) for name in dict.fromkeys(ids)]
     pooled = (known_metrics.get(name) for metric in named for name in metric.pools)
-    wanted = tuple(dict.fromkeys((*named, *pooled)))
-    for metric in wanted:
+    metric_ids = tuple(dict.fromkeys((*named, *pooled)))
+    for metric in metric_ids:
         yield from _missing(f"Metric {metric.id!r}", "metrics", _METRICS.get(metric.id, ()))
         if metric.id.partition("@")[0] in (*retrieval.CUT, "mrr") and not extras.is_installed("pytrec_eval"):
             yield (
                 f"Metric {metric.id!r} needs pytrec_eval, which is not installed; "
                 "run: pip install pytrec-eval-terrier"
             )
-    metric_families, settings = families(wanted), recipe.assessing
+    metric_families, settings = families(metric_ids), recipe.assessing
     cited = citations.CLAIMS in metric_families or citations.CITATIONS in metric_families
     if "judge" not in recipe.targets:
-        judged = [metric.id for metric in wanted if metric.reads == judge.FAMILY]
+        judged = [metric.id for metric in metric_ids if metric.reads == judge.FAMILY]
         if cited and settings.entailment == "judge":
             judged.append('entailment = "judge"')
         if crag.FAMILY in metric_families and settings.crag_judge in ("ragx", "meta"):

@@ -168,8 +168,8 @@ def prepare(
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
     ids = (*recipe.report, *(objective.metric.id for objective in objectives))
-    wanted = [metrics.get(name) for name in dict.fromkeys(ids)] if questions else []
-    scorer = scorer_of(wanted, recipe, runtime, store)
+    chosen_metrics = [metrics.get(name) for name in dict.fromkeys(ids)] if questions else []
+    scorer = scorer_of(chosen_metrics, recipe, runtime, store)
     space = spaces(recipe, runtime)
     other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
     own = set(recipe.search.demo_kinds) - {CROSS}
@@ -192,17 +192,19 @@ def prepare(
     )
 
 
-def scorer_of(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
-    """The scorer of `wanted` and the metrics they pool. Raises UsageError if a judge or model is missing."""
-    whole = dict.fromkeys((*wanted, *(metrics.get(name) for metric in wanted for name in metric.pools)))
+def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
+    """The scorer of metrics and of those they pool. Raises UsageError if a judge or model is missing."""
+    whole = dict.fromkeys(
+        (*chosen_metrics, *(metrics.get(name) for metric in chosen_metrics for name in metric.pools))
+    )
     ask = Judge(runtime) if "judge" in runtime.targets else None
     settings = recipe.assessing
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
         settings = replace(settings, entailment=f"{kind}:{recipe.path(model)}")
-    wanted_families = families(tuple(whole))
-    graders = scoring.make(wanted_families, settings, ask, store=store)
-    graders |= own.assessors(wanted_families, recipe.base)
+    family_ids = families(tuple(whole))
+    graders = scoring.make(family_ids, settings, ask, store=store)
+    graders |= own.assessors(family_ids, recipe.base)
     return Scorer(tuple(whole), graders)
 
 

@@ -27,9 +27,9 @@ class SourceOptions(Options):
     kind: ClassVar[str] = ""
 
     @classmethod
-    def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
+    def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
         """Say of which option."""
-        return UsageError(f"The option {dotted(key.own)!r} of a source is {wanted}, found {shown(value)}.")
+        return UsageError(f"The option {dotted(key.own)!r} of a source is {expected}, found {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:

@@ -84,10 +84,10 @@ class ExternalResult:
                 f"has {sorted(predictors)}; search again."
             )
         for name, predictor in predictors.items():
-            wanted = self.predictors[name]
-            if wanted.instructions != predictor.signature.instructions:
-                predictor.signature = predictor.signature.with_instructions(wanted.instructions)
-            predictor.demos = [dict(demo) for demo in wanted.demos]
+            state = self.predictors[name]
+            if state.instructions != predictor.signature.instructions:
+                predictor.signature = predictor.signature.with_instructions(state.instructions)
+            predictor.demos = [dict(demo) for demo in state.demos]
         return program
 
     def to_json(self) -> dict[str, Any]:

@@ -208,15 +208,16 @@ class Objective:
 
     def _check(self, study: optuna.Study) -> None:
         """Refuse a study whose directions, recipe or questions are others than this objective's."""
-        wanted, directions = self.task.objectives, study.directions
-        if len(directions) != len(wanted):
+        objectives, directions = self.task.objectives, study.directions
+        if len(directions) != len(objectives):
             raise UsageError(
                 f"The study has {_pluralize(len(directions), 'direction')} and the recipe "
-                f"{_pluralize(len(wanted), 'objective')} ({', '.join(o.name for o in wanted)}); make it with "
-                f"optuna.create_study(directions={['maximize'] * len(wanted)}), or with ragc.study."
+                f"{_pluralize(len(objectives), 'objective')} ({', '.join(o.name for o in objectives)}); "
+                f"make it with optuna.create_study(directions={['maximize'] * len(objectives)}), "
+                "or with ragc.study."
             )
         if optuna.study.StudyDirection.MINIMIZE in directions:
-            name = wanted[list(directions).index(optuna.study.StudyDirection.MINIMIZE)].name
+            name = objectives[list(directions).index(optuna.study.StudyDirection.MINIMIZE)].name
             raise UsageError(
                 f"The study minimizes {name}, and objectives of ragc are told so that more is better; make "
                 'it with direction="maximize", or with ragc.study.'

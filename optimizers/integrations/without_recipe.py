@@ -97,15 +97,15 @@ def _sorted_parts(
     fallbacks = {other for target in roles.values() for other in _fallbacks(target)}
     known_sources = (*chosen.sources, *chosen.optional_sources)
     for name in parts:
-        wanted = "target" if name in ROLES else "source" if name in known_sources else ""
-        if wanted and name not in (roles if wanted == "target" else sources):
+        category = "target" if name in ROLES else "source" if name in known_sources else ""
+        if category and name not in (roles if category == "target" else sources):
             raise UsageError(
-                f"Program {chosen.id!r} takes a {wanted} as {name!r}, found {type(parts[name]).__name__}; "
-                f"{ADVICE.format(name=name, kind=wanted)} or {OWN[wanted]}."
+                f"Program {chosen.id!r} takes a {category} as {name!r}, found {type(parts[name]).__name__}; "
+                f"{ADVICE.format(name=name, kind=category)} or {OWN[category]}."
             )
         if name in roles and name not in ROLES and name not in fallbacks:
             raise UnknownName("target role", name, ROLES)
-        if name in sources and not wanted:
+        if name in sources and not category:
             raise UnknownName(f"source of {chosen.id}", name, known_sources)
         if name in knobs and name not in (declared := [knob.name for knob in chosen.knobs.list_knobs()]):
             raise UnknownName(f"knob of {chosen.id}", name, declared)

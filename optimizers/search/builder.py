@@ -61,10 +61,10 @@ async def propose(
     """
     from ragc.optimizers.instructions.propose import propose_instructions
 
-    wanted = task.recipe.search.instructions
+    n_instructions = task.recipe.search.instructions
     progress.phase("instructions", None)
     with counting(Counters()) as spent:
-        texts = await propose_instructions(program, task, n=wanted + 1)
+        texts = await propose_instructions(program, task, n=n_instructions + 1)
     new = sum(len(candidates) - 1 for candidates in texts.values())
     progress.note(f"instructions: {new} candidates for {len(texts)} predictors")
     return Proposals(texts, spent.invariant())
@@ -219,7 +219,7 @@ class ProgramBuilder:
             built,
             train,
             task.scorer.only([task.demo_metric]),
-            wanted=max(8, task.space.demos + 2),
+            n_demos=max(8, task.space.demos + 2),
             filled=max(8, task.space.demos * DEMO_SETS),
             threshold=task.demo_threshold,
             limit=self.limit,

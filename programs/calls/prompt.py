@@ -160,9 +160,9 @@ class TypedPrompt(dspy.Predict):
     @property
     def template(self) -> PromptTemplate:
         """What stays the same between calls, made when it is first needed."""
-        rendering, wanted = self._rendered, (self.layout, self.max_demos)
-        if rendering is None or rendering.of != wanted:
-            rendering = self._rendered = render(self._signature, self._demos, *wanted)
+        rendering, settings = self._rendered, (self.layout, self.max_demos)
+        if rendering is None or rendering.of != settings:
+            rendering = self._rendered = render(self._signature, self._demos, *settings)
         return rendering
 
     @property

@@ -69,8 +69,8 @@ def _of_target(keys: Location, target: Mapping[str, object]) -> Iterator[Secret]
     variable = options.get("api_key_env", "")
     if holds_key(variable) or (isinstance(variable, str) and not _VARIABLE.fullmatch(variable)):
         where = (*keys, "options", "api_key_env")
-        wanted = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
-        yield Secret(where, f"{dotted(where)} must name {wanted}", where)
+        expected = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
+        yield Secret(where, f"{dotted(where)} must name {expected}", where)
 
 
 def _refused(keys: Location, value: object, remedy: str) -> Iterator[Secret]:

@@ -119,8 +119,8 @@ class Gateway:
         if request.prompt_logprobs and "prompt_logprobs" not in target.capabilities:
             raise CapabilityMissing(f"{target.name} gives no prompt_logprobs; a server of vLLM does.")
         failed: list[TargetUnavailable] = []
-        wanted = {name for name in ("logprobs", "prompt_logprobs") if getattr(request, name)}
-        able = [other for other in self.fallbacks.get(target, ()) if wanted <= set(other.capabilities)]
+        requested = {name for name in ("logprobs", "prompt_logprobs") if getattr(request, name)}
+        able = [other for other in self.fallbacks.get(target, ()) if requested <= set(other.capabilities)]
         for candidate in (target, *able):
             try:
                 answer = await self._ask_one(candidate, request)

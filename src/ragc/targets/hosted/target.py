@@ -181,18 +181,18 @@ class HostedTarget:
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
         """The arguments for LiteLLM, within the model's limits on parameters."""
         sampling = request.sampling
-        wanted: dict[str, Any] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
+        arguments: dict[str, Any] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
         if sampling.top_p < 1:
-            wanted["top_p"] = sampling.top_p
+            arguments["top_p"] = sampling.top_p
         if sampling.temperature > 0 and "seed" in self.capabilities:
-            wanted["seed"] = sample_seed(request)
+            arguments["seed"] = sample_seed(request)
         if sampling.stop:
-            wanted["stop"] = list(sampling.stop)
+            arguments["stop"] = list(sampling.stop)
         if request.logprobs:
-            wanted["logprobs"] = True
+            arguments["logprobs"] = True
         drawn = {"top_k": sampling.top_k, "min_p": sampling.min_p}
-        wanted |= {name: value for name, value in drawn.items() if value is not None}
-        accepted = {name: value for name, value in wanted.items() if self._accepts(name, value)}
+        arguments |= {name: value for name, value in drawn.items() if value is not None}
+        accepted = {name: value for name, value in arguments.items() if self._accepts(name, value)}
         if request.schema is not None:
             if "schema" in self.capabilities and request.schema.get("properties"):
                 provider = "" if self._base_url else self._provider
