@@ -19,6 +19,7 @@ import pytest
 
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import FORMATS
+from ragc.exports.formats.promptfoo.format import folders
 from ragc.exports.write import export, format_of
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
@@ -205,7 +206,7 @@ def test_promptfoo_sends_them(wording: str, tmp_path: Path) -> None:
     cases = tuple(Case(f"{name} 1", name, inputs) for name, inputs in one.inputs.items())
     out = replace(one.out, cases=cases)
     export(out, "promptfoo", tmp_path / "out")
-    for prompt, folder in zip(out, promptfoo.folders(out), strict=True):
+    for prompt, folder in zip(out, folders(out), strict=True):
         (result,) = promptfoo.evaluate(tmp_path / "out" / folder, "echo")
         echo = json.loads(result["response"]["output"])
         assert [(m["role"], m["content"]) for m in echo] == [tuple(m) for m in one.sent[prompt.name]]
