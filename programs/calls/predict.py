@@ -186,7 +186,8 @@ class RagPredict(TypedPrompt):
 
     async def _find_recorded(self, key: str) -> ReadReply | None:
         """The call under `key` as memory or the store holds it, charged. On the process's loop."""
-        outcome = self._memo.recall(key, self.template.fields) or await self._memo.find(key, self._read)
+        memo = self._memo
+        outcome = memo.recall(key, self.template.fields) or await memo.find(key, self._read)
         if outcome is not None:
             self.runtime.gateway.replay(outcome.recording.answers)
         return outcome
