@@ -170,7 +170,7 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
         fields = _flat_fields(signature)
         if fields is not None and _has_shape(fields, value):
             with contextlib.suppress(pydantic.ValidationError):  # half of a surrogate pair, or a validator
-                return Reading(dict(output_model(signature).model_validate_json(text)))
+                return Reading(dict(vars(output_model(signature).model_validate_json(text))))
         if value is None:
             tally.mended = 1
             closed = close_list(text[text.find("{") :], tally) if truncated else text
@@ -211,6 +211,10 @@ def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) ->
 
     Raises pydantic's ValidationError, and whatever a validator raises.
     """
+    fields = _flat_fields(signature)
+    if fields is not None and _has_shape(fields, value):
+        with contextlib.suppress(pydantic.ValidationError):  # by a validator, which is tried again below
+            return _reading(signature, value, tally)
     schema = reading_schema(signature)
     error: pydantic.ValidationError | None = None
     for strict in (False, True):
@@ -247,7 +251,7 @@ def _drop_items(value: Any, error: pydantic.ValidationError) -> bool:
 
 def _reading(signature: Any, value: Any, tally: Tally) -> Reading:
     outputs = output_model(signature).model_validate_json(json.dumps(value))
-    return Reading(dict(outputs), tally.mended, tally.dropped)
+    return Reading(dict(vars(outputs)), tally.mended, tally.dropped)
 
 
 def is_too_deep(text: str) -> bool:
