@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from ragc import metrics as known_metrics
 from ragc.core import extras
-from ragc.corpora.files import hub
+from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
 from ragc.metrics import citations, crag, judge, retrieval, rouge
 from ragc.metrics.base import families
@@ -70,7 +70,7 @@ def _data(recipe: Recipe) -> Iterator[str]:
     data = recipe.data
     named = [data.dataset, data.questions, data.corpus, data.train, data.dev, data.test]
     named += [data.cross_domain, data.cross_domain_corpus, *(s.corpus for s in recipe.sources.values())]
-    for address in dict.fromkeys(text for text in named if isinstance(text, str) and hub.is_address(text)):
+    for address in dict.fromkeys(text for text in named if isinstance(text, str) and is_address(text)):
         yield from _missing(f"The data {address!r}", "hub", extras.EXTRAS["hub"])
     if data.dataset == "crag":
         yield from _missing("Data set 'crag'", "web", ("trafilatura",))

@@ -22,8 +22,9 @@ from ragc.core.text import escape_markers
 from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
-from ragc.programs.calls.chosen_lm import setting, shared_lm
+from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.prompt import setting
 from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
@@ -215,6 +216,10 @@ class RagProgram(dspy.Module):
     def named_parameters(self) -> list[tuple[str, Any]]:
         """DSPy's parameters, the predictors, after the settings: knobs that differ are refused first."""
         return [(NAME, settings_of(self)), *super().named_parameters()]
+
+    def named_predictors(self) -> list[tuple[str, Any]]:
+        """The predictors by name, without the settings, which are no predictor."""
+        return [(name, held) for name, held in super().named_parameters() if isinstance(held, dspy.Predict)]
 
     def get_lm(self) -> Any:
         """The LM that was chosen for all predictors, or one that stands for the program's own targets.

@@ -7,9 +7,9 @@ of the sources.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from ragc.core.validation import Choice, Key, Number, Options, Switch, Text, Whole, dotted, sentence, shown
 from ragc.corpora.chunking.chunk import METHODS
@@ -70,11 +70,12 @@ class RerankOptions(SourceOptions):
         description="Hits of the source that the reranker orders. From 1; 50 without it. Needs rerank.",
     )
 
-    @model_validator(mode="after")
-    def _check_pool(self) -> Self:
-        if self.rerank_pool is not None and self.rerank is None:
+    @field_validator("rerank_pool")
+    @classmethod
+    def _check_pool(cls, pool: int | None, info: ValidationInfo) -> int | None:
+        if pool is not None and info.data.get("rerank", "wrong") is None:
             raise sentence(UsageError("The option 'rerank_pool' of a source needs the option 'rerank'."))
-        return self
+        return pool
 
 
 class Bm25Parameters(ChunkOptions):

@@ -15,7 +15,6 @@ from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.optimizers.demos.bootstrap import collect, set_demos
-from ragc.optimizers.demos.fit import fit
 from ragc.optimizers.demos.pool import ByPredictor, Pool
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.space import DEMO_SETS, Candidate
@@ -110,7 +109,7 @@ class ProgramBuilder:
         if built.chooses_demos and candidate.demos:
             shown = min(candidate.demos, int(candidate.knobs["icl_n"]))
             built = await self._build_instructed(candidate, {**candidate.knobs, "icl_n": shown})
-        await fit(built, self.task)
+        await self.task.fit(built)
         if not candidate.demos:
             return built
         by_predictor = await self.demos(candidate, whole=_needs_all_demos(built, candidate))

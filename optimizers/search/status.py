@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from ragc import metrics
 from ragc.core.display import describe
 from ragc.core.redact import shorten
-from ragc.core.terminal import visible
+from ragc.core.text import visible
 from ragc.errors import ArtefactError, RagcError, Untrusted
 from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures

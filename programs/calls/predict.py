@@ -20,10 +20,10 @@ from dspy.clients.base_lm import GLOBAL_HISTORY, MAX_HISTORY_SIZE
 from ragc.core import counters, event_loop
 from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
-from ragc.programs.calls.chosen_lm import hint_for, lm_of, named_lm, setting, target_for
-from ragc.programs.calls.demos import forced_values
+from ragc.programs.calls.chosen_lm import hint_for, named_lm
+from ragc.programs.calls.demos import forced, forced_values
 from ragc.programs.calls.fit_context import cut_to_fit
-from ragc.programs.calls.prompt import TypedPrompt
+from ragc.programs.calls.prompt import TypedPrompt, setting
 from ragc.programs.calls.replay import (
     ReadReply,
     Recording,
@@ -112,9 +112,7 @@ class RagPredict(TypedPrompt):
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """Call and wait; for use outside the process's loop."""
-        if kwargs.get("lm") is not None or hint_for(self) is not None:
-            return event_loop.run(self.aforward(**kwargs))
-        if event_loop.is_on_loop():
+        if kwargs.get("lm") is not None or self._hint is not None or event_loop.is_on_loop():
             return event_loop.run(self.aforward(**kwargs))
         invocation = self._prepare(kwargs)
         known = self._answer_from_memory(invocation)
@@ -125,11 +123,16 @@ class RagPredict(TypedPrompt):
         if (lm := kwargs.pop("lm", None)) is not None:
             with named_lm(self, lm):
                 return await self.aforward(**kwargs)
-        if self._stands_for is None and (hint := hint_for(self)) is not None:
+        if self._stands_for is None and (hint := self._hint) is not None:
             return await self._with_hint().aforward(**kwargs, **{HINT: hint})
         invocation = self._prepare(kwargs)
         known = self._answer_from_memory(invocation)
         return await self._answer(invocation) if known is None else known
+
+    @property
+    def _hint(self) -> str | None:
+        """The advice of DSPy's Refine, which gives it by an adapter."""
+        return None if setting("adapter") is None else hint_for(self)
 
     def _with_hint(self) -> RagPredict:
         """The same call with one more input, the advice of DSPy's Refine; its trace names this one."""
@@ -143,15 +146,15 @@ class RagPredict(TypedPrompt):
         config = kwargs.pop("config", None)
         for special in _SPECIAL & kwargs.keys():
             del kwargs[special]
-        lm = lm_of(self)
-        return _Invocation(spot, kwargs, lm, target_for(self, lm), *self.sampling_for(config, lm))
+        lm = self.chosen_lm
+        return _Invocation(spot, kwargs, lm, self.target_by(lm), *self.sampling_for(config, lm))
 
     def _answer_from_memory(self, invocation: _Invocation) -> dspy.Prediction | None:
         """What is known without waiting: forced outputs, or a call that memory holds.
 
         Whoever has callbacks is shown everything, and so nothing is replayed whole.
         """
-        known = forced_values(self.template.outputs)
+        known = None if forced.get() is None else forced_values(self.template.outputs)
         if known is not None:
             return self._record(invocation, invocation.inputs, known, known)
         if not (self.callbacks or setting("callbacks")):

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import dspy
+from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
 from ragc.core.digest import digest
 from ragc.errors import ParseFailure
-from ragc.programs.calls.chosen_lm import OwnLM, lm_of, rollout_of, target_for
+from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.calls.replies import Reading, read_reply, reply_schema
@@ -78,6 +79,12 @@ _AGAIN = (
     "That reply could not be read: {error} "
     "Reply again with only a JSON object that has exactly these fields: {fields}."
 )
+
+
+def setting(name: str) -> Any:
+    """What `dspy.settings` holds under `name`, in a third of the time: a replayed call asks nine times."""
+    overrides = thread_local_overrides.get()
+    return overrides[name] if name in overrides else main_thread_config[name]
 
 
 class TypedPrompt(dspy.Predict):
@@ -187,7 +194,18 @@ class TypedPrompt(dspy.Predict):
     @property
     def target(self) -> Target:
         """What answers: the LM that DSPy was told to use, else the target of the role."""
-        return target_for(self, lm_of(self))
+        return self.target_by(self.chosen_lm)
+
+    @property
+    def chosen_lm(self) -> Any:
+        """The LM that DSPy was told to use for this call; None where the target of its role answers."""
+        if self.lm is None and setting("lm") is None and call_lm.get() is None:
+            return None
+        return lm_of(self)
+
+    def target_by(self, lm: Any) -> Target:
+        """What answers where `lm` is chosen, or none."""
+        return self.runtime.target(self.role) if lm is None else target_for(self, lm)
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """The chat messages that a call with `inputs` sends; no model is called."""
@@ -236,11 +254,11 @@ class TypedPrompt(dspy.Predict):
 
     def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
         """The request that a call with `inputs` sends. `config` overrides sampling values by name."""
-        return self.chat_request(self.messages(**inputs), *self.sampling_for(config, lm_of(self)))
+        return self.chat_request(self.messages(**inputs), *self.sampling_for(config, self.chosen_lm))
 
     def sampling_for(self, config: dict[str, Any] | None, lm: Any) -> tuple[Sampling, int]:
         """How `lm` draws a reply under `config`, sampling values by name, and the number of the draw."""
-        drawn = rollout_of(lm)
+        drawn = {} if lm is None and setting("lm") is None else rollout_of(lm)
         if not (drawn or self.config or config):
             return self.sampling, 0
         chosen = {**drawn, **self.config, **(config or {})}

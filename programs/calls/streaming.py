@@ -24,8 +24,8 @@ from dspy.clients.engines.streaming import EngineChunk
 from dspy.streaming import StreamResponse
 from pydantic_core import from_json
 
-from ragc.programs.calls.chosen_lm import setting
 from ragc.programs.calls.layouts import JSON_LAYOUTS
+from ragc.programs.calls.prompt import setting
 from ragc.targets.base import parts_taker
 
 T = TypeVar("T")

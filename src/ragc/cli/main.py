@@ -13,7 +13,7 @@ from typing import Any
 
 from ragc.cli import console, failures
 from ragc.cli import progress as console_watch
-from ragc.core.terminal import escape_output
+from ragc.cli.screen import escape_output
 from ragc.errors import RagcError, UsageError
 from ragc.version import __version__
 

@@ -33,6 +33,7 @@ from ragc.core.validation import (
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
+from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.options import (
     ApiOptions,
     Bm25Options,
@@ -99,7 +100,7 @@ class _DatasetName(Checked):
     def accept(self, value: object) -> object:
         """A known id, or a valid address."""
         ids = _dataset_ids()
-        if hub.is_address(str(value)):
+        if is_address(str(value)):
             try:
                 hub.parse(str(value))
             except UsageError as error:
@@ -111,7 +112,7 @@ class _DatasetName(Checked):
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        ids = [name for name in _dataset_ids() if not hub.is_address(name)]
+        ids = [name for name in _dataset_ids() if not is_address(name)]
         return {"anyOf": [{"enum": ids}, {"type": "string", "pattern": "^hf:."}]}
 
 

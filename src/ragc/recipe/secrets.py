@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ragc.core.redact import holds_key, is_secret_name, secrets
 from ragc.core.validation import Location, dotted
-from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV
+from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 
 STUDY_VARIABLES = {"storage": STORAGE_ENV, "store": STORE_ENV, "workers": "RAY_ADDRESS"}
 """The environment variables for a study's addresses that contain a password."""

@@ -19,14 +19,14 @@ from ragc.core.bounded import Limit, TooLarge, limit_replies
 from ragc.core.digest import digest
 from ragc.core.event_loop import closes
 from ragc.core.retry import Retry, RetryableError, Sleep, with_retries
+from ragc.core.text import repair_surrogates
 from ragc.errors import TargetError, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch, price
 from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id
 from ragc.targets.hosted.preflight import check_model, key_arguments
 from ragc.targets.hosted.schemas import accepted_schema
 from ragc.targets.openai_wire import Unreadable, part, read_reply, response_format, sample_seed
 from ragc.targets.options import HostedOptions
-from ragc.targets.sound import price, repair_surrogates
 
 log = logging.getLogger("ragc.targets")
 
