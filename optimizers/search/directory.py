@@ -37,7 +37,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         refuse_shared()
     if resume and not keep:
         raise UsageError(
-            "--resume goes on with what a study kept, and study.keep = false keeps nothing; leave one out."
+            "--resume goes on with a stored study, and study.keep = false stores none; leave one out."
         )
     directory = study_directory(out)
     lock = FileLock(f"{directory}.lock")

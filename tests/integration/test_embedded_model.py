@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ragc.errors import TargetError
-from ragc.targets.base import ChatRequest, Message, Reply, Sampling
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, parts_taker
 from ragc.targets.embedded.target import EmbeddedTarget
 
 pytest.importorskip("xllamacpp")
@@ -163,6 +163,21 @@ def test_every_complete_reply_validates(
 def test_a_reply_cut_by_the_token_limit_says_so(target: EmbeddedTarget, call: Any) -> None:
     reply = call(target.complete(build_request(PROMPTS[0], Nested.model_json_schema(), max_tokens=5)))
     assert (reply.finish, reply.usage.completion) == ("length", 5)
+
+
+def test_the_parts_of_a_reply_come_one_by_one_and_make_it_up(target: EmbeddedTarget, call: Any) -> None:
+    parts: list[str] = []
+
+    async def ask() -> Reply:
+        token = parts_taker.set(parts.append)
+        try:
+            return await target.complete(build_request(PROMPTS[0], Answer.model_json_schema()))
+        finally:
+            parts_taker.reset(token)
+
+    reply = call(ask())
+    assert "".join(parts) == reply.text
+    assert len([part for part in parts if part]) > 3
 
 
 def test_a_model_that_repeats_itself_still_closes_its_json(target: EmbeddedTarget, call: Any) -> None:

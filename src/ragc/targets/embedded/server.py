@@ -130,12 +130,20 @@ class Model:
             ) from error
         self._address = str(self._server.listening_address).removeprefix("http://")
 
-    def ask(self, body: Mapping[str, Any], given_up: Callable[[], bool]) -> Answer:
-        """The whole reply, or its beginning if `given_up`, which is called at every token, returns True."""
+    def ask(
+        self, body: Mapping[str, Any], given_up: Callable[[], bool], take: Callable[[str], None] | None = None
+    ) -> Answer:
+        """The whole reply, or its beginning if `given_up`, which is called at every token, returns True.
+
+        `take` is called with each part of its text.
+        """
         answer = Answer()
 
         def part(value: Any) -> bool:
+            known = len(answer.text)
             answer.take(value)
+            if take is not None:
+                take("".join(answer.text[known:]))
             return given_up()
 
         server = self._server

@@ -20,7 +20,7 @@ from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
 from ragc.targets.embedded import server as llama
 from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
@@ -123,10 +123,10 @@ class EmbeddedTarget:
         held = self._held
         if held is None:
             raise TargetUnavailable(f"{self.name} was closed while a request was on its way; try again.")
-        stop = threading.Event()
+        stop, take = threading.Event(), parts_taker.get()
         try:
             async with asyncio.timeout(self._timeout_s):
-                answer = await _in_thread(lambda: _ask(held[1], body, self.context_tokens, stop))
+                answer = await _in_thread(lambda: _ask(held[1], body, self.context_tokens, stop, take))
         except TimeoutError as error:
             raise TargetUnavailable(
                 f"{self.name} did not finish a reply in {self._timeout_s:g} s; "
@@ -155,8 +155,14 @@ class EmbeddedTarget:
             await _in_thread(lambda: llama.release(settings))
 
 
-def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: threading.Event) -> llama.Answer:
-    """The reply.
+def _ask(
+    model: llama.Model,
+    body: Mapping[str, Any],
+    context: int,
+    stop: threading.Event,
+    take: Callable[[str], None] | None,
+) -> llama.Answer:
+    """The reply, whose parts `take` gets as they come.
 
     The prompt's tokens are counted first where it could be too long: a token is at least a byte.
     """
@@ -165,7 +171,7 @@ def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: thread
         prompt = model.count_prompt(body["messages"])
         if prompt is not None and prompt + most > context:
             raise too_long(prompt, most, context)
-    return model.ask(body, lambda: stop.is_set() or _is_exiting())
+    return model.ask(body, lambda: stop.is_set() or _is_exiting(), take)
 
 
 def _is_exiting() -> bool:
