@@ -150,7 +150,7 @@ def prepare(
     searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
     corpora = {name: data.corpus(spec) for name, spec in searched.items()}
     splits = data.splits(CorpusIds(corpora.values())) if questions else {}
-    by_role = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
+    by_role = dict(targets or _build_targets(recipe))
     sources = {
         name: build_source(
             spec.kind,
@@ -190,6 +190,17 @@ def prepare(
         | _prompt_facts(recipe),
         other=other,
     )
+
+
+def _build_targets(recipe: Recipe) -> dict[str, Target]:
+    """The targets of `recipe` by role. Where nothing is to be stored, no prompt's state is either."""
+    unkept = {} if recipe.study.keep else {"keep_prefixes": False}
+    return {
+        role: build_target(
+            replace(spec, options={**spec.options, **unkept}) if spec.kind == "embedded" else spec
+        )
+        for role, spec in recipe.target_specs().items()
+    }
 
 
 def scorer_of(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
