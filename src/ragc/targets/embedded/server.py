@@ -23,9 +23,9 @@ from typing import Any
 
 from ragc.core import inputs
 from ragc.errors import TargetError, TargetUnavailable
+from ragc.targets.base import token_count
 from ragc.targets.embedded.prefix_states import PrefixStates, state_key
 from ragc.targets.embedded.slots import Slots
-from ragc.targets.sound import token_count
 
 _MAGIC, _LEAST = b"GGUF", 4096
 _CPU_FILES = Path("/sys/devices/system/cpu")
