@@ -174,7 +174,7 @@ def prepare(
     searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
     corpora = {name: data.corpus(spec) for name, spec in searched.items()}
     splits = data.splits(CorpusIds(corpora.values())) if questions else {}
-    by_role = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
+    by_role = dict(targets or _build_targets(recipe))
     sources = {
         name: build_source(
             spec.kind,
@@ -219,6 +219,17 @@ def _check_demos(task: Task, *, questions: bool) -> None:
     most, own = task.space.demos, set(task.recipe.search.demo_kinds) - {CROSS}
     if questions and most and own and not task.train:
         raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
+
+
+def _build_targets(recipe: Recipe) -> dict[str, Target]:
+    """The targets of `recipe` by role. Where nothing is to be stored, no prompt's state is either."""
+    unkept = {} if recipe.study.keep else {"keep_prefixes": False}
+    return {
+        role: build_target(
+            replace(spec, options={**spec.options, **unkept}) if spec.kind == "embedded" else spec
+        )
+        for role, spec in recipe.target_specs().items()
+    }
 
 
 def _interval(metric: Metric, scores: Sequence[Scores], seed: int) -> Interval | None:

@@ -33,7 +33,7 @@ from ragc.targets.base import ROLES, TargetSpec
 
 NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})
 """Kinds of sources that search a corpus file."""
-BUILT_IN = frozenset({"pydocs"})
+BUILT_IN = frozenset({"pybuiltins", "pydocs"})
 """Data sets with their own questions and passages."""
 
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")

@@ -37,9 +37,10 @@ class EmbeddedTarget:
 
     `context` is the limit in tokens for prompt and reply together, for each of `parallel` concurrent
     requests. `threads` 0 means the physical cores this process may use. A reply that takes longer than
-    `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. Targets of the same file
-    and options share one model. Where a request leaves top_k and min_p open they are off, as on a vLLM
-    server.
+    `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. `keep_prefixes` keeps the
+    states of long prompt prefixes (instructions and demonstrations) on disk for later processes. Targets of
+    the same file and options share one model. Where a request leaves top_k and min_p open they are off, as
+    on a vLLM server.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class EmbeddedTarget:
         threads: int = 0,
         timeout_s: float = 600.0,
         quiet: bool = True,
+        keep_prefixes: bool = True,
     ) -> None:
         sizes = {"context": context, "parallel": parallel, "threads": threads}
-        EmbeddedOptions.of({**sizes, "timeout_s": timeout_s, "quiet": quiet})
+        EmbeddedOptions.of({**sizes, "timeout_s": timeout_s, "quiet": quiet, "keep_prefixes": keep_prefixes})
         if path is None and context > _TRAINED_CONTEXT:
             raise UsageError(
                 f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."
@@ -64,6 +66,7 @@ class EmbeddedTarget:
         self.capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
         self.context_tokens, self.concurrency = context, parallel
         self._threads, self._timeout_s, self._quiet = threads, float(timeout_s), bool(quiet)
+        self._keep_prefixes = bool(keep_prefixes)
         self._sha256 = SMOLLM2.sha256 if self.path is None else ""
         self._held: tuple[llama.Settings, llama.Model] | None = None
         self._opening = threading.Lock()
@@ -108,7 +111,12 @@ class EmbeddedTarget:
                 _ = self.identity
                 threads = self._threads or cores()
                 settings = llama.Settings(
-                    path.resolve(), self.context_tokens, self.concurrency, threads, self._quiet
+                    path.resolve(),
+                    self.context_tokens,
+                    self.concurrency,
+                    threads,
+                    self._quiet,
+                    self._sha256 if self._keep_prefixes else "",
                 )
                 self._held = settings, llama.acquire(settings)
 
