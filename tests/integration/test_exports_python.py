@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +15,51 @@ from hypothesis import strategies as st
 from ragc.exports.derive import derive_export
 from ragc.programs import METHODS
 from ragc.programs.knobs import LAYOUTS, WORDINGS
-from tests.exports.common import CALM, build_program, capture_messages, inputs_for, with_demos
+from tests.exports.common import (
+    CALM,
+    NASTY,
+    build_program,
+    capture_messages,
+    inputs_for,
+    programs,
+    with_demos,
+)
 from tests.exports.formats.python.replies import damage, outputs_of, read_as_program, write_reply
-from tests.exports.formats.python.test_format import load_module, run_alone, shown_by, source
+from tests.exports.formats.python.test_format import load_module, nasty, run_alone, shown_by, source
 
 pytestmark = pytest.mark.integration
 slow = settings(suppress_health_check=CALM, deadline=None)
+
+
+def test_all_programs_render_what_is_sent_with_the_standard_library_alone(tmp_path: Path) -> None:
+    draw, work, wanted = random.Random(8), [], []
+    for i, program in enumerate(programs()):
+        out = derive_export(program)
+        file = tmp_path / f"p{i}.py"
+        file.write_text(source(out), "utf-8", newline="")
+        calls = [(prompt.name, nasty(prompt, draw)) for prompt in out]
+        work.append((str(file), calls))
+        wanted.append([[list(m) for m in capture_messages(program, *call)] for call in calls])
+    assert run_alone(work) == wanted
+
+
+def test_ruff_and_the_compiler_have_nothing_to_say(tmp_path: Path) -> None:
+    pytest.importorskip("ruff", reason="needs ruff")
+    for i, program in enumerate(programs()):
+        call = program.predictors()[0]
+        call.signature = call.signature.with_instructions("".join(NASTY))
+        (tmp_path / f"p{i}.py").write_text(source(derive_export(program)), "utf-8", newline="")
+    files = "for f in pathlib.Path(sys.argv[1]).iterdir()"
+    compiled = f"import pathlib, sys; [compile(f.read_bytes(), f.name, 'exec') {files}]"
+    strict = (
+        "-m ruff check --isolated --no-cache --extend-select I,B,PL,RUF022 --ignore PLR --target-version py39"
+    )
+    form = "-m ruff format --isolated --no-cache --line-length 110 --check"
+    for command in (["-W", "error", "-c", compiled], strict.split(), form.split()):
+        process = subprocess.run(
+            [sys.executable, *command, str(tmp_path)], capture_output=True, encoding="utf-8", check=False
+        )
+        assert process.returncode == 0, process.stdout + process.stderr
 
 
 @settings(slow, max_examples=200)

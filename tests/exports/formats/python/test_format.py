@@ -35,9 +35,7 @@ from tests.exports.common import (
     CALM,
     NASTY,
     build_program,
-    capture_messages,
     inputs_for,
-    programs,
     with_demos,
 )
 
@@ -98,18 +96,6 @@ def nasty(prompt: CompiledPrompt, draw: random.Random) -> dict[str, Any]:
         one.name: [value(one.kind) for _ in range(draw.randrange(21))] if one.many else value(one.kind)
         for one in prompt.inputs
     }
-
-
-def test_all_programs_render_what_is_sent_with_the_standard_library_alone(tmp_path: Path) -> None:
-    draw, work, wanted = random.Random(8), [], []
-    for i, program in enumerate(programs()):
-        out = derive_export(program)
-        file = tmp_path / f"p{i}.py"
-        file.write_text(source(out), "utf-8", newline="")
-        calls = [(prompt.name, nasty(prompt, draw)) for prompt in out]
-        work.append((str(file), calls))
-        wanted.append([[list(m) for m in capture_messages(program, *call)] for call in calls])
-    assert run_alone(work) == wanted
 
 
 @pytest.mark.parametrize("id", ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"])
@@ -271,25 +257,6 @@ def test_the_file_is_clean_and_always_the_same(entry: Method, layout: str, tmp_p
         if isinstance(n, ast.Import | ast.ImportFrom)
     }
     assert {str(name).partition(".")[0] for name in modules} <= sys.stdlib_module_names
-
-
-def test_ruff_and_the_compiler_have_nothing_to_say(tmp_path: Path) -> None:
-    pytest.importorskip("ruff", reason="needs ruff")
-    for i, program in enumerate(programs()):
-        call = program.predictors()[0]
-        call.signature = call.signature.with_instructions("".join(NASTY))
-        (tmp_path / f"p{i}.py").write_text(source(derive_export(program)), "utf-8", newline="")
-    files = "for f in pathlib.Path(sys.argv[1]).iterdir()"
-    compiled = f"import pathlib, sys; [compile(f.read_bytes(), f.name, 'exec') {files}]"
-    strict = (
-        "-m ruff check --isolated --no-cache --extend-select I,B,PL,RUF022 --ignore PLR --target-version py39"
-    )
-    form = "-m ruff format --isolated --no-cache --line-length 110 --check"
-    for command in (["-W", "error", "-c", compiled], strict.split(), form.split()):
-        process = subprocess.run(
-            [sys.executable, *command, str(tmp_path)], capture_output=True, encoding="utf-8", check=False
-        )
-        assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_it_tells_what_it_is_and_under_which_licence() -> None:
