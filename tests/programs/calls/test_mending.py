@@ -434,6 +434,18 @@ def test_a_model_in_a_loop_is_read_or_refused_soon(loop: str) -> None:
     assert time.perf_counter() - start < 20
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("letter", "limit"), [("a", 100_000), ("(", 100)])
+def test_a_reply_is_read_up_to_the_limits_of_length_and_depth(layout: str, letter: str, limit: int) -> None:
+    frame = lay_out(ShortAnswer, {"answer": "x"}, layout)
+    brackets = {"chat": 2, "xml": 0}.get(layout, 1)  # a marker after the text, or braces around it
+    most = limit - (len(frame) - 1 if letter == "a" else brackets)
+    text = lay_out(ShortAnswer, {"answer": letter * most}, layout)
+    assert read(ShortAnswer, text, layout) == Reading({"answer": letter * most})
+    with pytest.raises(ParseFailure):
+        read(ShortAnswer, text.replace(letter * most, letter * (most + 1)), layout)
+
+
 class Question(dspy.Signature):
     question: str = dspy.InputField()
     ids: Annotated[list[int], Field(max_length=2)] = dspy.OutputField()
