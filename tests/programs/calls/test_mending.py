@@ -65,6 +65,16 @@ class AlignComponent(dspy.Signature):
     synonyms: Annotated[list[str], Field(max_length=8)] = dspy.OutputField()
 
 
+class Ship(BaseModel):
+    name: str
+    crew: list[str]
+
+
+class Crews(dspy.Signature):
+    text: str = dspy.InputField()
+    ships: list[Ship] = dspy.OutputField()
+
+
 ACTION: Any = one_of(["local", "web", "finish"])
 GRADE: Any = one_of(["none", "CORRECT", "INCORRECT"])
 
@@ -293,6 +303,17 @@ def test_validators_run_in_every_layout(layout: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("layout", "text", "answer"),
+    [
+        ("chat", "[[ ## answer ## ]]\nthe tag <answer>x</answer>", "the tag <answer>x</answer>"),
+        ("xml", "<answer>\n[[ ## answer ## ]]\nParis\n</answer>", "[[ ## answer ## ]]\nParis"),
+    ],
+)
+def test_marks_of_another_layout_inside_an_answer_are_part_of_it(layout: str, text: str, answer: str) -> None:
+    assert read(ShortAnswer, text, layout) == Reading({"answer": answer})
+
+
+@pytest.mark.parametrize(
     ("signature", "layout", "text"),
     [
         (RelevanceCheck, "chat", "[[ ## relevant ## ]]\nTrue\n\n[[ ## completed ## ]]"),
@@ -300,6 +321,7 @@ def test_validators_run_in_every_layout(layout: str, text: str) -> None:
         (RankPassages, "xml", "<order><item>2</item><item>1</item></order>"),
         (RankPassages, "chat", "[[ ## order ## ]]\n[2, 1]"),
         (ShortAnswer, "xml", "<answer>\nR&amp;D\n</answer>"),
+        (SyntacticParse, "xml", "".join(f"<{slot}></{slot}>" for slot in SyntacticParse.output_fields)),
         (RankPassages, "json", '{"order": [2, 1]}'),
     ],
 )
@@ -328,6 +350,12 @@ def test_a_cut_reply_keeps_what_was_finished(text: str, meaning: list[Any], drop
     reading = read(AlignComponent, text, truncated=True)
     assert plain(reading) == {"aligned": meaning, "reflected": [], "synonyms": []}
     assert reading.dropped == dropped
+
+
+def test_a_list_inside_an_item_of_a_list_keeps_what_was_finished_too() -> None:
+    reading = read(Crews, '{"ships": [{"name": "Titanic", "crew": ["Smith", "Wilde", "Mur', truncated=True)
+    assert plain(reading) == {"ships": [{"name": "Titanic", "crew": ["Smith", "Wilde"]}]}
+    assert reading.dropped == 1
 
 
 def test_a_number_that_was_cut_is_no_number() -> None:
@@ -444,6 +472,13 @@ def test_a_reply_is_read_up_to_the_limits_of_length_and_depth(layout: str, lette
     assert read(ShortAnswer, text, layout) == Reading({"answer": letter * most})
     with pytest.raises(ParseFailure):
         read(ShortAnswer, text.replace(letter * most, letter * (most + 1)), layout)
+
+
+def test_brackets_count_as_deep_inside_each_other_wherever_some_close_and_not_side_by_side() -> None:
+    beside = "()" * 500
+    assert read(ShortAnswer, json.dumps({"answer": beside})) == Reading({"answer": beside})
+    with pytest.raises(ParseFailure, match="opens more than 100 brackets inside each other"):
+        read(ShortAnswer, json.dumps({"answer": "(" * 60 + ")" + "(" * 60}))
 
 
 class Question(dspy.Signature):
