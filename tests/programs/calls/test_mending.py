@@ -518,6 +518,30 @@ def test_the_schema_on_the_wire_stays_strict_and_what_fits_it_is_not_counted() -
     assert (spent.mended, spent.dropped) == (0, 0)
 
 
+class Book(BaseModel):
+    title: str = Field(description="as on the cover")
+    default: int = 1
+    properties: list[str]
+
+
+class Shelf(dspy.Signature):
+    text: str = dspy.InputField()
+    title: str = dspy.OutputField(desc="of the shelf")
+    books: list[Book] = dspy.OutputField()
+
+
+def test_outputs_may_have_the_names_of_words_of_json_schema() -> None:
+    schema = reply_schema(Shelf)
+    book = schema["$defs"]["Book"]
+    assert schema["required"] == list(schema["properties"]) == ["title", "books"]
+    assert book["required"] == list(book["properties"]) == ["title", "default", "properties"]
+    assert book["properties"]["title"] == {"type": "string"}
+    assert book["properties"]["properties"] == {"type": "array", "items": {"type": "string"}}
+    value = {"title": "Sea", "books": [{"title": "Moby Dick", "default": 2, "properties": ["worn"]}]}
+    reading = read(Shelf, json.dumps(value))
+    assert (plain(reading), reading.mended) == (value, 0)
+
+
 def test_a_demonstration_made_of_a_mended_reply_is_stored_mended() -> None:
     program = method("vanilla").build(
         Runtime({"main": ScriptedTarget(["**Answer:** Paris"], capabilities=())}, {"local": ListSource([])}),

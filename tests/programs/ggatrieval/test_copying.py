@@ -44,6 +44,8 @@ from ragc.programs.ggatrieval.copying import find_run, is_copied, is_part, key_o
         ("Who wrote it?", "the", False),
         ("Who wrote it?", "?", False),
         ("Who wrote the book?", "rot", False),
+        ("Who votes for it?", "voted", True),
+        ("Who is dying?", "dy", False),
     ],
 )
 def test_the_words_of_a_part_stand_in_order(question: str, part: str, stands: bool) -> None:
