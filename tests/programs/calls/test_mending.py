@@ -248,6 +248,8 @@ def test_a_value_in_other_spelling_is_read_as_it_is_meant(
 REPLIES = [
     (ShortAnswer, "Paris", {"answer": "Paris"}, 1),
     (ShortAnswer, '"Paris"', {"answer": "Paris"}, 1),
+    (ShortAnswer, "'Paris'", {"answer": "Paris"}, 1),
+    (ShortAnswer, "`Paris`", {"answer": "Paris"}, 1),
     (ShortAnswer, "```\nParis\n```", {"answer": "Paris"}, 1),
     (ShortAnswer, "Let me think.\n**Answer:** Paris", {"answer": "Paris"}, 1),
     (ShortAnswer, "## Answer\nParis\nin France", {"answer": "Paris\nin France"}, 1),
@@ -356,6 +358,16 @@ def test_a_list_inside_an_item_of_a_list_keeps_what_was_finished_too() -> None:
     reading = read(Crews, '{"ships": [{"name": "Titanic", "crew": ["Smith", "Wilde", "Mur', truncated=True)
     assert plain(reading) == {"ships": [{"name": "Titanic", "crew": ["Smith", "Wilde"]}]}
     assert reading.dropped == 1
+
+
+def test_a_cut_reply_leaves_outputs_out_that_may_be_absent() -> None:
+    class Noted(dspy.Signature):
+        question: str = dspy.InputField()
+        known: Literal["yes", "no"] = dspy.OutputField()
+        note: str | None = dspy.OutputField(default=None)
+
+    reading = read(Noted, '{"known": "Yes.", "no', truncated=True)
+    assert reading.outputs == {"known": "yes", "note": None}
 
 
 def test_a_number_that_was_cut_is_no_number() -> None:
