@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import weakref
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -163,6 +164,7 @@ class FileLedger:
         if self._add(key, tokens, usd) and self._path is not None:
             if self._file is None:
                 self._file = self._path.open("ab")
+                weakref.finalize(self, self._file.close)  # an Optuna objective is dropped, never closed
                 if self._torn:
                     self._file.truncate(self._path.stat().st_size - self._torn)
             rows = {"key": key, "tokens": tokens, "usd": usd}, {"minutes": round(self.minutes, 4)}

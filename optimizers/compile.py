@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragc.core import event_loop, garbage
+from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import pretty
 from ragc.core.display import describe
@@ -37,19 +37,18 @@ from ragc.metrics.stats.intervals import Interval
 from ragc.metrics.stats.power import small_data_note
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import Row, evaluate, failures_of
-from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.distributed.study_address import ledger_of
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
-from ragc.optimizers.results.verdict import compare, intervals_to_json, summarize
+from ragc.optimizers.results.verdict import compare, intervals_to_json
 from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import Baseline, DevSearch, Searched, Selected, open_search
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task
 from ragc.recipe import Recipe
-from ragc.store.call_store import CallStore
+from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import Target
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
@@ -226,13 +225,13 @@ def prepare(
         task = tasks.prepare(
             recipe,
             ledger=ledger_of(recipe, directory),
-            store=store or open_store(recipe.study),
+            store=store or open_store(recipe.study.store, keep=recipe.study.keep),
             charges=directory / "charges.jsonl",
             targets=targets,
         )
         limit = asyncio.Semaphore(task.in_flight)
         try:
-            with translate_storage_errors(directory), garbage.frozen_gc():
+            with translate_storage_errors(directory), event_loop.frozen_gc():
                 yield Prepared(task, Path(out), directory, limit, progress)
         finally:
             task.ledger.close()
@@ -296,7 +295,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         rows = {}
     measured = bool(rows)
     rows = {name: rows.get(name, ()) for name in programs}
-    scores = {name: summarize(task, [row.scores for row in answered]) for name, answered in rows.items()}
+    scores = {name: task.summarize([row.scores for row in answered]) for name, answered in rows.items()}
     failures = {name: failures_of(answered) for name, answered in rows.items()} if measured else {}
     differences, verdict, note = compare(task, rows["baseline"], rows["winner"])
     if measured and all(program.all for program in failures.values()):
@@ -318,7 +317,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     test = {name: intervals_to_json(scores) for name, scores in verified.scores.items()}
     provenance = {
         **task.facts,
-        "dev": {name: intervals_to_json(summarize(task, scores)) for name, scores in selected.dev.items()},
+        "dev": {name: intervals_to_json(task.summarize(scores)) for name, scores in selected.dev.items()},
         "test": test | {"differences": verified.differences},
         "failures": failures_json(failures),
         "verdict": verified.verdict,

@@ -24,7 +24,7 @@ from ragc.corpora.datasets import pydocs
 from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files import hub, mapping
 from ragc.corpora.files.filters import filter_questions
-from ragc.corpora.files.records import read_questions
+from ragc.corpora.files.records import is_address, is_table, read_questions
 from ragc.corpora.files.splits import check_disjoint, draw
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
@@ -79,7 +79,7 @@ class RecipeData:
         return self._corpora[key]
 
     def _corpus(self, kind: str, path: str, named: Mapping[str, str]) -> Corpus:
-        if hub.is_address(path):
+        if is_address(path):
             read = hub.HubRows(path, self.recipe.base)
             passages, self._skipped[path] = mapping.passages_of(read, path, fields=named)
             self._commits |= {path: read.revision} if read.revision else {}
@@ -129,7 +129,7 @@ class RecipeData:
         """All questions that splits are drawn from. Their ids must be in `known`, unless it is empty."""
         if self.data.dataset == "pydocs":
             return self._filter(pydocs.questions(), "pydocs")
-        hosted = self.data.dataset if hub.is_address(self.data.dataset) else ""
+        hosted = self.data.dataset if is_address(self.data.dataset) else ""
         path = self.data.questions or hosted
         return self._questions(path, known) if path else ()
 
@@ -137,7 +137,7 @@ class RecipeData:
         if self.data.dataset in datasets.FILES:
             questions = tuple(_drop_unknown_ids(question, known) for question in self._read(path).questions)
             return self._filter(questions, path)
-        if hub.is_address(path) or self.data.fields or mapping.is_table(self.recipe.path(path)):
+        if is_address(path) or self.data.fields or is_table(self.recipe.path(path)):
             return self._read_mapped(path, known, numbered)
         return self._filter(read_questions(self.recipe.path(path), corpus_ids=known or None), path)
 
@@ -149,7 +149,7 @@ class RecipeData:
             "corpus_ids": known or None,
             "numbered": numbered,
         }
-        if not hub.is_address(path):
+        if not is_address(path):
             questions, self._skipped[path] = mapping.read_questions(self.recipe.path(path), **how)
             return questions
         read = hub.HubRows(path, self.recipe.base)

@@ -8,10 +8,10 @@ from typing import Any
 
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.storage.index_cache import IndexFolder
-from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.task import prepare
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
+from ragc.store.call_store import open_store
 
 SILENT = Silent()
 
@@ -23,7 +23,7 @@ def index(recipe: Recipe, *, progress: Progress = SILENT) -> list[dict[str, Any]
     False if it existed. A source without an index on disk gives no row. Raises DataError, UsageError and
     SourceError.
     """
-    store = open_store(recipe.study)
+    store = open_store(recipe.study.store, keep=recipe.study.keep)
     task = prepare(recipe, store=store, questions=False, progress=progress, answering=False)
     program = task.method.build(task.runtime, recipe.fixed(task.method))
     cut = list(_leaves(vars(program), []))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from ragc import metrics as known_metrics
 from ragc.core import extras
-from ragc.corpora.files import hub
+from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
 from ragc.metrics import citations, crag, judge, retrieval, rouge
 from ragc.metrics.base import families
@@ -70,7 +70,7 @@ def _data(recipe: Recipe) -> Iterator[str]:
     data = recipe.data
     named = [data.dataset, data.questions, data.corpus, data.train, data.dev, data.test]
     named += [data.cross_domain, data.cross_domain_corpus, *(s.corpus for s in recipe.sources.values())]
-    for address in dict.fromkeys(text for text in named if isinstance(text, str) and hub.is_address(text)):
+    for address in dict.fromkeys(text for text in named if isinstance(text, str) and is_address(text)):
         yield from _missing(f"The data {address!r}", "hub", extras.EXTRAS["hub"])
     if data.dataset == "crag":
         yield from _missing("Data set 'crag'", "web", ("trafilatura",))
@@ -107,18 +107,18 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
     ids = (*recipe.report, *(name.removeprefix("-") for name in recipe.search.objectives))
     named = [known_metrics.get(name) for name in dict.fromkeys(ids)]
     pooled = (known_metrics.get(name) for metric in named for name in metric.pools)
-    wanted = tuple(dict.fromkeys((*named, *pooled)))
-    for metric in wanted:
+    metric_ids = tuple(dict.fromkeys((*named, *pooled)))
+    for metric in metric_ids:
         yield from _missing(f"Metric {metric.id!r}", "metrics", _METRICS.get(metric.id, ()))
         if metric.id.partition("@")[0] in (*retrieval.CUT, "mrr") and not extras.is_installed("pytrec_eval"):
             yield (
                 f"Metric {metric.id!r} needs pytrec_eval, which is not installed; "
                 "run: pip install pytrec-eval-terrier"
             )
-    metric_families, settings = families(wanted), recipe.assessing
+    metric_families, settings = families(metric_ids), recipe.assessing
     cited = citations.CLAIMS in metric_families or citations.CITATIONS in metric_families
     if "judge" not in recipe.targets:
-        judged = [metric.id for metric in wanted if metric.reads == judge.FAMILY]
+        judged = [metric.id for metric in metric_ids if metric.reads == judge.FAMILY]
         if cited and settings.entailment == "judge":
             judged.append('entailment = "judge"')
         if crag.FAMILY in metric_families and settings.crag_judge in ("ragx", "meta"):

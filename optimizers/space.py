@@ -298,10 +298,10 @@ def _space(recipe: Recipe, chosen: Method, runtime: Runtime, program: str) -> Pr
 def _fixed(recipe: Recipe, chosen: Method) -> dict[str, Value]:
     """What the recipe fixes, and that as many demonstrations are shown as are searched."""
     fixed = recipe.fixed(chosen)
-    default, wanted = int(chosen.knobs.knob("icl_n").default), recipe.search.demos
-    if "icl_n" in fixed or "icl_n" in recipe.search.knobs or default >= wanted:
+    default, n_demos = int(chosen.knobs.knob("icl_n").default), recipe.search.demos
+    if "icl_n" in fixed or "icl_n" in recipe.search.knobs or default >= n_demos:
         return fixed
-    return {**fixed, "icl_n": wanted}
+    return {**fixed, "icl_n": n_demos}
 
 
 def _possible(knob: Knob, recipe: Recipe, chosen: Method, runtime: Runtime) -> Knob:

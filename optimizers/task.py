@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
 from ragc.errors import UsageError
 from ragc.metrics import Metric, own, scoring
-from ragc.metrics.base import Objective, families
+from ragc.metrics.base import Objective, Scores, families
 from ragc.metrics.scoring import Scorer
+from ragc.metrics.stats.intervals import Interval, summarise
+from ragc.metrics.stats.ratios import pooled_ci
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.data import CorpusIds, OtherDomain, RecipeData, other_domain
 from ragc.optimizers.judge import Judge
@@ -26,6 +29,7 @@ from ragc.optimizers.prompts import fingerprints
 from ragc.optimizers.requirements import require
 from ragc.optimizers.space import SearchSpace, spaces
 from ragc.programs import Method, method
+from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.recipe.resolved import CROSS
@@ -53,7 +57,6 @@ class Task:
     splits: Mapping[str, tuple[Question, ...]]
     scorer: Scorer
     objectives: tuple[Objective, ...]
-    space: SearchSpace
     demo_threshold: float = DEMO_THRESHOLD
     facts: Mapping[str, Any] = field(default_factory=dict)
     other: OtherDomain | None = None
@@ -117,6 +120,27 @@ class Task:
         shares = [o.metric for o in self.objectives if o.sign > 0] + list(self.metrics)
         return next((m for m in shares if m.unit == "share"), shares[0])
 
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The search space, derived at its first use. Raises UsageError as `Method.build` does."""
+        return spaces(self.recipe, self.runtime)
+
+    def summarize(self, scores: Sequence[Scores]) -> dict[str, Interval]:
+        """The interval of each metric that applies to any question; empty for no questions."""
+        if not scores:
+            return {}
+        by_metric = {metric.id: _interval(metric, scores, self.seed) for metric in self.metrics}
+        return {name: interval for name, interval in by_metric.items() if interval is not None}
+
+    async def fit(self, program: RagProgram) -> None:
+        """Fits `program` to the train questions beyond demonstrations, such as labels of nearest neighbours.
+
+        It is scored with the metric for demonstrations. Does nothing without train questions. Repeating it
+        sends nothing: the calls are replayed from the store.
+        """
+        if self.train:
+            await program.fit(self.train, self.scorer.only([self.demo_metric]))
+
     @property
     def in_flight(self) -> int:
         """The number of questions answered concurrently."""
@@ -168,12 +192,11 @@ def prepare(
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
     ids = (*recipe.report, *(objective.metric.id for objective in objectives))
-    wanted = [metrics.get(name) for name in dict.fromkeys(ids)] if questions else []
-    scorer = scorer_of(wanted, recipe, runtime, store)
-    space = spaces(recipe, runtime)
+    chosen_metrics = [metrics.get(name) for name in dict.fromkeys(ids)] if questions else []
+    scorer = scorer_of(chosen_metrics, recipe, runtime, store)
     other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
     own = set(recipe.search.demo_kinds) - {CROSS}
-    if questions and space.demos and own and not splits.get("train"):
+    if questions and recipe.search.demos and own and not splits.get("train"):
         raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
     return Task(
@@ -183,7 +206,6 @@ def prepare(
         splits,
         scorer,
         objectives,
-        space,
         facts=facts_of(recipe.seed, all_splits, sources, by_role)
         | data.notes
         | _judge_facts(scorer)
@@ -192,17 +214,35 @@ def prepare(
     )
 
 
-def scorer_of(wanted: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
-    """The scorer of `wanted` and the metrics they pool. Raises UsageError if a judge or model is missing."""
-    whole = dict.fromkeys((*wanted, *(metrics.get(name) for metric in wanted for name in metric.pools)))
+def _interval(metric: Metric, scores: Sequence[Scores], seed: int) -> Interval | None:
+    """The interval of one metric; None if it applies to no question."""
+    if metric.combine is None:
+        return summarise(metric, [s[metric.id] for s in scores], seed=seed).interval
+    columns = columns_of(metric, scores)
+    if not all(any(value is not None for value in column) for column in columns):
+        return None
+    return pooled_ci(columns, metric.combine, seed=seed)
+
+
+def columns_of(metric: Metric, scores: Sequence[Scores]) -> list[list[float | None]]:
+    """The scores of the metrics that `metric` pools, a column each."""
+    return [[s[name] for s in scores] for name in metric.pools]
+
+
+def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
+    """The scorer of metrics and of those they pool. Raises UsageError if a judge or model is missing."""
+    whole = dict.fromkeys(
+        (*chosen_metrics, *(metrics.get(name) for metric in chosen_metrics for name in metric.pools))
+    )
     ask = Judge(runtime) if "judge" in runtime.targets else None
     settings = recipe.assessing
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
         settings = replace(settings, entailment=f"{kind}:{recipe.path(model)}")
-    wanted_families = families(tuple(whole))
-    graders = scoring.make(wanted_families, settings, ask, store=store)
-    graders |= own.assessors(wanted_families, recipe.base)
+    family_ids = families(tuple(whole))
+    graders = scoring.make(family_ids, settings, ask, store=store)
+    if family_ids:
+        graders |= own.assessors(family_ids, recipe.base)
     return Scorer(tuple(whole), graders)
 
 

@@ -158,11 +158,11 @@ class RagProgram(dspy.Module):
         `extra_tokens` is for outputs beside answer and reasoning.
         """
         thinks = getattr(self.knobs, "cot", False) if cot is None else cot
-        wanted = self.knobs.answer_format
+        form = self.knobs.answer_format
         if "passages" not in signature.input_fields:
-            wanted = UNCITED.get(wanted, wanted)
-        tokens = FORMATS[wanted].tokens if limit is None else limit
-        signature = apply_format(signature, wanted, also)
+            form = UNCITED.get(form, form)
+        tokens = FORMATS[form].tokens if limit is None else limit
+        signature = apply_format(signature, form, tuple(also))
         return self.predictor(
             with_reasoning(signature) if thinks else signature,
             max_tokens=tokens + extra_tokens + (REASONING if thinks else 0),
@@ -191,10 +191,10 @@ class RagProgram(dspy.Module):
 
         Of several marks of one item of a list the first stays. What is dropped is counted.
         """
-        wanted = self.knobs.answer_format
-        if wanted not in UNCITED:
+        form = self.knobs.answer_format
+        if form not in UNCITED:
             return answer
-        held, wrong = drop_wrong_marks(answer, n, single=wanted == "cited_list")
+        held, wrong = drop_wrong_marks(answer, n, single=form == "cited_list")
         counters.count(dropped=wrong)
         return held
 
@@ -214,6 +214,10 @@ class RagProgram(dspy.Module):
     def named_parameters(self) -> list[tuple[str, Any]]:
         """DSPy's parameters, the predictors, after the settings: knobs that differ are refused first."""
         return [(NAME, settings_of(self)), *super().named_parameters()]
+
+    def named_predictors(self) -> list[tuple[str, Any]]:
+        """The predictors by name, without the settings, which are no predictor."""
+        return [(name, held) for name, held in super().named_parameters() if isinstance(held, dspy.Predict)]
 
     def get_lm(self) -> Any:
         """The LM that was chosen for all predictors, or one that stands for the program's own targets.

@@ -38,6 +38,22 @@ class Step(NamedTuple):
         return {name: value for name, value in (fields | more).items() if value}
 
 
+SELECTION = (
+    Step(
+        "select",
+        "select",
+        "those chosen and the next documents",
+        "documents are left",
+        ("window", "k_support"),
+    ),
+    Step("select", "verify", "the chosen documents", "a round is left", ("verify", "verify_demo", "rounds")),
+    Step("select", "answer", "the chosen documents", "all rounds are done", ("rounds", "top_up")),
+    Step("verify", "answer", "the chosen documents", "sufficient is YES"),
+    Step("answer", END, "answer"),
+)
+"""The steps of LLatrieval's progressive selection (`programs/selection.py`), which GGatrieval keeps."""
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
     """The steps of one program with the values of the knobs that its steps name.

@@ -99,17 +99,17 @@ class Knob:
             if self.named and isinstance(value, str) and re.fullmatch(NAME, value):
                 return value
             raise UsageError(f"knob {self.name} must be one of {list(options)}, found {value!r}")
-        wanted = int if self.kind == "int" else float
-        if not isinstance(value, int | float) or isinstance(value, bool) or not _is(wanted, value):
+        number_type = int if self.kind == "int" else float
+        if not isinstance(value, int | float) or isinstance(value, bool) or not _is(number_type, value):
             raise UsageError(
-                f"knob {self.name} must be {'an integer' if wanted is int else 'a number'}, "
+                f"knob {self.name} must be {'an integer' if number_type is int else 'a number'}, "
                 f"found {repr(value)[:60]}"
             )
         if (self.low is not None and value < self.low) or (self.high is not None and value > self.high):
             raise UsageError(
                 f"knob {self.name} must be between {self.low:g} and {self.high:g}, found {repr(value)[:60]}"
             )
-        return wanted(value)
+        return number_type(value)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with `id`, for `ragc list knobs --json`."""
@@ -120,10 +120,10 @@ class Knob:
         return out
 
 
-def _is(wanted: type[int] | type[float], value: float) -> bool:
-    """Whether `value` is a finite number of the type `wanted`, or equal to one."""
+def _is(number_type: type[int] | type[float], value: float) -> bool:
+    """Whether `value` is a finite number of `number_type`, or equal to one."""
     try:
-        return math.isfinite(value) and wanted(value) == value
+        return math.isfinite(value) and number_type(value) == value
     except OverflowError:
         return False
 

@@ -62,11 +62,12 @@ class SavedSettings(Parameter):
         differing = [name for name in present if name in saved and saved[name] != present[name]]
         if differing or (unknown := [name for name in saved if name not in present]):
             names = differing or unknown
-            wanted = ", ".join(f"{name}={saved[name]!r}" for name in names)
+            arguments = ", ".join(f"{name}={saved[name]!r}" for name in names)
             own_values = [f"{name}={present[name]!r}" for name in names if name in present]
             raise UsageError(
-                f"The state was saved with {wanted}, and this program has "
-                f"{', '.join(own_values) or 'none of them'}; build it with {wanted} and load the state then."
+                f"The state was saved with {arguments}, and this program has "
+                f"{', '.join(own_values) or 'none of them'}; build it with {arguments} "
+                "and load the state then."
             )
         program.learned = state.get("learned", {})
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import dspy
 from pydantic import BaseModel, Field
 
-from ragc.signatures.wording import brief, describe
+from ragc.signatures.wording import brief, derived, describe
 
 
 class Match(BaseModel):
@@ -85,6 +85,7 @@ class AlignComponent(dspy.Signature):
     )
 
 
+@derived
 def alignment(*, reflect: bool, reword: bool) -> Any:
     """AlignComponent, with verdicts on its matches if `reflect`, with `synonyms` if `reword`."""
     signature: Any = AlignComponent

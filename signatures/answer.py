@@ -29,7 +29,7 @@ import pydantic
 from pydantic import BeforeValidator, WithJsonSchema
 
 from ragc.errors import UnknownName
-from ragc.signatures.wording import brief, change_texts, describe, input_field, output_field
+from ragc.signatures.wording import brief, change_texts, derived, describe, input_field, output_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,20 +191,21 @@ def redeclare_output(signature: Any, name: str, kind: Any, desc: str = "", *, br
     return described.delete(name).insert(position, name, plain, kind)
 
 
-def apply_format(signature: Any, answer_format: str, also: Sequence[str] = ()) -> Any:
+@derived
+def apply_format(signature: Any, answer_format: str, also: tuple[str, ...] = ()) -> Any:
     """`signature`, which asks for a short answer, asking for one in `answer_format` instead.
 
     Where the format has options, an output `answer` is limited to them and to `also`.
     """
     if answer_format not in FORMATS:
         raise UnknownName("answer format", answer_format, FORMATS)
-    wanted = FORMATS[answer_format]
-    phrases = [(_SHORT.how, wanted.how), (_SHORT.what, wanted.what)]
+    form = FORMATS[answer_format]
+    phrases = [(_SHORT.how, form.how), (_SHORT.what, form.what)]
     if answer_format != "short":
-        phrases.append((f" {_FEW}", f": {wanted.what}"))
-    new_signature = change_texts(signature, lambda text: _replace_all(text, phrases), more=wanted.rules)
-    if wanted.options and "answer" in new_signature.output_fields:
-        return limit_options(new_signature, "answer", (*wanted.options, *also))
+        phrases.append((f" {_FEW}", f": {form.what}"))
+    new_signature = change_texts(signature, lambda text: _replace_all(text, phrases), more=form.rules)
+    if form.options and "answer" in new_signature.output_fields:
+        return limit_options(new_signature, "answer", (*form.options, *also))
     return new_signature
 
 
@@ -214,6 +215,7 @@ def _replace_all(text: str, phrases: Sequence[tuple[str, str]]) -> str:
     return text
 
 
+@derived
 def with_reasoning(signature: Any) -> Any:
     """`signature` with a step-by-step `reasoning` before its other outputs."""
     return signature.prepend(
@@ -234,6 +236,7 @@ _FROM_BOTH = ("from them and from what you know", "from them")
 """What in the full texts is against one rule or the other, and what stands in its place."""
 
 
+@derived
 def with_knowledge(signature: Any, own: bool) -> Any:
     """`signature`, whose text has the other rule, letting the model answer from its `own` knowledge or not.
 
@@ -248,6 +251,7 @@ def with_knowledge(signature: Any, own: bool) -> Any:
     return change_texts(signature, change, names=())
 
 
+@derived
 def with_question(signature: Any, position: str) -> Any:
     """`signature` with its `question` `before` or `after` its other inputs, or `both`.
 
@@ -417,6 +421,7 @@ class ReadingNotes(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
+@derived
 def limited_to(signature: Any, most: int) -> Any:
     """`signature` whose schema allows `most` notes; a reply with more is still read."""
     return signature.with_updated_fields("reading", type_=_notes(most))
@@ -428,12 +433,13 @@ def _notes(most: int) -> type[pydantic.BaseModel]:
     return pydantic.create_model("Notes", __doc__=Notes.__doc__, notes=notes)
 
 
+@derived
 def abstaining(signature: Any) -> Any:
     """`signature` with an answer that says `unknown` when nothing supports one."""
-    wanted = f"a name, number or short phrase; {UNKNOWN} when no passage supports one"
+    description = f"a name, number or short phrase; {UNKNOWN} when no passage supports one"
     rule = f"If no passage supports an answer, answer with the one word {UNKNOWN}."
     careful = change_texts(signature, lambda text: text.replace(_BEST_GUESS, rule), more=rule)
-    return describe(careful, "answer", wanted, brief=wanted)
+    return describe(careful, "answer", description, brief=description)
 
 
 _SHORT_TOKENS = FORMATS["short"].tokens

@@ -17,7 +17,7 @@ import dspy
 from pydantic import BaseModel, Field
 
 from ragc.signatures.answer import UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
-from ragc.signatures.wording import brief, change_texts, output_field
+from ragc.signatures.wording import brief, change_texts, derived, output_field
 
 MOST = 5
 """Claims of an answer, and parts of a question, at most."""
@@ -178,6 +178,7 @@ class KnowingAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
+@derived
 def with_judgement(signature: Any, by: str) -> Any:
     """`signature` as it is, or with a `confidence` in percent in the place of `known`."""
     if by != "confidence":
@@ -189,6 +190,7 @@ def with_judgement(signature: Any, by: str) -> Any:
     return signature.delete("known").append("confidence", sure, Percent)
 
 
+@derived
 def reader(answer_format: str, own_knowledge: bool) -> tuple[Any, Any]:
     """The answering calls for an answer format, without passages and with them, before they are worded.
 

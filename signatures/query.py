@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import Field
 
-from ragc.signatures.wording import brief, describe, output_field
+from ragc.signatures.wording import brief, derived, describe, output_field
 
 _ACTIONS = {
     "rewrite": "search for the question in clearer words",
@@ -128,7 +128,8 @@ class ChooseAction(dspy.Signature):
     )
 
 
-def choosing(kinds: Sequence[str]) -> Any:
+@derived
+def choosing(kinds: tuple[str, ...]) -> Any:
     """`ChooseAction` with no kinds of query but `kinds`."""
     actions = (*kinds, "answer")
     short = _describe_actions(actions, _ACTIONS)
@@ -184,6 +185,7 @@ class TrajectoryJudge(dspy.Signature):
     )
 
 
+@derived
 def with_confidence(signature: Any) -> Any:
     """`signature` with the answer's `confidence` in percent as its last output."""
     field = output_field(

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import Field
 
-from ragc.signatures.wording import brief, input_field
+from ragc.signatures.wording import brief, derived, input_field
 
 LONGEST_WINDOW = 40
 """The most passages that one ranking names."""
@@ -170,6 +170,7 @@ class VerifyDocuments(dspy.Signature):
     sufficient: Literal["YES", "NO"] = dspy.OutputField(desc="YES if nothing is missing, else NO")
 
 
+@derived
 def verifying(*, examples: bool) -> Any:
     """VerifyDocuments; with `examples` it is shown questions with answers such as the one that is wanted."""
     if not examples:

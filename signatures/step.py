@@ -25,7 +25,7 @@ import pydantic
 from pydantic import BeforeValidator
 
 from ragc.signatures.answer import FORMATS, one_of, redeclare_output
-from ragc.signatures.wording import brief
+from ragc.signatures.wording import brief, derived
 
 
 @brief(
@@ -345,8 +345,9 @@ class ForcedAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, number or short phrase; your best guess if not found")
 
 
-def agent_step(actions: Sequence[str], *, graded: bool, answer_format: str = "short") -> Any:
+@derived
+def agent_step(actions: tuple[str, ...], *, graded: bool, answer_format: str = "short") -> Any:
     """AgentStep that may take `actions` or finish with an answer in a format, and its grade if `graded`."""
-    kind = _step(tuple(actions), graded, answer_format)
+    kind = _step(actions, graded, answer_format)
     full, short = (_GRADING, _BRIEF_GRADING) if graded else (_FINISHING, _BRIEF_FINISHING)
     return redeclare_output(AgentStep, "step", kind, full, brief=short)

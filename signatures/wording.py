@@ -11,10 +11,11 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import dspy
 
+F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=type[dspy.Signature])
 _KEY = "brief"
 
@@ -40,6 +41,14 @@ def brief(task: str, **descriptions: str) -> Callable[[S], S]:
         return signature
 
     return decorate
+
+
+def derived(derive: F) -> F:
+    """Makes each signature that the function gives once, for arguments that are hashable.
+
+    A class takes milliseconds, and a study builds the same ones for every trial.
+    """
+    return cast(F, lru_cache(maxsize=1024)(derive))
 
 
 def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
@@ -93,7 +102,7 @@ def description(name: str, info: Any) -> str:
     return "" if desc == f"${{{name}}}" else desc
 
 
-@lru_cache(maxsize=1024)
+@derived
 def worded(signature: Any, wording: str) -> Any:
     """`signature` with its texts of one `wording`, `full` or `brief`; one with a single text as it is."""
     extras = {name: _extra(info) for name, info in signature.fields.items()}

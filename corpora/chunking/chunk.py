@@ -7,9 +7,9 @@ sections    as markdown, and the title of every chunk names its section
 
 from __future__ import annotations
 
-from ragc.corpora.chunking import markdown, text
+from ragc.corpora.chunking import markdown, text, tokens
 from ragc.corpora.chunking.markdown_blocks import parser_version
-from ragc.errors import UnknownName
+from ragc.errors import UnknownName, UsageError
 from ragc.records import Passage
 
 METHODS = ("text", "markdown", "sections")
@@ -18,9 +18,13 @@ METHODS = ("text", "markdown", "sections")
 def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "text") -> tuple[Passage, ...]:
     """`passage` in chunks of at most `size` tokens; each repeats at most `overlap * size` of the one before.
 
-    Raises UnknownName unless `by` is one of `METHODS`, UsageError unless `size >= 1` and `0 <= overlap < 1`.
+    A passage that fits is returned as it is. Raises UnknownName unless `by` is one of `METHODS`, UsageError
+    unless `size >= 1` and `0 <= overlap < 1`.
     """
     check(by)
+    check_size(size, overlap)
+    if len(passage.text) * 4 <= size or tokens.count(passage.text) <= size:  # a character has at most four
+        return (passage,)
     if by == "text":
         return text.chunk(passage, size, overlap)
     return markdown.chunk_markdown(passage, size, overlap, headed=by == "sections")
@@ -34,7 +38,7 @@ def settings(size: int | None, overlap: float, by: str = "text") -> list[str | i
     check(by)
     if size is None:
         return []
-    text.check(size, overlap)
+    check_size(size, overlap)
     return [size, float(overlap), *version(by)]
 
 
@@ -42,6 +46,16 @@ def check(by: str) -> None:
     """Raises UnknownName unless `by` is one of `METHODS`."""
     if by not in METHODS:
         raise UnknownName("way to cut passages", by, METHODS)
+
+
+def check_size(size: int, overlap: float) -> None:
+    """Raises UsageError unless `size >= 1` and `0 <= overlap < 1`."""
+    if size < 1:
+        raise UsageError(f"A chunk needs a size of at least 1 token, got {size}.")
+    if not 0 <= overlap < 1:
+        raise UsageError(
+            f"The overlap is the share of a chunk that the next one repeats: 0 <= overlap < 1, got {overlap}."
+        )
 
 
 def version(by: str = "text") -> list[str | int]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ragc.corpora.chunking import tokens
 from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks
-from ragc.corpora.chunking.text import Cutter, check, last_between
+from ragc.corpora.chunking.text import Cutter, last_between
 from ragc.records import Passage
 
 VERSION = 1
@@ -25,16 +25,16 @@ _LAST = 1_000
 def chunk_markdown(
     passage: Passage, size: int, overlap: float = 0.0, *, headed: bool = False
 ) -> tuple[Passage, ...]:
-    """`passage`, whose text is markdown, in chunks of at most `size` tokens, in reading order.
+    """`passage`, more than `size` tokens of markdown, in chunks of at most `size`, in reading order.
 
-    Ids, titles, offsets, sizes and the passage that fits are as in `chunking.chunk`; only white space is
-    lost. A chunk ends at the first of these that there is:
+    Ids, titles, offsets and sizes are as in `text.chunk`; only white space is lost. A chunk ends at the first
+    of these that there is:
 
     1. before the last heading of the highest level that leaves it at least a quarter full;
     2. after the last block, else list item, else row or line of code, that leaves it at least half full;
-    3. inside a block that is alone longer than `size`, where `chunking.chunk` would cut it;
+    3. inside a block that is alone longer than `size`, where `text.chunk` would cut it;
     4. after the last block, item, row or line at all;
-    5. where `chunking.chunk` would end it.
+    5. where `text.chunk` would end it.
 
     Rows and lines of a table or code block that is not alone longer than `size` count only in 5, first.
     A heading stays with what follows it: no chunk ends right after one that leaves room for more.
@@ -43,12 +43,9 @@ def chunk_markdown(
     there is one, else from the start of a block or of a word, and nothing before a heading.
 
     With `headed`, the title of a chunk of a longer passage also names its section, as in
-    `Title: Installation > Linux`. Raises UsageError unless `size >= 1` and `0 <= overlap < 1`.
+    `Title: Installation > Linux`.
     """
-    check(size, overlap)
     text = passage.text
-    if len(text) * 4 <= size or tokens.count(text) <= size:  # a character has at most four tokens
-        return (passage,)
     text_blocks = blocks(text)
     outline = Outline(text, text_blocks)
     return tuple(

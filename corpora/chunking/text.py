@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ragc.corpora.chunking import tokens
-from ragc.errors import UsageError
 from ragc.records import Passage
 
 VERSION = 1
@@ -20,37 +19,24 @@ _WORD = re.compile(r"(?<!\S)\S")
 
 
 def chunk(passage: Passage, size: int, overlap: float = 0.0) -> tuple[Passage, ...]:
-    """`passage` in chunks of at most `size` tokens, in reading order.
+    """`passage`, which has more than `size` tokens, in chunks of at most `size`, in reading order.
 
-    A passage that fits is returned as it is. Otherwise chunk n has the id `parent#n`, the title of the
-    passage, and a `start` with `passage.text[start : start + len(text)] == text`; `start` grows from
-    chunk to chunk. Only white space lies between chunks and around them.
+    Chunk n has the id `parent#n`, the title of the passage, and a `start` with
+    `passage.text[start : start + len(text)] == text`; `start` grows from chunk to chunk. Only white space
+    lies between chunks and around them.
 
     A chunk ends at the last end of a paragraph, else of a line, else of a sentence, that leaves it at
     least half full; else after a whole word; else after a whole character. A single character of more
     than `size` tokens (four at most) is a chunk of its own, the one way to pass `size`.
 
     The next chunk repeats at most `overlap * size` tokens of the one before, from the start of a word
-    where there is one. Raises UsageError unless `size >= 1` and `0 <= overlap < 1`.
+    where there is one.
     """
-    check(size, overlap)
     text = passage.text
-    if len(text) * 4 <= size or tokens.count(text) <= size:  # a character has at most four tokens
-        return (passage,)
     return tuple(
         replace(passage, id=f"{passage.id}#{n}", text=text[start:end], start=start)
         for n, (start, end) in enumerate(Cutter(text, size, int(overlap * size)).spans())
     )
-
-
-def check(size: int, overlap: float) -> None:
-    """Raises UsageError unless `size >= 1` and `0 <= overlap < 1`."""
-    if size < 1:
-        raise UsageError(f"A chunk needs a size of at least 1 token, got {size}.")
-    if not 0 <= overlap < 1:
-        raise UsageError(
-            f"The overlap is the share of a chunk that the next one repeats: 0 <= overlap < 1, got {overlap}."
-        )
 
 
 class Cutter:

@@ -14,7 +14,7 @@ from ragc.errors import UsageError
 class _Delimiter(Checked):
     """The character between the columns of a table."""
 
-    wanted = 'one character, or "tab"'
+    expected = 'one character, or "tab"'
 
     def schema(self) -> CoreSchema:
         """A text."""
@@ -30,7 +30,7 @@ class _Delimiter(Checked):
 class _FieldPath(Checked):
     """The dotted path of a field other than an id."""
 
-    wanted = "a text that is not empty"
+    expected = "a text that is not empty"
 
     def schema(self) -> CoreSchema:
         """A text."""

@@ -35,22 +35,22 @@ class Where:
     """
 
     def __init__(self, conditions: Conditions) -> None:
-        self._wanted = {path: _several(path, wanted) for path, wanted in conditions.items()}
-        self._seen: dict[str, Counter[str]] = {path: Counter() for path in self._wanted}
+        self._conditions = {path: _several(path, condition) for path, condition in conditions.items()}
+        self._seen: dict[str, Counter[str]] = {path: Counter() for path in self._conditions}
         self._seen_paths: set[str] = set()
         self._paths: dict[str, None] = {}
         self._rows = 0
         self._n_matching = 0
 
     def __bool__(self) -> bool:
-        return bool(self._wanted)
+        return bool(self._conditions)
 
     def keeps(self, values: Mapping[str, object]) -> bool:
         """Whether a row with these `values` meets every condition."""
         self._rows += 1
-        met = [self._meets(values, path) for path in self._wanted]  # all must count their values
+        met = [self._meets(values, path) for path in self._conditions]  # all must count their values
         matches = all(met)
-        if len(self._seen_paths) < len(self._wanted) and len(self._paths) < _MOST_PATHS:
+        if len(self._seen_paths) < len(self._conditions) and len(self._paths) < _MOST_PATHS:
             self._paths |= dict.fromkeys(islice(paths(dict(values)), _MOST_PATHS))
         self._n_matching += matches
         return matches
@@ -59,13 +59,13 @@ class Where:
         """The problems of the filter after all rows: a path that no row has, or no row left."""
         if not self._rows:
             return []
-        if never := [path for path in self._wanted if path not in self._seen_paths]:
+        if never := [path for path in self._conditions if path not in self._seen_paths]:
             return [
                 f"the filter asks for `{path}`, which no row has.{self._suggest_paths(path)}"
                 for path in never
             ]
-        if self._wanted and not self._n_matching:
-            seen = "; ".join(self._counts(path) for path in self._wanted)
+        if self._conditions and not self._n_matching:
+            seen = "; ".join(self._counts(path) for path in self._conditions)
             return [f"the filter leaves none of {self._rows} rows: {seen}"]
         return []
 
@@ -80,7 +80,7 @@ class Where:
             shown = _format_value(item)
             if shown in seen or len(seen) < _MOST_VALUES:
                 seen[shown] += 1
-        return any(_same(item, wanted) for item in items for wanted in self._wanted[path])
+        return any(_same(item, expected) for item in items for expected in self._conditions[path])
 
     def _suggest_paths(self, path: str) -> str:
         near = nearest(path, self._paths)
@@ -91,8 +91,8 @@ class Where:
         most = ", ".join(f"{value} ({n})" for value, n in seen.most_common(_SHOWN))
         rest = len(seen) - _SHOWN
         more = f" and {rest} other values" if rest > 0 else ""
-        wanted = " or ".join(map(_format_value, self._wanted[path]))
-        return f"`{path}` must be {wanted}, found {most or 'empty lists'}{more}"
+        expected_values = " or ".join(map(_format_value, self._conditions[path]))
+        return f"`{path}` must be {expected_values}, found {most or 'empty lists'}{more}"
 
 
 def filter_questions(
@@ -123,12 +123,12 @@ def _values(question: Question) -> dict[str, object]:
     return {**own, **question.extra}
 
 
-def _several(path: str, wanted: object) -> tuple[Value, ...]:
-    values = tuple(wanted) if isinstance(wanted, list | tuple) else (wanted,)
+def _several(path: str, condition: object) -> tuple[Value, ...]:
+    values = tuple(condition) if isinstance(condition, list | tuple) else (condition,)
     if not values or not all(map(_is_plain, values)):
         raise UsageError(
             f"The filter on {path!r} needs a text, a number, true or false, or a list of them, "
-            f"found {wanted!r}."
+            f"found {condition!r}."
         )
     return values
 
@@ -137,13 +137,13 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
-def _same(value: object, wanted: Value) -> bool:
-    if isinstance(wanted, str):
-        return value == wanted
+def _same(value: object, expected: Value) -> bool:
+    if isinstance(expected, str):
+        return value == expected
     if isinstance(value, str):
         spelled = value.strip()
-        return (spelled.lower() if isinstance(wanted, bool) else spelled) == json.dumps(wanted)
-    return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
+        return (spelled.lower() if isinstance(expected, bool) else spelled) == json.dumps(expected)
+    return isinstance(value, bool) == isinstance(expected, bool) and value == expected
 
 
 def _format_value(value: object) -> str:

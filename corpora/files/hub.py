@@ -23,10 +23,10 @@ from urllib.parse import parse_qsl
 
 from ragc.core.text import first_line
 from ragc.corpora.files.hub_folder import files_outside, find_outside_path
+from ragc.corpora.files.records import HUB, is_address
 from ragc.corpora.files.row import Row
 from ragc.errors import DataError, UnknownName, UsageError
 
-PREFIX = "hf:"
 OPTIONS = ("config", "split", "revision", "streaming")
 
 SPLIT_NAMES = {"validation": "dev", "valid": "dev", "val": "dev"}
@@ -57,14 +57,9 @@ class HubData:
         return self.name.startswith((".", "~", "/"))
 
 
-def is_address(text: str) -> bool:
-    """Whether `text` names a data set of this kind, rather than a file."""
-    return text.startswith(PREFIX)
-
-
 def parse(address: str) -> HubData:
     """Parses `address`. Raises UsageError for an invalid address or option."""
-    name, _, query = address.removeprefix(PREFIX).partition("?")
+    name, _, query = address.removeprefix(HUB).partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     for option, value in options.items():
         if option not in OPTIONS:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.corpora.files.filters import Conditions, Where
-from ragc.corpora.files.records import data_error
+from ragc.corpora.files.records import data_error, is_table
 from ragc.corpora.files.row import Row, kind, no_columns
 from ragc.corpora.files.rows import rows
 from ragc.corpora.files.values import (
@@ -154,7 +154,6 @@ the delimiter ("tab" for a tab) and the encoding, if they cannot be detected.
 MOST_PROBLEMS = 1000
 """The number of problems after which reading stops."""
 
-_TABLES = frozenset({".csv", ".tsv"})
 _Record = TypeVar("_Record", Passage, Question)
 
 
@@ -255,11 +254,6 @@ def _rows(path: Path, fields: Mapping[str, str]) -> Iterator[Row]:
     if named["delimiter"].lower() == "tab":
         named["delimiter"] = "\t"
     return rows(path, **named)
-
-
-def is_table(path: Path) -> bool:
-    """Whether the file at `path` is CSV or TSV by its name, compressed or not."""
-    return not _TABLES.isdisjoint(suffix.lower() for suffix in path.suffixes[-2:])
 
 
 def _question(row: Row, number: int, reader: FieldReader, known: Container[str] | None) -> Question:

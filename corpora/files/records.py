@@ -18,10 +18,24 @@ from ragc.corpora.files.rows import rows
 from ragc.errors import DataError
 from ragc.records import Passage, Question
 
+HUB = "hf:"
+"""What the address of a data set on the Hub begins with (`hub`)."""
+
 LISTED = 20
 """The most problems in a message; the error's `problems` has all of them."""
 
+_TABLES = frozenset({".csv", ".tsv"})
 _Record = TypeVar("_Record", Passage, Question)
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` is the address of a data set on the Hub, rather than a file."""
+    return text.startswith(HUB)
+
+
+def is_table(path: Path) -> bool:
+    """Whether the file at `path` is CSV or TSV by its name, compressed or not."""
+    return not _TABLES.isdisjoint(suffix.lower() for suffix in path.suffixes[-2:])
 
 
 def read_questions(

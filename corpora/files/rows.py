@@ -155,7 +155,7 @@ DENSEST = 200
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = (".gz", ".bz2")
-_WANTED = (
+_ROW_FILES = (
     "a corpus or question file is one file of rows: JSON lines, JSON, CSV, TSV or Parquet. Of other "
     'documents take the text, and write a line for each passage: {"id": "1", "title": "", "text": "..."}'
 )
@@ -196,7 +196,7 @@ def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = ""
         with inputs.regular(path).open("rb") as plain:
             suffix = next((s for s in reversed(path.suffixes) if s.lower() not in _PACKED), "").lower()
             if foreign := _foreign(plain.peek(8)[:8], suffix):
-                raise Stop(problem_row(f"is {foreign}; {_WANTED}"))
+                raise Stop(problem_row(f"is {foreign}; {_ROW_FILES}"))
             for row in _read(_unpack(plain), suffix, under, delimiter, encoding, path.name):
                 number += 1
                 yield row if row.problems or is_flat(row.values) else problem_row(_TOO_DEEP, row.location)
@@ -205,7 +205,7 @@ def rows(path: Path, *, under: str = "", delimiter: str = "", encoding: str = ""
     except FileNotFoundError:
         yield problem_row(_missing_message(path))
     except IsADirectoryError:
-        yield problem_row(f"is a folder; {_WANTED}")
+        yield problem_row(f"is a folder; {_ROW_FILES}")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         how = "ends early" if isinstance(error, EOFError) else "is damaged"
         yield problem_row(f"the packed stream {how}, after row {number}; copy or download the file again")
@@ -233,7 +233,7 @@ def _read(
         raise Stop(problem_row("is UTF-16, and UTF-8 is needed; save it in that encoding"))
     first = start.removeprefix(decoding.BOM).lstrip()[:1]
     if suffix in _PROSE and first not in (b"{", b"["):
-        raise Stop(problem_row(f"is {_PROSE[suffix]}; {_WANTED}"))
+        raise Stop(problem_row(f"is {_PROSE[suffix]}; {_ROW_FILES}"))
     if suffix == ".json":
         return _document(stream, under)
     return _list(stream, under) if first == b"[" else _lines(stream)
@@ -319,9 +319,9 @@ def _document(stream: BinaryIO, under: str) -> Iterator[Row]:
     value = _decode(text, whole.index(text[:1]))
     if isinstance(value, dict):
         if under not in value:
-            wanted = f"a list, or an object with the list `{under}`," if under else "a list"
+            expected = f"a list, or an object with the list `{under}`," if under else "a list"
             keys = ", ".join(map(short_repr, list(value)[:5]))
-            raise Stop(problem_row(f"holds an object with {keys}; {wanted} is needed"))
+            raise Stop(problem_row(f"holds an object with {keys}; {expected} is needed"))
         value = value[under]
     if isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
         value = [{"id": name} | item for name, item in value.items()]  # objects by id

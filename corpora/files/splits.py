@@ -52,27 +52,29 @@ def draw(
     for name, size in sizes.items():
         if size < 0:
             raise UsageError(f"A split has at least 0 questions, got {name} = {size}.")
-    wanted = {name: sizes[name] for name in (*_HELD_OUT_FIRST, *sorted(sizes)) if sizes.get(name)}
+    split_sizes = {name: sizes[name] for name in (*_HELD_OUT_FIRST, *sorted(sizes)) if sizes.get(name)}
     groups = _groups(questions, seed)
-    named, unnamed, others = _pools(groups, wanted)
+    named, unnamed, others = _pools(groups, split_sizes)
     drawn: dict[str, Group] = {}
     problems: list[str] = []
     left: list[Group] = []
     for name in named:
-        drawn[name], rest = _take(named[name], wanted[name])
+        drawn[name], rest = _take(named[name], split_sizes[name])
         left += rest
-        if len(drawn[name]) < wanted[name]:
+        if len(drawn[name]) < split_sizes[name]:
             problems.append(
-                f"{name} asks for {wanted[name]} questions, {len(drawn[name])} are named {name!r}"
+                f"{name} asks for {split_sizes[name]} questions, {len(drawn[name])} are named {name!r}"
             )
     # From the far end: a named split that grows takes from the near one.
     pool = [*unnamed, *sorted(left, key=lambda group: _shuffle_key(group[0], seed), reverse=True), *others]
-    for name in [name for name in wanted if name not in named]:
+    for name in [name for name in split_sizes if name not in named]:
         free = sum(map(len, pool))
-        drawn[name], pool = _take(pool, wanted[name])
-        if len(drawn[name]) < wanted[name]:
+        drawn[name], pool = _take(pool, split_sizes[name])
+        if len(drawn[name]) < split_sizes[name]:
             whole = sum(map(len, groups))
-            problems.append(f"{name} asks for {wanted[name]} questions, {free} of {whole} are left for it")
+            problems.append(
+                f"{name} asks for {split_sizes[name]} questions, {free} of {whole} are left for it"
+            )
     if problems:
         raise data_error("questions", problems)
     return {name: drawn.get(name, ()) for name in sizes}
@@ -116,7 +118,7 @@ def _groups(questions: Iterable[Question], seed: int) -> list[Group]:
 
 
 def _pools(
-    groups: Iterable[Group], wanted: Mapping[str, int]
+    groups: Iterable[Group], sizes: Mapping[str, int]
 ) -> tuple[dict[str, list[Group]], list[Group], list[Group]]:
     """The groups of each wanted split that questions name, of no split, and of other splits."""
     named: dict[str, list[Group]] = {}
@@ -124,7 +126,7 @@ def _pools(
     others: list[Group] = []
     problems: list[str] = []
     for group in groups:
-        ours = {q.split: q for q in group if q.split in wanted}
+        ours = {q.split: q for q in group if q.split in sizes}
         if len(ours) > 1:
             (name, question), (other, twin) = sorted(ours.items())[:2]
             problems.append(_describe_overlap(name, question, other, twin))

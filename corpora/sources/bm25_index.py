@@ -257,6 +257,6 @@ class _Terms(Sequence[bytes]):
 
     def get(self, term: str, /) -> int | None:
         """The number of a term; None if no passage has it."""
-        wanted = encode_text(term)
-        at = bisect_left(self, wanted)
-        return at if at < len(self) and self[at] == wanted else None
+        key = encode_text(term)
+        at = bisect_left(self, key)
+        return at if at < len(self) and self[at] == key else None

@@ -18,7 +18,7 @@ from ragc.errors import RagcError, SourceError, UsageError
 from ragc.records import Hit, Passage
 
 _TEXTS = ("text", "long_text")
-_WANTED = "a list of texts, of mappings or objects with `text`, or of passages"
+_RESULT_TYPES = "a list of texts, of mappings or objects with `text`, or of passages"
 
 
 class FunctionSource:
@@ -71,8 +71,8 @@ class FunctionSource:
             results = getattr(results, "passages", results)
         if not isinstance(results, list | tuple):
             raise UsageError(
-                f"The source {self.name} must return {_WANTED}, and it returned {type(results).__name__}; "
-                "put what it finds into a list."
+                f"The source {self.name} must return {_RESULT_TYPES}, and it returned "
+                f"{type(results).__name__}; put what it finds into a list."
             )
         return results
 
@@ -94,7 +94,7 @@ class FunctionSource:
         if not isinstance(text, str):
             problem = "has no text" if text is None else f"has a text of the type {type(text).__name__}"
             raise UsageError(
-                f"The source {self.name} must return {_WANTED}, and an item of the type "
+                f"The source {self.name} must return {_RESULT_TYPES}, and an item of the type "
                 f"{type(result).__name__} {problem}; give each a `text`."
             )
         title, name = read("title"), read("id")

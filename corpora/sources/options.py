@@ -7,9 +7,9 @@ of the sources.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from ragc.core.validation import Choice, Key, Number, Options, Switch, Text, Whole, dotted, sentence, shown
 from ragc.corpora.chunking.chunk import METHODS
@@ -27,9 +27,9 @@ class SourceOptions(Options):
     kind: ClassVar[str] = ""
 
     @classmethod
-    def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
+    def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
         """Say of which option."""
-        return UsageError(f"The option {dotted(key.own)!r} of a source is {wanted}, found {shown(value)}.")
+        return UsageError(f"The option {dotted(key.own)!r} of a source is {expected}, found {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
@@ -70,11 +70,12 @@ class RerankOptions(SourceOptions):
         description="Hits of the source that the reranker orders. From 1; 50 without it. Needs rerank.",
     )
 
-    @model_validator(mode="after")
-    def _check_pool(self) -> Self:
-        if self.rerank_pool is not None and self.rerank is None:
+    @field_validator("rerank_pool")
+    @classmethod
+    def _check_pool(cls, pool: int | None, info: ValidationInfo) -> int | None:
+        if pool is not None and info.data.get("rerank", "wrong") is None:
             raise sentence(UsageError("The option 'rerank_pool' of a source needs the option 'rerank'."))
-        return self
+        return pool
 
 
 class Bm25Parameters(ChunkOptions):

@@ -179,14 +179,14 @@ class StoredPassages(Sequence[Passage]):
 
     def find(self, id: str) -> int | None:
         """The position of the passage with that id, by binary search; None if there is none."""
-        wanted, low, high = encode_text(id), 0, len(self)
+        key, low, high = encode_text(id), 0, len(self)
         while low < high:
             middle = (low + high) // 2
             at = int(self._order[middle])
             here = bytes(self._text[self._ends[3 * at - 1] if at else 0 : self._ends[3 * at]])
-            if here == wanted:
+            if here == key:
                 return at
-            low, high = (middle + 1, high) if here < wanted else (low, middle)
+            low, high = (middle + 1, high) if here < key else (low, middle)
         return None
 
     def _read(self, start: int, end: int) -> str:

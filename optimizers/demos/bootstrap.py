@@ -37,7 +37,7 @@ async def collect(
     train: Sequence[Question],
     scorer: Scorer,
     *,
-    wanted: int,
+    n_demos: int,
     filled: int,
     threshold: float,
     limit: asyncio.Semaphore,
@@ -49,36 +49,36 @@ async def collect(
 
     A question qualifies if it scores at least `threshold` by the one metric of `scorer`.
 
-    Questions are answered in blocks of `block` until `wanted` qualify, or until the rate shows that all of
+    Questions are answered in blocks of `block` until `n_demos` qualify, or until the rate shows that all of
     `train` would not yield that many. If some are missing, labelled ones from the rest of `train` fill the
     pool up to `filled`. A pool may be smaller, or empty, when the questions run out. If `kinds` has
     "labelled", up to `filled` labelled ones of all train questions are stored too. If it has "balanced", up
-    to `wanted` are stored for each label of a judgement call in a qualifying question.
+    to `n_demos` are stored for each label of a judgement call in a qualifying question.
     """
     (name,) = (metric.id for metric in scorer.metrics)
     scored: list[tuple[Row, float]] = []
     spent, n_answered = Counters(), 0
-    while n_answered < len(train) and len(scored) < wanted:
+    while n_answered < len(train) and len(scored) < n_demos:
         rows = await evaluate(program, train[n_answered : n_answered + block], scorer, limit=limit, done=done)
         n_answered += len(rows)
         pairs = ((row, row.scores[name]) for row in rows)
         scored += [(row, score) for row, score in pairs if score is not None and score >= threshold]
         _add(spent, rows)
-        if len(scored) * len(train) < wanted * n_answered:
+        if len(scored) * len(train) < n_demos * n_answered:
             break
-    judged = _collect_judgements(program, scored, wanted) if BALANCED in kinds else {}
-    earned = [(row.question, score) for row, score in scored[:wanted]]
+    judged = _collect_judgements(program, scored, n_demos) if BALANCED in kinds else {}
+    earned = [(row.question, score) for row, score in scored[:n_demos]]
     demos = await asyncio.to_thread(_bootstrap, program, earned, threshold)
     taught, labelled = list[tuple[str, Demo]](), list[tuple[str, Demo]]()
-    if len(earned) < wanted or LABELLED in kinds:
+    if len(earned) < n_demos or LABELLED in kinds:
         taken = {question.id for question, _ in earned}
         asked_for = train if LABELLED in kinds else [q for q in train if q.id not in taken]
         rows = await evaluate(program, asked_for, NOTHING, limit=limit, taught=True)
         _add(spent, rows)
         labels, rest = _labels(train), [row for row in rows if row.question.id not in taken]
-        if len(earned) < wanted:
-            taught = _collect_labelled(rest, labels, wanted - len(earned))[: filled - len(earned)]
-        labelled = _collect_labelled(rows, labels, wanted)[:filled] if LABELLED in kinds else []
+        if len(earned) < n_demos:
+            taught = _collect_labelled(rest, labels, n_demos - len(earned))[: filled - len(earned)]
+        labelled = _collect_labelled(rows, labels, n_demos)[:filled] if LABELLED in kinds else []
     signatures = {name: call.signature for name, call in program.named_predictors()}
     for name, labelled_demos in _by_predictor(taught, signatures).items():
         demos[name] = (*demos.get(name, ()), *labelled_demos)
@@ -133,15 +133,15 @@ def _add(spent: Counters, rows: Sequence[Row]) -> None:
         spent.merge(row.total_cost)
 
 
-def _collect_labelled(rows: Sequence[Row], labels: frozenset[str], wanted: int) -> list[tuple[str, Demo]]:
+def _collect_labelled(rows: Sequence[Row], labels: frozenset[str], n_demos: int) -> list[tuple[str, Demo]]:
     """Labelled demonstrations, with the predictor's name, from runs with the gold answer.
 
-    First those for which all supporting passages were shown. If there are fewer than `wanted`, also those for
+    First those for which all supporting passages were shown. With fewer than `n_demos`, also those for
     which a supporting passage that contains the answer was shown, such as one of the two that a question
     needs.
     """
     demos = [demo for row in rows if _is_supported(row, labels, whole=True) and (demo := _last_demo(row))]
-    if len(demos) < wanted:
+    if len(demos) < n_demos:
         demos = [
             demo for row in rows if _is_supported(row, labels, whole=False) and (demo := _last_demo(row))
         ]

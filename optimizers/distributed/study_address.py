@@ -23,7 +23,8 @@ from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.results.compiled import RUN
 from ragc.optimizers.search.storage import FILE, NAME, delete, storage
 from ragc.recipe import Budget, Recipe, parse
-from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV, StudySpec
+from ragc.recipe.resolved import StudySpec
+from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 
 MARK = "study.json"
 """The name of the file in the study's directory."""

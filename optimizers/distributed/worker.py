@@ -36,8 +36,7 @@ from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task, prepare
 from ragc.recipe import parse
-from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV
-from ragc.store.call_store import CallStore
+from ragc.store.call_store import STORAGE_ENV, STORE_ENV, CallStore
 from ragc.version import __version__
 
 _LOOK_S = 0.2

@@ -27,7 +27,6 @@ from ragc.errors import RagcError
 from ragc.metrics import Outcome
 from ragc.metrics.base import Objective
 from ragc.optimizers.answering import Row, evaluate
-from ragc.optimizers.demos.fit import fit
 from ragc.optimizers.external.monitor import SearchMonitor, StopSearch
 from ragc.optimizers.external.teacher import role_of, teacher_lm
 from ragc.optimizers.task import Task
@@ -120,7 +119,7 @@ class Harness:
         """The baseline's program with `knobs` over its own, fitted to the train questions."""
         values = {**self.task.space.baseline().knobs, **(knobs or {})}
         program = await asyncio.to_thread(self.task.method.build, self.task.runtime, values)
-        await fit(program, self.task)
+        await self.task.fit(program)
         return program
 
     async def rows(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:

@@ -15,7 +15,6 @@ from typing import Any
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, UnknownName, UsageError
-from ragc.optimizers.demos.fit import fit
 from ragc.optimizers.external.harness import Harness, optimizer_error
 from ragc.optimizers.external.monitor import EvaluatedProgram, PredictorChoice, SearchMonitor, read_choices
 from ragc.optimizers.task import Task
@@ -76,7 +75,7 @@ class ExternalResult:
         Raises UsageError if the task's method has other predictors.
         """
         program = await asyncio.to_thread(task.method.build, task.runtime, dict(self.knobs))
-        await fit(program, task)
+        await task.fit(program)
         predictors = dict(program.named_predictors())
         if set(predictors) != set(self.predictors):
             raise UsageError(
@@ -84,10 +83,10 @@ class ExternalResult:
                 f"has {sorted(predictors)}; search again."
             )
         for name, predictor in predictors.items():
-            wanted = self.predictors[name]
-            if wanted.instructions != predictor.signature.instructions:
-                predictor.signature = predictor.signature.with_instructions(wanted.instructions)
-            predictor.demos = [dict(demo) for demo in wanted.demos]
+            state = self.predictors[name]
+            if state.instructions != predictor.signature.instructions:
+                predictor.signature = predictor.signature.with_instructions(state.instructions)
+            predictor.demos = [dict(demo) for demo in state.demos]
         return program
 
     def to_json(self) -> dict[str, Any]:

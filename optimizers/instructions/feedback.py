@@ -92,7 +92,7 @@ def _passage_feedback(question: Question, passages: Sequence[Passage], *, right:
 
 def _holds(passage: Passage, answers: Iterable[str]) -> bool:
     text = f" {normalise(f'{passage.title} {passage.text}')} "
-    return any(f" {wanted} " in text for answer in answers if (wanted := normalise(answer)))
+    return any(f" {answer_text} " in text for answer in answers if (answer_text := normalise(answer)))
 
 
 def _search_feedback(events: Sequence[Event]) -> list[str]:

@@ -102,7 +102,7 @@ async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> 
         program,
         task.train[:READ],
         task.scorer.only([task.demo_metric]),
-        wanted=REFLECTED,
+        n_demos=REFLECTED,
         filled=REFLECTED,
         threshold=task.demo_threshold,
         limit=bench.limit,

@@ -36,7 +36,7 @@ from typing import Any
 import dspy
 from dspy.teleprompt import Teleprompter
 
-from ragc.core import event_loop, garbage
+from ragc.core import event_loop
 from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import check_disjoint
@@ -48,11 +48,10 @@ from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import SILENT, baseline, failures_json, search, select
 from ragc.optimizers.integrations.dspy_examples import METRIC, ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.results.compiled import CompiledProgram
-from ragc.optimizers.results.verdict import intervals_to_json, summarize
+from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import open_search
 from ragc.optimizers.search.study import translate_storage_errors
-from ragc.optimizers.space import spaces
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -129,7 +128,7 @@ class Compile(Teleprompter):
                 program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
             )
             try:
-                with translate_storage_errors(directory), garbage.frozen_gc():
+                with translate_storage_errors(directory), event_loop.frozen_gc():
                     best, self.compiled = event_loop.run(self._search(task, recipe, directory))
             finally:
                 task.ledger.close()
@@ -206,7 +205,6 @@ class Compile(Teleprompter):
             splits,
             scorer,
             (objective,),
-            spaces(recipe, runtime),
             facts=facts_of(recipe.seed, splits, sources, own.targets),
             instructions=_own_instructions(program),
         )
@@ -220,7 +218,7 @@ class Compile(Teleprompter):
         async with open_search(task, directory, limit, self.progress) as dev_search:
             searched = await search(dev_search, await baseline(dev_search))
         selected = await select(dev_search, searched)
-        dev = {name: intervals_to_json(summarize(task, scores)) for name, scores in selected.dev.items()}
+        dev = {name: intervals_to_json(task.summarize(scores)) for name, scores in selected.dev.items()}
         provenance = {
             **task.facts,
             "dev": dev,

@@ -81,9 +81,9 @@ class Folder:
         _write(begun, text)
         _write(self.path / RECIPE, recipe.to_toml())
         where = str(Path(file).resolve()) if str(file) else ""
-        wanted = {"name": self.name, "file": where} if where else {"name": self.name}
-        if not wanted.items() <= read_address(self.path).items():
-            write_address(self.path, **wanted)
+        owner = {"name": self.name, "file": where} if where else {"name": self.name}
+        if not owner.items() <= read_address(self.path).items():
+            write_address(self.path, **owner)
 
     def worker(self) -> FileLock:
         """A lock that is held as long as its holder's process lives; its file's name is the holder's."""

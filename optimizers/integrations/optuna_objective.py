@@ -23,7 +23,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
-from ragc.core import event_loop, garbage
+from ragc.core import event_loop
 from ragc.core.counters import Counters
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
@@ -32,11 +32,10 @@ from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.budget import budget_error
-from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
-from ragc.optimizers.results.verdict import intervals_to_json, summarize
+from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.run_trial import shuffle_dev, stopping_points
 from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
@@ -46,7 +45,7 @@ from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task, prepare
 from ragc.recipe import Recipe
-from ragc.store.call_store import CallStore
+from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import Target
 
 CANDIDATE, COUNTERS = "ragc:candidate", "ragc:counters"
@@ -137,7 +136,7 @@ class Objective:
         if folder:
             folder.claim(recipe, file)
         self.path = folder.path if folder else None
-        call_store = store or open_store(recipe.study)
+        call_store = store or open_store(recipe.study.store, keep=recipe.study.keep)
         charges = folder.path / "charges.jsonl" if folder else None
         self.task: Task = prepare(recipe, store=call_store, charges=charges, targets=targets)
         self._order = shuffle_dev(self.task)
@@ -208,15 +207,16 @@ class Objective:
 
     def _check(self, study: optuna.Study) -> None:
         """Refuse a study whose directions, recipe or questions are others than this objective's."""
-        wanted, directions = self.task.objectives, study.directions
-        if len(directions) != len(wanted):
+        objectives, directions = self.task.objectives, study.directions
+        if len(directions) != len(objectives):
             raise UsageError(
                 f"The study has {_pluralize(len(directions), 'direction')} and the recipe "
-                f"{_pluralize(len(wanted), 'objective')} ({', '.join(o.name for o in wanted)}); make it with "
-                f"optuna.create_study(directions={['maximize'] * len(wanted)}), or with ragc.study."
+                f"{_pluralize(len(objectives), 'objective')} ({', '.join(o.name for o in objectives)}); "
+                f"make it with optuna.create_study(directions={['maximize'] * len(objectives)}), "
+                "or with ragc.study."
             )
         if optuna.study.StudyDirection.MINIMIZE in directions:
-            name = wanted[list(directions).index(optuna.study.StudyDirection.MINIMIZE)].name
+            name = objectives[list(directions).index(optuna.study.StudyDirection.MINIMIZE)].name
             raise UsageError(
                 f"The study minimizes {name}, and objectives of ragc are told so that more is better; make "
                 'it with direction="maximize", or with ragc.study.'
@@ -300,7 +300,7 @@ class Objective:
         candidate = self.candidate(trial)
         program = event_loop.run(self._program(candidate))
         rows = event_loop.run(evaluate(program, self._order, self.task.scorer, limit=self._limit))
-        dev = intervals_to_json(summarize(self.task, [row.scores for row in rows]))
+        dev = intervals_to_json(self.task.summarize([row.scores for row in rows]))
         provenance = {
             **self.task.facts,
             "dev": {"winner": dev},
@@ -319,7 +319,7 @@ class Objective:
         rows: list[Row] = []
         for end in stopping_points(len(self._order)):
             block = self._order[len(rows) : end]
-            with garbage.frozen_gc():
+            with event_loop.frozen_gc():
                 rows += event_loop.run(evaluate(program, block, self.task.scorer, limit=self._limit))
             if len(self.task.objectives) == 1:
                 trial.report(self._mean(rows, 0), step=end)

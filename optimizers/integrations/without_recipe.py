@@ -21,8 +21,7 @@ import dspy
 from ragc import corpora, targets
 from ragc.core.paths import cache_home, missing_file
 from ragc.core.redact import holds_key
-from ragc.corpora.files import hub
-from ragc.corpora.files.records import read_passages
+from ragc.corpora.files.records import is_address, read_passages
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
@@ -31,13 +30,13 @@ from ragc.corpora.sources.recorded import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.data import RecipeData
-from ragc.optimizers.distributed.addresses import open_store, store_address
+from ragc.optimizers.distributed.addresses import store_address
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, SourceSpec, StudySpec
 from ragc.records import Passage
-from ragc.store.call_store import CallStore
+from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import ROLES, Target, TargetSpec
 from ragc.targets.dspy_lm import DspyTarget, target_of
 
@@ -97,15 +96,15 @@ def _sorted_parts(
     fallbacks = {other for target in roles.values() for other in _fallbacks(target)}
     known_sources = (*chosen.sources, *chosen.optional_sources)
     for name in parts:
-        wanted = "target" if name in ROLES else "source" if name in known_sources else ""
-        if wanted and name not in (roles if wanted == "target" else sources):
+        category = "target" if name in ROLES else "source" if name in known_sources else ""
+        if category and name not in (roles if category == "target" else sources):
             raise UsageError(
-                f"Program {chosen.id!r} takes a {wanted} as {name!r}, found {type(parts[name]).__name__}; "
-                f"{ADVICE.format(name=name, kind=wanted)} or {OWN[wanted]}."
+                f"Program {chosen.id!r} takes a {category} as {name!r}, found {type(parts[name]).__name__}; "
+                f"{ADVICE.format(name=name, kind=category)} or {OWN[category]}."
             )
         if name in roles and name not in ROLES and name not in fallbacks:
             raise UnknownName("target role", name, ROLES)
-        if name in sources and not wanted:
+        if name in sources and not category:
             raise UnknownName(f"source of {chosen.id}", name, known_sources)
         if name in knobs and name not in (declared := [knob.name for knob in chosen.knobs.list_knobs()]):
             raise UnknownName(f"knob of {chosen.id}", name, declared)
@@ -192,7 +191,7 @@ def _read_corpus(
             "passages."
         )
     if isinstance(corpus, str | Path):
-        named = str(corpus) if hub.is_address(str(corpus)) else str(_existing("corpus", corpus))
+        named = str(corpus) if is_address(str(corpus)) else str(_existing("corpus", corpus))
         filled = SourceSpec(spec.kind, named, spec.options, spec.fields)
         return filled, RecipeData(recipe).corpus(filled)
     if spec.fields:
@@ -215,7 +214,7 @@ def _existing(name: str, path: str | Path) -> Path:
 def open_call_store(*, keep: bool = True) -> CallStore:
     """The call store of this user, one for the whole process; with `keep` False a new one in memory."""
     if not keep:
-        return open_store(StudySpec(keep=False))
+        return open_store(keep=False)
     return _shared_store(store_address(StudySpec()), str(cache_home()))
 
 

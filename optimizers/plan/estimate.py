@@ -160,7 +160,7 @@ class _Plan:
         kinds = set(task.recipe.search.demo_kinds)
         sets = [(task.train, bool(kinds - {CROSS}))]
         sets.append((task.other.questions if task.other else (), CROSS in kinds))
-        wanted = sorted(
+        demonstrations = sorted(
             (
                 (calls * (1 + bound.taught), calls, bound.taught, questions)
                 for bound in self.bounds
@@ -171,7 +171,7 @@ class _Plan:
             key=lambda one: one[0] * len(one[3]),
             reverse=True,
         )
-        for rank, (_, calls, taught, questions) in enumerate(wanted[: self.trials]):
+        for rank, (_, calls, taught, questions) in enumerate(demonstrations[: self.trials]):
             likely = rank < self.average.collections
             self.add("demonstrations", questions, 1, calls, judged=None, about=(likely, calls))
             if taught:  # mostly replays of the first answer

@@ -299,7 +299,8 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
     """
     folder = Path(path)
     with suppress(OSError):
-        outputs.finish(folder)
+        if any(folder.glob(f"{outputs.APART}*")):  # a write was killed
+            outputs.finish(folder)
     if not (folder / "program.json").is_file():
         raise ArtefactError(
             f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."

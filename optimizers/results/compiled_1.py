@@ -158,9 +158,9 @@ def first_descriptions(
         own["answer"] = f"{_NAME}; unknown when no passage supports one"
     if method == "llatrieval" and knobs.get("condense_to") == "answer" and predictor == "condense":
         own["summary"] = "the answer in at most 50 words, or irrelevant"
-    wanted = str(knobs.get("answer_format", "short"))
-    if wanted == "cited" and "passages" not in signature.input_fields:
-        wanted = "long"
+    form = str(knobs.get("answer_format", "short"))
+    if form == "cited" and "passages" not in signature.input_fields:
+        form = "long"
     texts: dict[str, str] = {}
     for name, info in signature.fields.items():
         is_input = name in signature.input_fields
@@ -172,8 +172,8 @@ def first_descriptions(
             text = "" if is_input or name not in _DYNAMIC else description(name, info)
         if is_input and layout == "minimal":
             text = ""
-        if not is_input and wanted in _WORDED:
-            text = text.replace(_NAME, _WORDED[wanted]).replace(" in a few words", f": {_WORDED[wanted]}")
+        if not is_input and form in _WORDED:
+            text = text.replace(_NAME, _WORDED[form]).replace(" in a few words", f": {_WORDED[form]}")
         texts[name] = text
     return texts
 

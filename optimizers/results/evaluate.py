@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import recipe
-from ragc.core import event_loop, garbage
+from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress, Silent, listening
@@ -20,18 +20,16 @@ from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.answering import Row, answer, evaluate, failures_of
-from ragc.optimizers.demos.fit import fit
-from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.results.compiled import CompiledProgram, load
 from ragc.optimizers.results.resolve import Opening, opening, resolve
-from ragc.optimizers.results.verdict import intervals_to_json, summarize
+from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import Target
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
@@ -201,10 +199,12 @@ def open_program(
     if not where.exists():
         raise ArtefactError(f"Neither a recipe nor a compiled program is at {where}; check the path.")
     resolved = recipe.load(where, sets, base=None if base is None else Path(base))
-    call_store = store or open_store(resolved.study)
+    call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
     task = prepare(resolved, store=call_store, questions=questions, targets=targets)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))
-    return OpenProgram(task, give_prompts(program, task.recipe), None)
+    if resolved.prompts:
+        program = give_prompts(program, resolved)
+    return OpenProgram(task, program, None)
 
 
 def open_compiled(
@@ -217,7 +217,7 @@ def open_compiled(
 ) -> OpenProgram:
     """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
-    call_store = store or open_store(resolved.study)
+    call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
     task = prepare(resolved, store=call_store, questions=questions, targets=targets)
     return OpenProgram(task, compiled.build(task.runtime), compiled)
 
@@ -249,22 +249,23 @@ def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILE
         await _open(task, progress)
         progress.phase(f"answering {split}", len(questions))
         started = asyncio.get_running_loop().time()
-        before = await prefix_tokens(task.runtime.targets.values())
+        servers = [one for one in task.runtime.targets.values() if getattr(one, "metrics_url", "")]
+        before = await prefix_tokens(servers) if servers else {}
         with counting(Counters()) as spent:
             limit = asyncio.Semaphore(task.in_flight)
             if opened.compiled is None:
-                await fit(opened.program, task)
+                await task.fit(opened.program)
             rows = await evaluate(opened.program, questions, task.scorer, limit=limit, done=progress.step)
         seconds = asyncio.get_running_loop().time() - started
-        after = await prefix_tokens(task.runtime.targets.values())
-        return rows, spent, {"seconds": seconds, **increase(before, after)}
+        cached = increase(before, await prefix_tokens(servers)) if servers else {}
+        return rows, spent, {"seconds": seconds, **cached}
 
-    with garbage.frozen_gc():
+    with event_loop.frozen_gc():
         rows, spent, measured = event_loop.run(work())
     progress.close()
     note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
-    means = summarize(task, [row.scores for row in rows])
+    means = task.summarize([row.scores for row in rows])
     since = opened.compiled and measure_score_shift(opened.compiled.provenance, task.facts, split, means)
     return Evaluation(rows, means, cost, task.scorer.backends, since or None)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from ragc.core.paths import missing_file
 from ragc.core.user_code import is_reference
 from ragc.corpora import datasets
-from ragc.corpora.files import hub
+from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.errors import RecipeError
 from ragc.optimizers.results import trust
@@ -96,7 +96,7 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
     if questions:
         return needed
     if not _brings_passages(recipe):
-        dataset = "jsonl" if hub.is_address(data.dataset) else data.dataset
+        dataset = "jsonl" if is_address(data.dataset) else data.dataset
         data = replace(data, dataset=dataset, questions="", train=None, dev=None, test=None)
         needed = replace(needed, data=data)
     playing = {"main", "proxy", *(call.role for call in state.predictors.values()), *state.targets.values()}

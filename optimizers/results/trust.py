@@ -22,7 +22,7 @@ from ragc.core.redact import shorten
 from ragc.core.user_code import is_reference
 from ragc.corpora.embed import base
 from ragc.corpora.embed.model_files import has_onnx
-from ragc.corpora.files import hub
+from ragc.corpora.files.records import is_address
 from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec
 from ragc.recipe.lines import Keys
@@ -156,11 +156,13 @@ def list_accesses(recipe: Recipe) -> Iterator[Access]:
 def _own_code(recipe: Recipe) -> Iterator[Access]:
     """The modules of its author that `recipe` names: a program, and metrics."""
     about = "imports this module and runs it"
+    named = {name.removeprefix("-") for name in (*recipe.search.objectives, recipe.search.pick)}
+    if not any(":" in name for name in (recipe.program, *recipe.report, *named, *recipe.search.programs)):
+        return  # no name of ours has a colon, and every reference has one
     if is_reference(recipe.program):
         yield Access("runs", ("program",), recipe.program, about)
     for name in filter(is_reference, recipe.report):
         yield Access("runs", ("metrics", "report"), name, about)
-    named = {name.removeprefix("-") for name in (*recipe.search.objectives, recipe.search.pick)}
     for name in sorted(filter(is_reference, named - set(recipe.report))):
         yield Access("runs", ("search", "objectives"), name, about)
     for name in filter(is_reference, recipe.search.programs):
@@ -169,7 +171,7 @@ def _own_code(recipe: Recipe) -> Iterator[Access]:
 
 def _data(recipe: Recipe) -> Iterator[Access]:
     data = recipe.data
-    if hub.is_address(data.dataset):
+    if is_address(data.dataset):
         yield Access("reads", ("data", "dataset"), data.dataset, "a data set")
     for key in DATA_PATHS:
         value = getattr(data, key)
@@ -178,7 +180,7 @@ def _data(recipe: Recipe) -> Iterator[Access]:
 
 
 def _file(keys: Keys, value: str, about: str) -> Access:
-    path = "" if hub.is_address(value) else value
+    path = "" if is_address(value) else value
     return Access("reads", keys, value, about, path=path)
 
 

@@ -153,7 +153,7 @@ def _name(written: str, location: str) -> str:
     return f"{_hex(written)}-{digest(location)[:16]}.json"
 
 
-def _read(path: Path, wanted: str) -> Entry | None:
+def _read(path: Path, address: str) -> Entry | None:
     """The entry in the file `path`; None for one that is damaged, renamed or could be anybody's."""
     try:
         with inputs.open_regular(path, follow=False) as file:
@@ -166,7 +166,11 @@ def _read(path: Path, wanted: str) -> Entry | None:
         return None
     if not (isinstance(location, str) and isinstance(base, str)):
         return None
-    if value.get("format") != FORMAT or value.get("digest") != wanted or path.name != _name(wanted, location):
+    if (
+        value.get("format") != FORMAT
+        or value.get("digest") != address
+        or path.name != _name(address, location)
+    ):
         return None
     return Entry(location, base, seen.st_mtime)
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragc.metrics import Metric
-from ragc.metrics.base import Scores
-from ragc.metrics.stats.intervals import Interval, Paired, paired, power_note, summarise, verdict
-from ragc.metrics.stats.ratios import pooled_ci, pooled_paired
+from ragc.metrics.stats.intervals import Interval, Paired, paired, power_note, verdict
+from ragc.metrics.stats.ratios import pooled_paired
 from ragc.optimizers.answering import Row
-from ragc.optimizers.task import Task
+from ragc.optimizers.task import Task, columns_of
 
 NOT_MEASURED = "not measured"
 
@@ -18,27 +17,6 @@ NOT_MEASURED = "not measured"
 def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
     """`{metric: {mean, ci, n}}` as JSON values."""
     return {name: {"mean": i.mean, "ci": [i.low, i.high], "n": i.n} for name, i in scores.items()}
-
-
-def summarize(task: Task, scores: Sequence[Scores]) -> dict[str, Interval]:
-    """The interval of each metric that applies to any question; empty for no questions."""
-    if not scores:
-        return {}
-    by_metric = {metric.id: _interval(metric, scores, task.seed) for metric in task.metrics}
-    return {name: interval for name, interval in by_metric.items() if interval is not None}
-
-
-def _interval(metric: Metric, scores: Sequence[Scores], seed: int) -> Interval | None:
-    if metric.combine is None:
-        return summarise(metric, [s[metric.id] for s in scores], seed=seed).interval
-    columns = _columns(metric, scores)
-    if not all(any(value is not None for value in column) for column in columns):
-        return None
-    return pooled_ci(columns, metric.combine, seed=seed)
-
-
-def _columns(metric: Metric, scores: Sequence[Scores]) -> list[list[float | None]]:
-    return [[s[name] for s in scores] for name in metric.pools]
 
 
 def compare(
@@ -70,7 +48,7 @@ def _difference(metric: Metric, before: Sequence[Row], after: Sequence[Row], see
     if not complete_pairs:
         return None
     if metric.combine is not None:
-        first, second = (_columns(metric, [row.scores for row in rows]) for rows in (before, after))
+        first, second = (columns_of(metric, [row.scores for row in rows]) for rows in (before, after))
         return pooled_paired(first, second, metric.combine, seed=seed)
     old, new = zip(*complete_pairs, strict=True)
     return paired(old, new, seed=seed, bounds=metric.bounds)

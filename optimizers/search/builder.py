@@ -15,7 +15,6 @@ from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.optimizers.demos.bootstrap import collect, set_demos
-from ragc.optimizers.demos.fit import fit
 from ragc.optimizers.demos.pool import ByPredictor, Pool
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.space import DEMO_SETS, Candidate
@@ -61,10 +60,10 @@ async def propose(
     """
     from ragc.optimizers.instructions.propose import propose_instructions
 
-    wanted = task.recipe.search.instructions
+    n_instructions = task.recipe.search.instructions
     progress.phase("instructions", None)
     with counting(Counters()) as spent:
-        texts = await propose_instructions(program, task, n=wanted + 1)
+        texts = await propose_instructions(program, task, n=n_instructions + 1)
     new = sum(len(candidates) - 1 for candidates in texts.values())
     progress.note(f"instructions: {new} candidates for {len(texts)} predictors")
     return Proposals(texts, spent.invariant())
@@ -110,7 +109,7 @@ class ProgramBuilder:
         if built.chooses_demos and candidate.demos:
             shown = min(candidate.demos, int(candidate.knobs["icl_n"]))
             built = await self._build_instructed(candidate, {**candidate.knobs, "icl_n": shown})
-        await fit(built, self.task)
+        await self.task.fit(built)
         if not candidate.demos:
             return built
         by_predictor = await self.demos(candidate, whole=_needs_all_demos(built, candidate))
@@ -219,7 +218,7 @@ class ProgramBuilder:
             built,
             train,
             task.scorer.only([task.demo_metric]),
-            wanted=max(8, task.space.demos + 2),
+            n_demos=max(8, task.space.demos + 2),
             filled=max(8, task.space.demos * DEMO_SETS),
             threshold=task.demo_threshold,
             limit=self.limit,

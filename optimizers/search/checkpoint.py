@@ -19,7 +19,7 @@ from ragc.core import outputs
 from ragc.core.digest import digest
 from ragc.errors import ArtefactError
 from ragc.optimizers.results.compiled import RUN, CompiledProgram
-from ragc.optimizers.results.verdict import NOT_MEASURED, intervals_to_json, summarize
+from ragc.optimizers.results.verdict import NOT_MEASURED, intervals_to_json
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.selection import select
 from ragc.optimizers.search.trial import TrialResult
@@ -70,7 +70,7 @@ def _provenance(
     failures = {"baseline": baseline.failures.to_json(), "winner": leader.failures.to_json()}
     return {
         **task.facts,
-        "dev": {name: intervals_to_json(summarize(task, rows)) for name, rows in scores.items()},
+        "dev": {name: intervals_to_json(task.summarize(rows)) for name, rows in scores.items()},
         "failures": {"dev": failures},
         "verdict": NOT_MEASURED,
         "search": search | ({"demonstrations": dict(earned)} if earned else {}),

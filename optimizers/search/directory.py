@@ -13,7 +13,6 @@ from ragc.core import event_loop, inputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest
 from ragc.errors import RecipeError, UsageError
-from ragc.optimizers.distributed.addresses import refuse_shared
 from ragc.optimizers.distributed.study_address import (
     clear,
     delete_address,
@@ -23,6 +22,7 @@ from ragc.optimizers.distributed.study_address import (
 )
 from ragc.optimizers.search.storage import difference, study_directory
 from ragc.recipe import Recipe
+from ragc.store.call_store import refuse_shared
 
 
 @contextmanager
@@ -33,7 +33,8 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
     included. Raises UsageError.
     """
     keep = recipe.study.keep
-    refuse_shared(recipe.study)
+    if not keep:
+        refuse_shared()
     if resume and not keep:
         raise UsageError(
             "--resume goes on with what a study kept, and study.keep = false keeps nothing; leave one out."

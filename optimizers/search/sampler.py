@@ -212,8 +212,8 @@ class TrialSampler:
         """Schedules `candidates` right after the screening."""
         self._offered = tuple(candidates)
 
-    def batch(self, trials: Sequence[TrialResult], wanted: int) -> list[PendingTrial]:
-        """The next batch after `trials`, which include the baseline; `wanted` is the number of trials in all.
+    def batch(self, trials: Sequence[TrialResult], size: int) -> list[PendingTrial]:
+        """The next batch after `trials`, which include the baseline; `size` is the number of trials in all.
 
         Candidates come in this order:
 
@@ -228,7 +228,7 @@ class TrialSampler:
         tried = {trial.candidate.mark for trial in trials}
         leader = best(trials, self._task.objectives).candidate
         shown = [candidate for candidate in (leader, *self._first) if candidate.demos]
-        for position in range(min(self._task.batch, wanted - done)):
+        for position in range(min(self._task.batch, size - done)):
             index = done - 1 + position
             candidate = self._planned_at(index)
             turn = (index - len(self._first)) % 3

@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from ragc import metrics
 from ragc.core.display import describe
 from ragc.core.redact import shorten
-from ragc.core.terminal import visible
+from ragc.core.text import visible
 from ragc.errors import ArtefactError, RagcError, Untrusted
 from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
@@ -163,13 +163,16 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     state = _state(directory)
     best = select(tried, objectives, pick) if tried else None
     beside = pareto_front(tried, objectives) if len(objectives) > 1 else []
-    wanted = recipe.search.trials
+    n_trials = recipe.search.trials
     return StudyStatus(
         str(directory),
         state,
         _about(recipe),
         _counts(
-            study, tried, wanted if recipe.budget.trials is None else min(wanted, recipe.budget.trials), state
+            study,
+            tried,
+            n_trials if recipe.budget.trials is None else min(n_trials, recipe.budget.trials),
+            state,
         ),
         _trial_json(best, objectives) if best else None,
         tuple(_trial_json(trial, objectives) for trial in beside),
@@ -292,7 +295,7 @@ def _read_trials(study: optuna.Study | None) -> list[TrialResult]:
 
 
 def _counts(
-    study: optuna.Study | None, tried: Sequence[TrialResult], wanted: int, state: str
+    study: optuna.Study | None, tried: Sequence[TrialResult], n_trials: int, state: str
 ) -> dict[str, int]:
     trials = study.get_trials(deepcopy=False) if study else []
     states = Counter(trial.state for trial in trials)
@@ -300,7 +303,7 @@ def _counts(
     flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in numbers for t in trials)
     return {
         "done": max(0, len(tried) - 1),
-        "wanted": wanted,
+        "wanted": n_trials,
         "stopped": sum(not trial.complete for trial in tried),
         "running": flying if state == RUNNING else 0,
         "stale": 0 if state == RUNNING else flying,

@@ -123,13 +123,13 @@ class Study:
         space = self.task.space
         try:
             space = await self._add_instructions(space)
-            wanted = self.task.trials + 1 if space.size else 1
+            n_trials = self.task.trials + 1 if space.size else 1
             asking = TrialSampler(self._study, self.task, space)
-            while len(self.trials) < wanted:
+            while len(self.trials) < n_trials:
                 if not self.calibrating.done and len(self.trials) > asking.screening_size:
                     screened = self.trials[: asking.screening_size + 1]
                     asking.offer(await self.calibrating.candidates(space, screened, reserved))
-                await self._run_batch(asking.batch(self.trials, wanted))
+                await self._run_batch(asking.batch(self.trials, n_trials))
                 await self._best.keep(self.trials)
         except BudgetExhausted as error:
             self.spent = str(error)

@@ -133,10 +133,10 @@ def is_single_gate(questions: Sequence[GateOutcome], low: float, high: float, pr
     They may not, for example if a metric counts calls and the gate is only called between the ends.
     """
     for q in questions:
-        wanted = {q.low, q.high}
+        values = {q.low, q.high}
         if q.score is not None and low < present < high and q.score != present:
-            wanted = {q.low if q.score > present else q.high}
-        if q.present not in wanted or (q.score is None and q.low != q.high):
+            values = {q.low if q.score > present else q.high}
+        if q.present not in values or (q.score is None and q.low != q.high):
             return False
     return True
 
@@ -164,8 +164,8 @@ def space_thresholds(
     if len(between) <= most or most < 1:
         return tuple(between[:most])
     ranks = [bisect_left(seen, point) / len(seen) for point in between]
-    wanted = [number / (most + 1) for number in range(1, most + 1)]
-    near = {min(range(len(between)), key=lambda at: abs(ranks[at] - share)) for share in wanted}
+    shares = [number / (most + 1) for number in range(1, most + 1)]
+    near = {min(range(len(between)), key=lambda at: abs(ranks[at] - share)) for share in shares}
     return tuple(between[at] for at in sorted(near))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragc.programs.flow import END, START, Step
+from ragc.programs.flow import END, SELECTION, START, Step
 
 _LOCAL, _WEB = "search local", "search web"
 
@@ -181,20 +181,6 @@ _REACT = tuple(
 
 _FORCED = "no step gave an answer: the steps are spent, one cannot be read, or its answer is not as asked for"
 
-_CHOOSING = (
-    Step(
-        "select",
-        "select",
-        "those chosen and the next documents",
-        "documents are left",
-        ("window", "k_support"),
-    ),
-    Step("select", "verify", "the chosen documents", "a round is left", ("verify", "verify_demo", "rounds")),
-    Step("select", "answer", "the chosen documents", "all rounds are done", ("rounds", "top_up")),
-    Step("verify", "answer", "the chosen documents", "sufficient is YES"),
-    Step("answer", END, "answer"),
-)
-
 _ROUNDS: dict[str, tuple[Step, ...]] = {
     "react": (
         Step(START, "step", "the question, no steps", knobs=("max_step", "tools")),
@@ -251,7 +237,7 @@ _ROUNDS: dict[str, tuple[Step, ...]] = {
         Step("condense", "verify", "the chosen documents", "none fits a selecting call", ("verify",)),
         Step("condense", "update", "the chosen documents", "none is chosen", ("update",)),
         Step("condense", "answer", "the chosen documents", "nothing new has to do with the question"),
-        *_CHOOSING,
+        *SELECTION,
         Step("select", "update", "the chosen documents", "verify is false, or none is chosen", ("update",)),
         Step("verify", "update", "the chosen documents", "sufficient is NO", ("update",)),
         Step("update", _LOCAL, "new_question or missing", "it is not empty", ("candidates", "rounds")),

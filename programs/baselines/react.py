@@ -146,9 +146,9 @@ class React(RagProgram):
         names = tuple(self.used) if action == "search" else (action,)
         for name in names:
             tallies[f"total_{name}"] += 1
-        wanted = {"local": self.knobs.k_local, "web": self.knobs.k_web}
+        depths = {"local": self.knobs.k_local, "web": self.knobs.k_web}
         hit_lists = await together(
-            *(self.search(name, query, wanted[name], source=self.used[name]) for name in names)
+            *(self.search(name, query, depths[name], source=self.used[name]) for name in names)
         )
         return tuple(dict.fromkeys(hit.passage for hits in hit_lists for hit in hits))
 

@@ -107,9 +107,9 @@ class SelfRag(RagProgram):
             return bool(self.knobs.gate == "always")
         reply = await self.need.try_call(question=question)
         least = self.knobs.selfrag_threshold
-        wanted = reply is None or above("selfrag_threshold", reply.need.percent / 100, least)
-        record(Note("search", "needed" if wanted else "not needed"))
-        return wanted
+        needs_search = reply is None or above("selfrag_threshold", reply.need.percent / 100, least)
+        record(Note("search", "needed" if needs_search else "not needed"))
+        return needs_search
 
     async def _retrieve(self, query: str) -> list[Passage]:
         hits = await self.search("local", query, self.knobs.top_k, source=self.local)

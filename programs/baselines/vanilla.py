@@ -83,8 +83,8 @@ class VanillaSources(RagProgram):
 
     async def _retrieve(self, question: str) -> tuple[Passage, ...]:
         """The passages of every source used, in the order of the sources."""
-        wanted = {"local": self.knobs.k_local, "web": self.knobs.k_web}
+        depths = {"local": self.knobs.k_local, "web": self.knobs.k_web}
         hit_lists = await together(
-            *(self.search(name, question, wanted[name], source=source) for name, source in self.used.items())
+            *(self.search(name, question, depths[name], source=source) for name, source in self.used.items())
         )
         return tuple(dict.fromkeys(hit.passage for hits in hit_lists for hit in hits))

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 _ROLLOUT = ("rollout_id", "temperature")
 
-_named: ContextVar[tuple[object, Any] | None] = ContextVar("ragc_named_lm", default=None)
+call_lm: ContextVar[tuple[object, Any] | None] = ContextVar("ragc_named_lm", default=None)
+"""A call and the LM that its argument `lm` names, in this context."""
 
 
 class OwnLM(RagLM):
@@ -37,11 +38,11 @@ class OwnLM(RagLM):
 @contextmanager
 def named_lm(call: object, lm: Any) -> Iterator[None]:
     """Let `call` go to `lm` in this context and its tasks."""
-    token = _named.set((call, lm))
+    token = call_lm.set((call, lm))
     try:
         yield
     finally:
-        _named.reset(token)
+        call_lm.reset(token)
 
 
 def context_lm() -> Any:
@@ -69,7 +70,7 @@ def _essence(lm: Any) -> Any:
 
 def lm_of(call: Any) -> Any:
     """The LM that is chosen for `call`, a predictor; None where its target answers."""
-    named = _named.get()
+    named = call_lm.get()
     lm = named[1] if named is not None and named[0] is call else call.lm
     if lm is None and call.role == "main":
         lm = context_lm()
@@ -124,7 +125,7 @@ def hint_for(call: Any) -> str | None:
     Refine puts its advice into an adapter, which our prompts do not pass through; it is read from there.
     """
     adapter: Any = dspy.settings.adapter
-    if adapter is None or type(adapter).__module__ != "dspy.predict.refine":
+    if type(adapter).__module__ != "dspy.predict.refine":
         return None
     wrapped: Any = type(adapter).__call__
     cells = dict(zip(wrapped.__code__.co_freevars, wrapped.__closure__ or (), strict=False))

@@ -109,22 +109,23 @@ def _terms(text: str) -> tuple[str, ...]:
     return tuple(analyze(text))
 
 
-_known: ContextVar[Mapping[str, Any] | None] = ContextVar("ragc_forced", default=None)
+forced: ContextVar[Mapping[str, Any] | None] = ContextVar("ragc_forced", default=None)
+"""The values of outputs by field name that are known in this context; None outside of `forced_outputs`."""
 
 
 @contextmanager
 def forced_outputs(outputs: Mapping[str, Any]) -> Iterator[None]:
     """Give `outputs` (values by field name) in the place of replies, in this context and its tasks."""
-    token = _known.set(dict(outputs))
+    token = forced.set(dict(outputs))
     try:
         yield
     finally:
-        _known.reset(token)
+        forced.reset(token)
 
 
 def forced_values(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """The known values of all output `fields`; None when one is not known or nothing is forced."""
-    known = _known.get()
+    known = forced.get()
     if known is None or not fields.keys() <= known.keys():
         return None
     return {name: known[name] for name in fields}

@@ -42,14 +42,14 @@ class MinimalAdapter(dspy.JSONAdapter):
 
     def format_system_message(self, signature: Any) -> str:
         """Instructions, one line for each input that is explained, then one for each output field."""
-        wanted = [self._describe_output(name, info) for name, info in signature.output_fields.items()]
+        output_lines = [self._describe_output(name, info) for name, info in signature.output_fields.items()]
         explained = [
             f"- {_label(name)}: {about}"
             for name, info in signature.input_fields.items()
             if (about := description(name, info))
         ]
         inputs = ["", INPUTS, *explained] if explained else []
-        return "\n".join([signature.instructions.strip(), *inputs, OUTPUTS, *wanted])
+        return "\n".join([signature.instructions.strip(), *inputs, OUTPUTS, *output_lines])
 
     @staticmethod
     def _describe_output(name: str, info: Any) -> str:

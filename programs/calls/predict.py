@@ -20,7 +20,7 @@ from ragc.core import counters, event_loop
 from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import hint_for, lm_of, named_lm
-from ragc.programs.calls.demos import forced_values
+from ragc.programs.calls.demos import forced, forced_values
 from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.prompt import TypedPrompt
 from ragc.programs.calls.replay import (
@@ -107,9 +107,7 @@ class RagPredict(TypedPrompt):
 
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """Call and wait; for use outside the process's loop."""
-        if kwargs.get("lm") is not None or hint_for(self) is not None:
-            return event_loop.run(self.aforward(**kwargs))
-        if event_loop.is_on_loop():
+        if kwargs.get("lm") is not None or self._hint is not None or event_loop.is_on_loop():
             return event_loop.run(self.aforward(**kwargs))
         invocation = self._prepare(kwargs)
         known = self._answer_from_memory(invocation)
@@ -120,11 +118,16 @@ class RagPredict(TypedPrompt):
         if (lm := kwargs.pop("lm", None)) is not None:
             with named_lm(self, lm):
                 return await self.aforward(**kwargs)
-        if self._stands_for is None and (hint := hint_for(self)) is not None:
+        if self._stands_for is None and (hint := self._hint) is not None:
             return await self._with_hint().aforward(**kwargs, **{HINT: hint})
         invocation = self._prepare(kwargs)
         known = self._answer_from_memory(invocation)
         return await self._answer(invocation) if known is None else known
+
+    @property
+    def _hint(self) -> str | None:
+        """The advice of DSPy's Refine, which gives it by an adapter."""
+        return None if dspy.settings.adapter is None else hint_for(self)
 
     def _with_hint(self) -> RagPredict:
         """The same call with one more input, the advice of DSPy's Refine; its trace names this one."""
@@ -145,7 +148,7 @@ class RagPredict(TypedPrompt):
 
         Whoever has callbacks is shown everything, and so nothing is replayed whole.
         """
-        known = forced_values(self.template.outputs)
+        known = None if forced.get() is None else forced_values(self.template.outputs)
         if known is not None:
             return self._record(invocation, invocation.inputs, known, known)
         if not (self.callbacks or dspy.settings.callbacks):

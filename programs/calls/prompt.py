@@ -15,7 +15,7 @@ import dspy
 
 from ragc.core.digest import digest
 from ragc.errors import ParseFailure
-from ragc.programs.calls.chosen_lm import OwnLM, rollout_of, target_for
+from ragc.programs.calls.chosen_lm import OwnLM, call_lm, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.calls.replies import Reading, read_reply, reply_schema
@@ -159,9 +159,9 @@ class TypedPrompt(dspy.Predict):
     @property
     def template(self) -> PromptTemplate:
         """What stays the same between calls, made when it is first needed."""
-        rendering, wanted = self._rendered, (self.layout, self.max_demos)
-        if rendering is None or rendering.of != wanted:
-            rendering = self._rendered = render(self._signature, self._demos, *wanted)
+        rendering, settings = self._rendered, (self.layout, self.max_demos)
+        if rendering is None or rendering.of != settings:
+            rendering = self._rendered = render(self._signature, self._demos, *settings)
         return rendering
 
     @property
@@ -175,7 +175,12 @@ class TypedPrompt(dspy.Predict):
     @property
     def target(self) -> Target:
         """What answers: the LM that DSPy was told to use, else the target of the role."""
-        return target_for(self)
+        return target_for(self) if self._may_have_lm else self.runtime.target(self.role)
+
+    @property
+    def _may_have_lm(self) -> bool:
+        """Whether DSPy was told of any LM, which may or may not be for this call."""
+        return self.lm is not None or dspy.settings.lm is not None or call_lm.get() is not None
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """The chat messages that a call with `inputs` sends; no model is called."""
@@ -228,7 +233,8 @@ class TypedPrompt(dspy.Predict):
 
     def sampling_for(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
         """How a reply is drawn under `config`, sampling values by name, and the number of the draw."""
-        chosen = {**rollout_of(self), **self.config, **(config or {})}
+        rollout = rollout_of(self) if self._may_have_lm else {}
+        chosen = {**rollout, **self.config, **(config or {})}
         if not chosen:
             return self.sampling, 0
         sample = int(chosen.pop("rollout_id", None) or 0)

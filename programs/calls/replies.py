@@ -20,11 +20,11 @@ import json_repair
 import pydantic
 from pydantic.fields import FieldInfo
 
+from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure
 from ragc.programs.calls.frames import from_text, ways_of
 from ragc.programs.calls.mending import Mender, Tally, close_list, loads, places_in
 from ragc.targets.base import TokenLogprob
-from ragc.targets.sound import repair_surrogates
 
 log = logging.getLogger("ragc.programs")
 

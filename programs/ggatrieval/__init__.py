@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragc.programs.flow import END, START, Step
+from ragc.programs.flow import SELECTION, START, Step
 from ragc.programs.knobs import (
     CITING,
     AnswerKnobs,
@@ -104,20 +104,6 @@ class GGatrievalKnobs(ReadingKnobs, AnswerKnobs):
 
 
 _LOCAL, _WEB = "search local", "search web"
-_CHOOSING = (
-    Step(
-        "select",
-        "select",
-        "those chosen and the next documents",
-        "documents are left",
-        ("window", "k_support"),
-    ),
-    Step("select", "verify", "the chosen documents", "a round is left", ("verify", "verify_demo", "rounds")),
-    Step("select", "answer", "the chosen documents", "all rounds are done", ("rounds", "top_up")),
-    Step("verify", "answer", "the chosen documents", "sufficient is YES"),
-    Step("answer", END, "answer"),
-)
-
 FLOW: tuple[Step, ...] = (
     Step(START, "parse", "the question"),
     Step("parse", "grade", "each document", "crag_filter is true", ("crag_filter",), each=True),
@@ -171,7 +157,7 @@ FLOW: tuple[Step, ...] = (
     Step("condense", "verify", "the chosen documents", "no document fits a selecting call", ("verify",)),
     Step("align", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
     Step("condense", "answer", "the chosen documents", "all rounds are done", ("rounds", "drop_label")),
-    *_CHOOSING,
+    *SELECTION,
     Step(
         "select",
         "imagine",

@@ -182,21 +182,21 @@ def parts_in(part: str, question: str) -> tuple[tuple[str, ...], int]:
 
 def is_part(part: str, question: str) -> bool:
     """Whether the words of `part` stand in `question` in order, with nothing skipped that changes them."""
-    wanted, words = _spelled_out(part), _spelled_out(question)
-    if not wanted:
+    part_words, words = _spelled_out(part), _spelled_out(question)
+    if not part_words:
         return False
     if find_run(part, question) is not None:
         return True
-    ends: list[set[int]] = [set() for _ in range(len(wanted) + 2)]
-    for i in range(len(wanted)):  # ends[i] are where the first i words of the part may end
+    ends: list[set[int]] = [set() for _ in range(len(part_words) + 2)]
+    for i in range(len(part_words)):  # ends[i] are where the first i words of the part may end
         before = sorted(ends[i])
         for at in range(len(words)):
-            steps = _steps(wanted, i, words, at)
+            steps = _steps(part_words, i, words, at)
             nearest = before[max(0, bisect_left(before, at) - _NEAREST) : bisect_left(before, at)]
             if steps and (i == 0 or any(_may_skip(words, end, at) for end in reversed(nearest))):
                 for taken, used in steps:
                     ends[i + taken].add(at + used - 1)
-    return bool(ends[len(wanted)])
+    return bool(ends[len(part_words)])
 
 
 def _spelled_out(text: str) -> tuple[Word, ...]:
@@ -205,12 +205,12 @@ def _spelled_out(text: str) -> tuple[Word, ...]:
     return words_of(raw)
 
 
-def _steps(wanted: Sequence[Word], i: int, words: Sequence[Word], at: int) -> list[tuple[int, int]]:
-    """How many of `wanted` from `i` and of `words` from `at` are the same; a compound may be cut in one."""
-    steps = [(1, 1)] if is_same(wanted[i], words[at]) else []
-    if i + 1 < len(wanted) and wanted[i].key + wanted[i + 1].key == words[at].key:
+def _steps(part_words: Sequence[Word], i: int, words: Sequence[Word], at: int) -> list[tuple[int, int]]:
+    """How many `part_words` from `i` and `words` from `at` are the same; a compound may be cut in one."""
+    steps = [(1, 1)] if is_same(part_words[i], words[at]) else []
+    if i + 1 < len(part_words) and part_words[i].key + part_words[i + 1].key == words[at].key:
         steps.append((2, 1))
-    if at + 1 < len(words) and wanted[i].key == words[at].key + words[at + 1].key:
+    if at + 1 < len(words) and part_words[i].key == words[at].key + words[at + 1].key:
         steps.append((1, 2))
     return steps
 
@@ -241,14 +241,14 @@ def find_run(part: str, text: str) -> tuple[int, int] | None:
     """Where `part` stands in `typed(text)` in one piece, as start and end; None when it does not."""
     if (literal := _literal(part)) and (match := re.search(literal, typed(text), re.IGNORECASE)):
         return match.span()
-    wanted, words = words_of(part), words_of(text)
-    if not wanted:
+    part_words, words = words_of(part), words_of(text)
+    if not part_words:
         return None
     for start in range(len(words)):
         i, at = 0, start
-        while i < len(wanted) and at < len(words) and (steps := _steps(wanted, i, words, at)):
+        while i < len(part_words) and at < len(words) and (steps := _steps(part_words, i, words, at)):
             i, at = i + steps[0][0], at + steps[0][1]
-        if i == len(wanted):
+        if i == len(part_words):
             return words[start].start, words[at - 1].end
     return None
 

@@ -133,16 +133,16 @@ class GGatrieval(SelectingProgram):
 
     async def _candidates(self, queries: Sequence[str], seen: dict[str, Candidate]) -> Any:
         """At most `candidates` documents that are not in `seen`, taken from the queries' hits in turn."""
-        wanted = self.knobs.candidates
+        n_candidates = self.knobs.candidates
         hit_lists: list[tuple[Hit, ...]] = await together(
-            *(self.search("local", query, wanted + len(seen), source=self.local) for query in queries)
+            *(self.search("local", query, n_candidates + len(seen), source=self.local) for query in queries)
         )
         new: dict[str, Candidate] = {}
         for row in zip_longest(*hit_lists):
             for query, hit in zip(queries, row, strict=True):
                 if hit is not None and hit.passage.id not in seen:
                     new.setdefault(hit.passage.id, Candidate(hit.passage, query))
-        return list(new.values())[:wanted]
+        return list(new.values())[:n_candidates]
 
     async def _inspect(
         self, question: str, full_question: str, parts: tuple[str, ...], candidate: Candidate

@@ -77,18 +77,18 @@ class WebStages(RagProgram):
     async def from_web(self, question: str) -> tuple[Passage, ...]:
         """Passages of the web, reordered and with noise where that is asked for."""
         knobs = self.knobs
-        wanted = knobs.top_k
+        depth = knobs.top_k
         if knobs.rerank:
-            wanted = EVERY if knobs.pool == ALL else int(knobs.pool)
-        sparse = round(wanted * (1 - knobs.dense_share))
+            depth = EVERY if knobs.pool == ALL else int(knobs.pool)
+        sparse = round(depth * (1 - knobs.dense_share))
         blocks, dense, plain = await together(
             self._blocks(question),
-            self._view("dense", question, wanted - sparse),
+            self._view("dense", question, depth - sparse),
             self._view("web", question, sparse),
         )
         if knobs.broad:
             dense, plain = chunks_in_blocks(blocks, dense), chunks_in_blocks(blocks, plain)
-        passages = [*dense[: wanted - sparse], *plain[:sparse]]
+        passages = [*dense[: depth - sparse], *plain[:sparse]]
         if knobs.rerank and knobs.rerank_by == "source":
             passages = await self._score(question, passages)
         elif knobs.rerank:

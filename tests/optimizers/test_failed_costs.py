@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,18 @@ def test_a_budget_counts_a_request_whose_caller_is_gone(closed: bool, tmp_path: 
     assert ledger.tokens > 5
     ledger.close()
     assert FileLedger(tmp_path / "charges.jsonl", Budget()).calls == (1 if closed else 2)
+
+
+def test_a_ledger_that_nobody_closes_closes_its_file(tmp_path: Path) -> None:
+    ledger = FileLedger(tmp_path / "charges.jsonl", Budget())
+    ledger.settle("a", 5, 0.0)
+    circle: list[Any] = [ledger]
+    circle.append(circle)
+    del ledger, circle
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert [str(warning.message) for warning in caught if "charges.jsonl" in str(warning.message)] == []
 
 
 @pytest.mark.parametrize("id", ["tokens", "usd", "latency", "lm_calls@proxy", "crag_halluc"])

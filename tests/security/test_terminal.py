@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.cli import main
-from ragc.core.terminal import EscapedStream, json_text, rich_console, visible
+from ragc.cli.screen import EscapedStream, rich_console
+from ragc.core.text import json_text, visible
 from ragc.optimizers.answering import Row
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question

@@ -81,12 +81,12 @@ def score(name: str, candidate: str, kind: str) -> float:
 
     if len(candidate) > LONGEST_NAME:
         return 0.0
-    wanted, known = plain(name, kind), plain(candidate, kind)
-    if not wanted or not known:
+    name_words, known = plain(name, kind), plain(candidate, kind)
+    if not name_words or not known:
         return 0.0
-    best = max(fuzz.ratio(wanted, known), fuzz.token_sort_ratio(wanted, known))
-    if kind in BEGINS and known.startswith(f"{wanted} "):
-        best = max(best, 90.0 - min(known.count(" ") - wanted.count(" "), 10))
+    best = max(fuzz.ratio(name_words, known), fuzz.token_sort_ratio(name_words, known))
+    if kind in BEGINS and known.startswith(f"{name_words} "):
+        best = max(best, 90.0 - min(known.count(" ") - name_words.count(" "), 10))
     return round(best, 2)
 
 
@@ -96,23 +96,23 @@ def stands_in(name: str, text: str, kind: str) -> bool:
     Runs of words are compared with it in plain form, those of one word less and more too. Names of up to
     three letters must be equal to one, and so must all where rapidfuzz (the extra `api`) is not installed.
     """
-    wanted, words = plain(name, kind), plain(text).split()
-    if not wanted or len(name) > LONGEST_NAME:
+    name_words, words = plain(name, kind), plain(text).split()
+    if not name_words or len(name) > LONGEST_NAME:
         return False
-    size = wanted.count(" ") + 1
+    size = name_words.count(" ") + 1
     runs = {
         " ".join(words[at : at + length])
         for length in (size - 1, size, size + 1)
         for at in range(len(words) - length + 1)
         if length > 0
     }
-    if wanted in runs:
+    if name_words in runs:
         return True
-    if len(wanted) <= SHORT_NAME or find_spec("rapidfuzz") is None:
+    if len(name_words) <= SHORT_NAME or find_spec("rapidfuzz") is None:
         return False
     from rapidfuzz import fuzz
 
-    return any(fuzz.ratio(wanted, run) >= LEAST_IN_TEXT for run in runs)
+    return any(fuzz.ratio(name_words, run) >= LEAST_IN_TEXT for run in runs)
 
 
 def match(name: str, candidates: Sequence[str], kind: str) -> Match | None:

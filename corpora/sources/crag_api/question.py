@@ -137,10 +137,10 @@ def _latest_month(month: int, word: str, today: date | None) -> Span:
 
 
 def _weekday(word: str, name: str, today: date | None) -> Span:
-    now, wanted = _require_day(today), _WEEKDAYS[name]
-    back = (now.weekday() - wanted) % 7
+    now, weekday = _require_day(today), _WEEKDAYS[name]
+    back = (now.weekday() - weekday) % 7
     if word == "this":
-        day = now + timedelta(wanted - now.weekday())
+        day = now + timedelta(weekday - now.weekday())
     elif word in ("next", "coming"):
         day = now + timedelta(7 - back)
     else:

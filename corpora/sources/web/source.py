@@ -22,7 +22,6 @@ from ragc.core.display import describe
 from ragc.core.rate_limit import Spacing
 from ragc.core.retry import GivenUp, Retry, RetryableError, with_retries
 from ragc.corpora.chunking import chunk
-from ragc.corpora.chunking import text as chunking
 from ragc.corpora.sources.recorded import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
 from ragc.corpora.sources.web import fetch as fetching
@@ -84,7 +83,7 @@ class WebSource:
                 "A source of kind 'web' needs results >= 1, tries >= 1, per_second > 0, seconds > 0 and "
                 f"backoff >= 0, got {results}, {tries}, {per_second}, {seconds} and {backoff}."
             )
-        chunking.check(chunk_size, overlap)
+        chunk.check_size(chunk_size, overlap)
         chunk.check(chunk_by)
         if pages:
             html.check_installed()
@@ -131,7 +130,7 @@ class WebSource:
 
         Both share the rate limit and the cache: no search is made twice.
         """
-        chunking.check(chunk_size, overlap)
+        chunk.check_size(chunk_size, overlap)
         if not self.pages or (chunk_size, overlap) == (self.chunk_size, self.overlap):
             return self
         source = self._cuts.get((chunk_size, overlap))

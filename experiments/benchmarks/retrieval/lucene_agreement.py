@@ -30,9 +30,9 @@ async def differing_queries(ours: Bm25Source, theirs: LuceneSource, queries: lis
         ranked = await ours.search(query, len(ours.passages))
         scores = {hit.passage.id: hit.score for hit in ranked}
         best = [scores.get(hit.passage.id, 0.0) for hit in await theirs.search(query, k)]
-        wanted = [hit.score for hit in ranked[:k]]
-        same = len(best) == len(wanted) and all(
-            math.isclose(a, b, rel_tol=TIE) for a, b in zip(best, wanted, strict=True)
+        ranked_scores = [hit.score for hit in ranked[:k]]
+        same = len(best) == len(ranked_scores) and all(
+            math.isclose(a, b, rel_tol=TIE) for a, b in zip(best, ranked_scores, strict=True)
         )
         if not same:
             out.append(query)

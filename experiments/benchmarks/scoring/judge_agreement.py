@@ -28,9 +28,9 @@ from ragc.core import event_loop
 from ragc.metrics.base import Grader, GraderSettings, Outcome
 from ragc.metrics.crag import CragAssessor
 from ragc.metrics.judge import JudgeAssessor
-from ragc.optimizers.distributed.addresses import open_store
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
+from ragc.store.call_store import open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Sampling, Target
 

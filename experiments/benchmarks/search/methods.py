@@ -22,10 +22,9 @@ from ragc import recipe
 from ragc.core import event_loop
 from ragc.errors import RagcError
 from ragc.optimizers.answering import Row, evaluate, means
-from ragc.optimizers.demos.fit import fit
-from ragc.optimizers.distributed.addresses import open_store
 from ragc.optimizers.task import Task, prepare
 from ragc.programs import METHODS, method
+from ragc.store.call_store import open_store
 
 SMALL = {
     "ggatrieval": {"rounds": 1, "candidates": 4, "k_support": 3},
@@ -61,7 +60,7 @@ async def answer_dev(task: Task, settings: dict[str, int], questions: int) -> tu
     """The first dev questions, answered by the recipe's program."""
     await task.runtime.open()
     program = task.method.build(task.runtime, {**task.recipe.fixed(task.method), **settings})
-    await fit(program, task)
+    await task.fit(program)
     return await evaluate(program, task.dev[:questions], task.scorer, limit=asyncio.Semaphore(task.in_flight))
 
 

@@ -75,12 +75,12 @@ def reply(body: Mapping[str, Any]) -> str:
         schema = form["json_schema"]["schema"]
         return json.dumps(scene.fits("", schema, schema.get("$defs") or {}))
     fields = _MARKED.findall(scene.prompt.rpartition("Respond with")[2])
-    wanted = [name for name in fields if name != "completed"]
+    outputs = [name for name in fields if name != "completed"]
     if form.get("type") == "json_object":
-        wanted = re.findall(r"`(\w+)`", scene.prompt.rpartition("Respond with")[2])
-        return json.dumps({name: scene.text(name) for name in wanted})
-    if wanted:
-        parts = [f"[[ ## {name} ## ]]\n{scene.text(name)}\n" for name in wanted]
+        outputs = re.findall(r"`(\w+)`", scene.prompt.rpartition("Respond with")[2])
+        return json.dumps({name: scene.text(name) for name in outputs})
+    if outputs:
+        parts = [f"[[ ## {name} ## ]]\n{scene.text(name)}\n" for name in outputs]
         return "\n".join([*parts, "[[ ## completed ## ]]"])
     return f"```\n{scene.text('instruction')}\n```"
 

@@ -202,7 +202,8 @@ def print_evaluation(evaluation: Evaluation) -> None:
     """Print every metric with its interval, the calls by name, and the total cost."""
     size = max((len(name) for name in evaluation.metrics), default=0)
     lines(f"{name:<{size}}  {_interval(value)}  n={value.n}" for name, value in evaluation.metrics.items())
-    lines([evaluation.failures.text] if evaluation.failures.n else ())
+    if any(row.failure for row in evaluation.rows):
+        lines([evaluation.failures.text])
     for family, backend in evaluation.backends.items():
         tally = ", ".join(f"{n} {by}" for by, n in evaluation.decided.get(family, {}).items())
         lines([f"{family}: {backend}" + (f" ({tally})" if tally else "")])

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragc.cli import console, failures
 from ragc.cli import progress as console_watch
-from ragc.core.terminal import escape_output
+from ragc.cli.screen import escape_output
 from ragc.errors import RagcError, UsageError
 from ragc.version import __version__
 
@@ -332,20 +332,20 @@ def _trust(args: argparse.Namespace) -> int:
     shown = api.trust_listing(args.program, base=args.base)
     if not args.json:
         console.lines(shown.lines())
-    wanted = args.yes or shown.trusted
-    if not wanted and not args.json and sys.stdin.isatty():
+    confirmed = args.yes or shown.trusted
+    if not confirmed and not args.json and sys.stdin.isatty():
         console.lines(["Trust it on this machine? [y/N]"])
-        wanted = sys.stdin.readline().strip().lower() in ("y", "yes")
-        if not wanted:
+        confirmed = sys.stdin.readline().strip().lower() in ("y", "yes")
+        if not confirmed:
             console.lines(["Nothing was recorded."])
             return 1
-    if wanted and (args.base or not shown.trusted):
+    if confirmed and (args.base or not shown.trusted):
         shown = shown.record()
     if args.json:
         _emit(shown.to_json())
-    elif wanted:
+    elif confirmed:
         console.lines([f"{shown.path} is trusted on this machine."])
-    if not wanted:
+    if not confirmed:
         raise UsageError(
             f"{shown.path} was not recorded, because nobody can be asked; run the command in a terminal, or "
             "with --yes once you have read what it would do."

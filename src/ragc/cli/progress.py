@@ -10,7 +10,7 @@ from typing import Any
 
 from ragc.cli import screen
 from ragc.core.progress import Progress
-from ragc.core.terminal import rich_console, visible
+from ragc.core.text import visible
 
 _ROOMY = 100
 """Minimum width in columns for a long bar with the remaining time."""
@@ -77,7 +77,7 @@ class Bars:
         )
         from rich.progress import Progress as Live
 
-        self._console = rich_console(stderr=True, highlight=False)
+        self._console = screen.rich_console(stderr=True, highlight=False)
         wide = self._console.width >= _ROOMY
         columns = (
             TextColumn("{task.description}", markup=False),

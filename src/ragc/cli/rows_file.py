@@ -12,7 +12,7 @@ from typing import Any
 
 from ragc.core import inputs, outputs
 from ragc.core.activity import doing
-from ragc.core.terminal import json_text
+from ragc.core.text import json_text
 from ragc.errors import UsageError
 
 _KEYS = frozenset({"id", "question", "answers", "prediction", "scores"})

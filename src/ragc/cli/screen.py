@@ -1,15 +1,26 @@
-"""Fits text to the output width: wrapped lines, and tables without wrapped cells.
+"""Output for people: terminal control characters escaped, lines wrapped, tables without wrapped cells.
+
+Replies, passages, questions, file names and recipes are untrusted text. While a command runs, the standard
+streams are `EscapedStream`, so that no caller has to escape. Output drawn by rich bypasses them and is
+escaped by the console of `rich_console`.
 
 On a terminal its width is used (or `COLUMNS`); elsewhere lines are not wrapped, for other programs to read.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TextIO, TypeVar
+
+from ragc.core.text import visible
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 WIDE = 120
 """The width of a table without a terminal and without `COLUMNS`."""
@@ -18,6 +29,66 @@ LEAST = 40
 """The narrowest supported terminal."""
 
 _GAP = "  "
+
+
+class EscapedStream:
+    """Wraps the text stream `stream`: escapes control characters, and what the encoding cannot represent."""
+
+    def __init__(self, stream: Any) -> None:
+        self.rich_proxied_file = stream  # rich looks for this attribute and writes its own output there
+
+    def write(self, text: str) -> int:
+        """Write `text`; characters that the stream's encoding lacks are escaped too."""
+        stream = self.rich_proxied_file
+        shown = visible(text)
+        try:
+            shown.encode(stream.encoding or "utf-8")
+        except UnicodeEncodeError:
+            shown = "".join(char if char.isascii() else json.dumps(char)[1:-1] for char in shown)
+        stream.write(shown)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of `lines`."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
+def escape_output(command: Callable[P, T]) -> Callable[P, T]:
+    """Run `command` with standard output and standard error wrapped in `EscapedStream`."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = (stream and EscapedStream(stream) for stream in streams)
+        try:
+            return command(*args, **kwargs)
+        finally:
+            sys.stdout, sys.stderr = streams
+
+    return run
+
+
+def rich_console(**options: Any) -> Any:
+    """A rich console that escapes control characters and does not interpret markup."""
+    from rich.console import Console
+    from rich.text import Text
+
+    stream = sys.stderr if options.pop("stderr", False) else sys.stdout
+    # a live display unwraps only one level
+    options.setdefault("file", getattr(stream, "rich_proxied_file", stream))
+
+    class Plain(Console):
+        """A console that prints texts literally."""
+
+        def render_str(self, text: str, **more: Any) -> Text:
+            """`text` as rich's Text, with control characters escaped."""
+            return super().render_str(visible(text), **more)
+
+    return Plain(markup=False, emoji=False, **options)
 
 
 def width(stream: TextIO | None = None) -> int:

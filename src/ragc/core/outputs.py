@@ -33,7 +33,9 @@ from ragc.errors import UsageError
 
 FORMAT = "ragc.replacing/1"
 FILES = "files"
-_APART = ".ragc-"
+APART = ".ragc-"
+"""What the folder of a write in progress begins with."""
+
 _BEGUN, _READY, _NEW = "begun.json", "ready.json", "new"
 _PROBE_BYTES = 2**16
 
@@ -116,7 +118,7 @@ def check_writable(out: Path) -> None:
             raise UsageError(f"{out} cannot be written: {above} is not a folder; choose another --out.")
         above = above.parent
     try:
-        with tempfile.TemporaryDirectory(prefix=_APART, dir=above) as scratch:
+        with tempfile.TemporaryDirectory(prefix=APART, dir=above) as scratch:
             probe = Path(scratch)
             for name in missing:
                 probe /= name
@@ -237,7 +239,7 @@ def remove(folder: Path, manifest: str) -> None:
 def _pending_writes(folder: Path, state: str) -> Iterator[Path]:
     """The writes in `folder` in the given `state`: real folders with a plan written by ragc."""
     with suppress(OSError):
-        for path in sorted(folder.glob(f"{_APART}*")):
+        for path in sorted(folder.glob(f"{APART}*")):
             if stat.S_ISDIR(path.lstat().st_mode) and _plan(path / state):
                 yield path
 
@@ -320,7 +322,7 @@ def _discard(write: Path) -> None:
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
     """A temporary folder in `folder`, removed at exit unless it holds a committed write."""
-    scratch = Path(tempfile.mkdtemp(prefix=_APART, dir=folder))
+    scratch = Path(tempfile.mkdtemp(prefix=APART, dir=folder))
     try:
         yield scratch
     finally:

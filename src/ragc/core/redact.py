@@ -10,7 +10,7 @@ import os
 import re
 from urllib.parse import unquote, unquote_plus
 
-from ragc.core.terminal import visible
+from ragc.core.text import visible
 
 MASK = "[redacted]"
 

@@ -1,4 +1,4 @@
-"""Texts of others: role markers escaped, halves of surrogate pairs replaced, errors cut to one line.
+"""Texts of others: role markers, control characters and halves of surrogate pairs escaped, errors cut short.
 
 A marker is what a chat template or DSPy would read as a command. It keeps its letters and loses its effect:
 one space is put behind its opening bracket.
@@ -6,8 +6,10 @@ one space is put behind its opening bracket.
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
+from typing import Any
 
 _MARKERS = re.compile(
     r"<(?=[|｜])"  # <|im_start|>, <|eot_id|> and their full-width kin
@@ -19,6 +21,10 @@ _MARKERS = re.compile(
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
+# C0 except tab and line feed, DEL, C1, line and paragraph separators, bidirectional embeddings, overrides and
+# isolates, lone surrogates.
+_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
 
 @lru_cache(maxsize=8192)  # one passage is shown to many calls and trials
 def escape_markers(text: str) -> str:
@@ -28,7 +34,33 @@ def escape_markers(text: str) -> str:
 
 def escape_surrogates(text: str) -> str:
     """`text` with halves of surrogate pairs, which UTF-8 cannot hold, written as JSON escapes."""
-    return _SURROGATES.sub(lambda half: f"\\u{ord(half.group()):04x}", text)
+    return _SURROGATES.sub(_escape, text)
+
+
+def visible(text: str) -> str:
+    r"""`text` with every terminal control character escaped, such as `\u001b`.
+
+    The escapes are those of JSON, so JSON text remains valid and has the same value.
+    """
+    return _ACTING.sub(_escape, text)
+
+
+def json_text(value: Any) -> str:
+    """`value` as one line of JSON that UTF-8 can encode: lone surrogates are escaped."""
+    return escape_surrogates(json.dumps(value, ensure_ascii=False))
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04x}"
+
+
+def repair_surrogates(text: str) -> str:
+    """`text` with surrogate pairs joined, and lone surrogates replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def replace_surrogates(text: str) -> str:

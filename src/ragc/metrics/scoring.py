@@ -55,8 +55,8 @@ class Scorer:
 
     def only(self, metrics: Sequence[Metric]) -> Scorer:
         """The same scorer for some of its metrics."""
-        wanted = families(metrics)
-        return Scorer(tuple(metrics), {name: a for name, a in self.assessors.items() if name in wanted})
+        needed = families(metrics)
+        return Scorer(tuple(metrics), {name: a for name, a in self.assessors.items() if name in needed})
 
     @property
     def backends(self) -> dict[str, str]:
@@ -88,17 +88,17 @@ def make(
     is missing; UnknownName for an unknown option.
     """
     graders: dict[str, Grader] = {}
-    wanted = tuple(dict.fromkeys(families))
-    if crag.FAMILY in wanted:
+    distinct = tuple(dict.fromkeys(families))
+    if crag.FAMILY in distinct:
         graders[crag.FAMILY] = CragAssessor(ask, settings)
-    if judge.FAMILY in wanted:
+    if judge.FAMILY in distinct:
         if ask is None:
             raise UsageError("The metric judge_acc asks a judge, and there is none; add [targets.judge].")
         graders[judge.FAMILY] = judge.JudgeAssessor(ask)
-    if citations.CLAIMS in wanted or citations.CITATIONS in wanted:
+    if citations.CLAIMS in distinct or citations.CITATIONS in distinct:
         entailer = entailment.make(settings.entailment, ask, store=store)
-        if citations.CLAIMS in wanted:
+        if citations.CLAIMS in distinct:
             graders[citations.CLAIMS] = citations.ClaimAssessor(entailer)
-        if citations.CITATIONS in wanted:
+        if citations.CITATIONS in distinct:
             graders[citations.CITATIONS] = citations.CitationAssessor(entailer)
     return graders

@@ -67,11 +67,11 @@ def token_f1(
         return 0.0
     if not mine or not theirs:
         return float(empty_rule and mine == theirs)
-    tokens, wanted = mine.split(), theirs.split()
-    if set(tokens).isdisjoint(wanted):
+    tokens, gold_tokens = mine.split(), theirs.split()
+    if set(tokens).isdisjoint(gold_tokens):
         return 0.0
-    shared = sum((Counter(tokens) & Counter(wanted)).values())
-    return 2 * shared / (len(tokens) + len(wanted))
+    shared = sum((Counter(tokens) & Counter(gold_tokens)).values())
+    return 2 * shared / (len(tokens) + len(gold_tokens))
 
 
 def em(prediction: str | None, golds: Sequence[str]) -> float:
@@ -105,7 +105,7 @@ def acc(prediction: str | None, golds: Sequence[str]) -> float:
     if prediction is None:
         return 0.0
     mine = normalise(prediction)
-    return float(any(wanted in mine for gold in golds if (wanted := normalise(gold))))
+    return float(any(gold_text in mine for gold in golds if (gold_text := normalise(gold))))
 
 
 def text_metric(id: str, about: str, score: TextScore) -> Metric:
@@ -198,8 +198,8 @@ def bioasq_acc(prediction: str | None, golds: Sequence[str]) -> float:
     if prediction is None:
         return 0.0
     text = prediction.lower()
-    inside = (wanted for gold in golds if (wanted := gold.lower()) in text)
-    return float(any(re.search(rf"\b{re.escape(wanted)}\b", text) for wanted in inside))
+    inside = (gold_text for gold in golds if (gold_text := gold.lower()) in text)
+    return float(any(re.search(rf"\b{re.escape(gold_text)}\b", text) for gold_text in inside))
 
 
 def choice_acc(prediction: str | None, golds: Sequence[str]) -> float:

@@ -72,8 +72,8 @@ def read(path: str | Path, format: str | None = None) -> PromptFile:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        wanted = f"a JSON array of messages, an object with them, or a template that ends in {_TEXT[0]}"
-        raise DataError(str(path), [f"it is no JSON ({error}); wanted is {wanted}."]) from None
+        expected = f"a JSON array of messages, an object with them, or a template that ends in {_TEXT[0]}"
+        raise DataError(str(path), [f"it is no JSON ({error}); wanted is {expected}."]) from None
     if problem := _unusable(document):
         raise DataError(str(path), [f"it holds {problem}, which no prompt of ragc has."])
     return _of_json(path, document, format)

@@ -24,7 +24,7 @@ _SHORT = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r":
 ESCAPES: Mapping[str, str] = {**_SHORT, **{chr(i): f"\\u{i:04x}" for i in range(32) if chr(i) not in _SHORT}}
 """JSON escapes of the characters that need one; the backslash comes first."""
 
-_WANTED = {"text": "a text", "number": "a number", "integer": "an integer", "flag": "true or false"}
+_NOUNS = {"text": "a text", "number": "a number", "integer": "an integer", "flag": "true or false"}
 _PYTHON: Mapping[str, tuple[type, ...]] = {
     "text": (str,),
     "integer": (int,),
@@ -49,12 +49,12 @@ def check_inputs(prompt: CompiledPrompt, inputs: Mapping[str, Any]) -> None:
     """Raise UsageError unless `inputs` are exactly those of `prompt`, each of its type."""
     known = {one.name: one for one in prompt.inputs}
     if inputs.keys() != known.keys():
-        wanted, received = ", ".join(known) or "none", ", ".join(inputs) or "none"
-        raise UsageError(f"The prompt {prompt.name!r} has the inputs {wanted}; found {received}.")
+        expected, received = ", ".join(known) or "none", ", ".join(inputs) or "none"
+        raise UsageError(f"The prompt {prompt.name!r} has the inputs {expected}; found {received}.")
     for name, one in known.items():
         if not fits(one, inputs[name]):
-            wanted = f"a list of {one.kind} items" if one.many else _WANTED[one.kind]
-            raise UsageError(f"The input {name!r} of {prompt.name!r} must be {wanted}.")
+            expected = f"a list of {one.kind} items" if one.many else _NOUNS[one.kind]
+            raise UsageError(f"The input {name!r} of {prompt.name!r} must be {expected}.")
 
 
 def fits(one: Input, value: Any) -> bool:

@@ -174,8 +174,8 @@ def _range(knob: Knob, value: object) -> tuple[Value, ...]:
     """The range that `value` gives to `knob`; raises UsageError when it is invalid."""
     numeric = knob.kind in ("int", "float")
     if not isinstance(value, list) or not value or (numeric and len(value) != 2):
-        wanted = "[low, high]" if numeric else "a list of options"
-        raise UsageError(f"the range of knob {knob.name} must be {wanted}, found {value!r}")
+        expected = "[low, high]" if numeric else "a list of options"
+        raise UsageError(f"the range of knob {knob.name} must be {expected}, found {value!r}")
     limits = tuple(_value(knob, item) for item in value)
     if len(set(limits)) < len(limits) and not numeric:
         raise UsageError(f"the range of knob {knob.name} lists a value twice: {value!r}")

@@ -15,7 +15,7 @@ from ragc.core import inputs
 from ragc.core.paths import missing_file
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import Method
-from ragc.recipe.lines import Keys, locate
+from ragc.recipe.lines import Keys
 from ragc.recipe.problems import Problems
 from ragc.recipe.resolved import Budget, Recipe, Search
 from ragc.recipe.validate import read, read_settings
@@ -56,10 +56,10 @@ def parse(
         values = _toml(text)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(where, [_syntax_problem(str(error), text)]) from None
-    lines, overrides = locate(text), dict[Keys, str]()
-    problems = Problems(lines, overrides)
+    overrides: dict[Keys, str] = {}
+    problems = Problems(text, overrides)
     for expression in sets:
-        if wrong := _override(values, expression, lines, overrides):
+        if wrong := _override(values, expression, overrides):
             problems.add_set(expression, wrong)
     recipe = read(values, base, problems, files=files)
     if texts := problems.texts():
@@ -74,7 +74,7 @@ def settings(
 
     Raises RecipeError with all problems; `where` names the values.
     """
-    problems = Problems({}, {})
+    problems = Problems("", {})
     records = read_settings(program, search, budget, problems)
     if texts := problems.texts():
         raise RecipeError(where, texts)
@@ -122,9 +122,7 @@ def _unquoted(line: str, column: int) -> str:
     return f"{words} is a text; put it in quotes: {line[:column].lstrip()}{mark}{words}{mark}{rest}"
 
 
-def _override(
-    values: dict[str, object], expression: str, lines: dict[Keys, int], overrides: dict[Keys, str]
-) -> str:
+def _override(values: dict[str, object], expression: str, overrides: dict[Keys, str]) -> str:
     """Write one `key.path=value` into `values` and its keys into `overrides`; returns the problem, or ""."""
     try:
         expression.encode("utf-8")
@@ -141,8 +139,6 @@ def _override(
             return f"{'.'.join(keys[:end])} is not a table"
         table = inner
     table[keys[-1]] = _scalar(right.strip())
-    for inside in [written for written in lines if written[: len(keys)] == keys]:
-        del lines[inside]
     for inside in [written for written in overrides if written[: len(keys)] == keys]:
         del overrides[inside]
     overrides[keys] = expression

@@ -33,6 +33,7 @@ from ragc.core.validation import (
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
+from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.options import (
     ApiOptions,
     Bm25Options,
@@ -90,7 +91,7 @@ def _dataset_ids() -> list[str]:
 class _DatasetName(Checked):
     """The id of a data set, or an address `hf:` of one."""
 
-    wanted = "a text that is not empty"
+    expected = "a text that is not empty"
 
     def schema(self) -> CoreSchema:
         """Pydantic's schema of the type."""
@@ -99,7 +100,7 @@ class _DatasetName(Checked):
     def accept(self, value: object) -> object:
         """A known id, or a valid address."""
         ids = _dataset_ids()
-        if hub.is_address(str(value)):
+        if is_address(str(value)):
             try:
                 hub.parse(str(value))
             except UsageError as error:
@@ -111,7 +112,7 @@ class _DatasetName(Checked):
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        ids = [name for name in _dataset_ids() if not hub.is_address(name)]
+        ids = [name for name in _dataset_ids() if not is_address(name)]
         return {"anyOf": [{"enum": ids}, {"type": "string", "pattern": "^hf:."}]}
 
 
@@ -370,7 +371,7 @@ class MetricsTable(Model):
         default=("em", "f1"), description=f"Metrics to report, at least one: {_METRICS}."
     )
     entailment: Annotated[
-        str, Text(wanted='"lexical", "judge" or "nli:PATH_OR_ID"', pattern=r"^(lexical|judge|nli:\s*\S.*)$")
+        str, Text(expected='"lexical", "judge" or "nli:PATH_OR_ID"', pattern=r"^(lexical|judge|nli:\s*\S.*)$")
     ] = Field(
         default="lexical",
         description="What decides whether a text supports a claim: lexical (shared words), judge (the target "
@@ -403,7 +404,7 @@ class StudyTable(Model):
     storage: Annotated[
         str,
         Text(
-            wanted="an address such as postgresql+psycopg://HOST/DATABASE",
+            expected="an address such as postgresql+psycopg://HOST/DATABASE",
             pattern=r"^(postgresql|mysql|mariadb)(\+\w+)?://\S+$",
         ),
     ] = Field(
@@ -411,7 +412,7 @@ class StudyTable(Model):
         description="Database for Optuna's storage. A password goes into RAGC_STORAGE. By default a file.",
     )
     store: Annotated[
-        str, Text(wanted="an address such as redis://HOST:PORT/0", pattern=f"^({'|'.join(ADDRESSES)})")
+        str, Text(expected="an address such as redis://HOST:PORT/0", pattern=f"^({'|'.join(ADDRESSES)})")
     ] = Field(
         default="",
         description="Redis for the call store. A password goes into RAGC_STORE. By default a folder.",
@@ -419,7 +420,7 @@ class StudyTable(Model):
     workers: Annotated[
         str,
         Text(
-            wanted='"ray" or the address of a Ray cluster, HOST:PORT',
+            expected='"ray" or the address of a Ray cluster, HOST:PORT',
             pattern=r"^(ray|[^\s/@:]+:[0-9]{1,5})$",
         ),
     ] = Field(

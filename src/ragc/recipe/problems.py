@@ -7,13 +7,15 @@ from collections.abc import Mapping
 
 from ragc.core.redact import MASK, secrets
 from ragc.core.validation import Location
+from ragc.recipe.lines import locate
 
 
 class Problems:
-    """The problems of a recipe and their `keys`; `lines` and `sets` locate a key."""
+    """The problems of a recipe and their `keys`; its TOML `text` and the overrides `sets` locate a key."""
 
-    def __init__(self, lines: Mapping[Location, int], sets: Mapping[Location, str]) -> None:
-        self._lines, self._sets = lines, sets
+    def __init__(self, text: str, sets: Mapping[Location, str]) -> None:
+        self._text, self._sets = text, sets
+        self._lines: Mapping[Location, int] | None = None
         self._texts: list[tuple[float, str]] = []
         self.keys: list[Location] = []
 
@@ -26,12 +28,19 @@ class Problems:
         for end in range(len(keys), 0, -1):
             if keys[:end] in self._sets:
                 return self.add_set(_expression(self._sets[keys[:end]], hidden), text)
-            if line := self._lines.get(keys[:end]):
+            if line := self._line(keys[:end]):
                 return self._texts.append((line, f"line {line}: {text}"))
         inside = (text for written, text in self._sets.items() if written[: len(keys)] == keys)
         if expression := next(inside, ""):
             return self.add_set(_expression(expression, hidden), text)
         return self._texts.append((0, text))
+
+    def _line(self, keys: Location) -> int | None:
+        """The line of `keys` in the text, unless an override replaced what it says of them."""
+        if self._lines is None:
+            self._lines = locate(self._text)
+        replaced = any(keys[:end] in self._sets for end in range(1, len(keys) + 1))
+        return None if replaced else self._lines.get(keys)
 
     def add_set(self, expression: str, text: str) -> None:
         """Add a problem of the override `--set expression`, with its password masked."""

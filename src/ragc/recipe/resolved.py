@@ -18,9 +18,6 @@ from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe import write
 from ragc.targets.base import TargetSpec
 
-STORE_ENV, STORAGE_ENV = "RAGC_STORE", "RAGC_STORAGE"
-"""Environment variables for complete addresses, with a password if needed."""
-
 
 @dataclass(frozen=True, slots=True)
 class StudySpec:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ragc.core.redact import holds_key, is_secret_name, secrets
 from ragc.core.validation import Location, dotted
-from ragc.recipe.resolved import STORAGE_ENV, STORE_ENV
+from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 
 STUDY_VARIABLES = {"storage": STORAGE_ENV, "store": STORE_ENV, "workers": "RAY_ADDRESS"}
 """The environment variables for a study's addresses that contain a password."""
@@ -69,8 +69,8 @@ def _of_target(keys: Location, target: Mapping[str, object]) -> Iterator[Secret]
     variable = options.get("api_key_env", "")
     if holds_key(variable) or (isinstance(variable, str) and not _VARIABLE.fullmatch(variable)):
         where = (*keys, "options", "api_key_env")
-        wanted = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
-        yield Secret(where, f"{dotted(where)} must name {wanted}", where)
+        expected = "an environment variable, such as OPENAI_API_KEY, not hold the key itself"
+        yield Secret(where, f"{dotted(where)} must name {expected}", where)
 
 
 def _refused(keys: Location, value: object, remedy: str) -> Iterator[Secret]:

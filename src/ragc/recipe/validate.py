@@ -19,6 +19,7 @@ from ragc.corpora.files import hub
 from ragc.corpora.files.field_maps import PassageFields
 from ragc.corpora.files.filters import Where, flat
 from ragc.corpora.files.mapping import PASSAGE_FIELDS, PASSAGE_OPTIONS, QUESTION_FIELDS, QUESTION_OPTIONS
+from ragc.corpora.files.records import is_address
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import GraderSettings
 from ragc.programs import Method, method
@@ -132,10 +133,10 @@ class _Reader:
         maps = {
             "fields": _named(table.fields, _QUESTION),
             "corpus_fields": _named(table.corpus_fields, _PASSAGE),
-            "where": self._where(),
+            "where": self._where() if table.where else {},
         }
         data = Data(**dict(table) | maps)
-        hosted = hub.is_address(data.dataset)
+        hosted = is_address(data.dataset)
         if data.fields and not hosted and data.dataset != "jsonl":
             text = f"data set {data.dataset!r} knows its own fields; leave data.fields out"
             self.problems.add(("data", "fields"), text)
@@ -259,7 +260,7 @@ class _Reader:
         for keys, value in self._named_files():
             if not isinstance(value, str) or not value.strip():
                 continue
-            if hub.is_address(value) and keys[0] in ("data", "sources"):
+            if is_address(value) and keys[0] in ("data", "sources"):
                 try:
                     hub.parse(value)
                 except UsageError as error:

@@ -8,13 +8,19 @@ the rows: files on one machine (`disk`), or Redis for several machines (`redis`)
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Protocol
 
+from ragc.core.paths import cache_home
 from ragc.errors import UsageError
 from ragc.store.disk import Audit, DiskBackend
+
+STORE_ENV, STORAGE_ENV = "RAGC_STORE", "RAGC_STORAGE"
+"""Environment variables for complete addresses, passwords included: of this store, of Optuna's storage."""
 
 ADDRESSES = ("redis://", "rediss://", "unix://")
 """Prefixes of the address of a store that is not a folder."""
@@ -215,3 +221,25 @@ class CallStore:
         """Close the backend; the store can no longer be used."""
         if self._keeper is not None:
             self._keeper.close()
+
+
+def open_store(address: str = "", *, keep: bool = True) -> CallStore:
+    """Opens the user's call store: on the server named by RAGC_STORE or `address`, else in a folder.
+
+    Without `keep` the store is in memory only, without a size limit. Raises UsageError for an unusable
+    address, StoreError if the store cannot be opened.
+    """
+    if not keep:
+        refuse_shared()
+        return CallStore(None, memory=sys.maxsize)
+    return CallStore.at(os.environ.get(STORE_ENV) or address, cache_home() / "store")
+
+
+def refuse_shared() -> None:
+    """Raises UsageError if a study with `keep = false` would store its state on a server."""
+    for variable in (STORAGE_ENV, STORE_ENV):
+        if os.environ.get(variable):
+            raise UsageError(
+                f"study.keep = false keeps nothing, and {variable} names a server that would keep it; unset "
+                f"{variable}, or leave study.keep out."
+            )

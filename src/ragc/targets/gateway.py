@@ -17,9 +17,9 @@ from ragc.core import counters, event_loop
 from ragc.core.digest import canonical, digest
 from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest, Reply, Sampling, Target
+from ragc.targets.base import ChatRequest, Reply, Sampling, Target, sanitize
 from ragc.targets.limits import EndpointGuards
-from ragc.targets.sound import sanitize
+from ragc.targets.options import ServerOptions
 
 log = logging.getLogger("ragc.targets")
 
@@ -96,7 +96,7 @@ class Gateway:
         self.ledger = ledger
         self.memo = True
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
-        self._guards = guards or EndpointGuards()
+        self._guards = guards
         self._limits: dict[str, asyncio.Semaphore] = {}
         self._noted: set[tuple[str, str]] = set()
 
@@ -119,8 +119,8 @@ class Gateway:
         if request.prompt_logprobs and "prompt_logprobs" not in target.capabilities:
             raise CapabilityMissing(f"{target.name} gives no prompt_logprobs; a server of vLLM does.")
         failed: list[TargetUnavailable] = []
-        wanted = {name for name in ("logprobs", "prompt_logprobs") if getattr(request, name)}
-        able = [other for other in self.fallbacks.get(target, ()) if wanted <= set(other.capabilities)]
+        requested = {name for name in ("logprobs", "prompt_logprobs") if getattr(request, name)}
+        able = [other for other in self.fallbacks.get(target, ()) if requested <= set(other.capabilities)]
         for candidate in (target, *able):
             try:
                 answer = await self._ask_one(candidate, request)
@@ -151,7 +151,7 @@ class Gateway:
                 self.ledger.reserve(key, size + request.sampling.max_tokens)
             try:
                 async with self._limit(target):
-                    reply = self._sanitize(target, request, await self._guards.complete(target, request))
+                    reply = self._sanitize(target, request, await self._complete(target, request))
             except BaseException:
                 if self.ledger is not None:
                     self.ledger.release(key)
@@ -171,6 +171,14 @@ class Gateway:
             reply = Reply.from_json(json.loads(text))
         self._charge(Answer(key, reply, replayed))
         return Answer(key, reply, replayed)
+
+    async def _complete(self, target: Target, request: ChatRequest) -> Reply:
+        """The reply of `target`; that of a server passes its circuit breaker and rate limits."""
+        if not isinstance(getattr(target, "options", None), ServerOptions):
+            return await target.complete(request)
+        if self._guards is None:
+            self._guards = EndpointGuards()
+        return await self._guards.complete(target, request)
 
     @staticmethod
     def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ragc.core.rate_limit import Reservation, Sleep, SlidingWindow
 from ragc.core.retry import pace
@@ -136,11 +136,9 @@ class EndpointGuards:
         self._clock, self._sleep = clock, sleep
         self._held: dict[tuple[str, str], EndpointGuard] = {}
 
-    def of(self, target: Target) -> EndpointGuard | None:
-        """The guard of `target`; None unless it is a server."""
-        options = getattr(target, "options", None)
-        if not isinstance(options, ServerOptions):
-            return None
+    def of(self, target: Any) -> EndpointGuard:
+        """The guard of `target`, that of a server."""
+        options: ServerOptions = target.options
         endpoint = str(getattr(target, "endpoint", ""))
         guard = self._held.get((endpoint, target.model))
         if guard is None:
@@ -151,6 +149,5 @@ class EndpointGuards:
         return guard
 
     async def complete(self, target: Target, request: ChatRequest) -> Reply:
-        """The reply of `target`, through its guard if it has one."""
-        guard = self.of(target)
-        return await (target.complete(request) if guard is None else guard.complete(target, request))
+        """The reply of `target`, through its guard."""
+        return await self.of(target).complete(target, request)

@@ -11,8 +11,8 @@ from typing import Any, cast
 import orjson
 
 from ragc.core.redact import shorten
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
-from ragc.targets.sound import log_probability, repair_surrogates, usage
+from ragc.core.text import repair_surrogates
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage, log_probability, usage
 
 MOST_ERROR_BYTES = 2**16
 """Maximum bytes of a non-JSON error body from which a message is taken."""

@@ -59,8 +59,8 @@ def _check_flags(flags: Mapping[str, Any]) -> Mapping[str, Any]:
     return flags
 
 
-Positive = Annotated[int, Whole(1, wanted="a whole number above 0")]
-Natural = Annotated[int, Whole(0, wanted="a whole number of at least 0")]
+Positive = Annotated[int, Whole(1, expected="a whole number above 0")]
+Natural = Annotated[int, Whole(0, expected="a whole number of at least 0")]
 Duration = Annotated[float, Number(above=0)]
 Wait = Annotated[float, Number(low=0)]
 Capabilities = Annotated[
@@ -87,11 +87,11 @@ class TargetOptions(Options):
     kind: ClassVar[str]
 
     @classmethod
-    def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
+    def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
         """The error names the option."""
         article = "an" if cls.kind[0] in "aeiou" else "a"
         name = f"Option {dotted(key.own)} of {article} {cls.kind} target"
-        return UsageError(f"{name} must be {wanted}, got {shown(value)}.")
+        return UsageError(f"{name} must be {expected}, got {shown(value)}.")
 
     @classmethod
     def unknown_key(cls, key: Key) -> UsageError:
@@ -104,7 +104,7 @@ class EmbeddedOptions(TargetOptions):
 
     kind = "embedded"
 
-    context: Annotated[int, Whole(64, wanted="a whole number from 64")] = Field(
+    context: Annotated[int, Whole(64, expected="a whole number from 64")] = Field(
         default=4096,
         description="Tokens of prompt and reply together. From 64; the default model takes up to 8192.",
     )

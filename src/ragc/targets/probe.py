@@ -15,9 +15,8 @@ from typing import Any, Protocol, cast, get_args
 
 from ragc.core.digest import digest
 from ragc.errors import TargetError, TargetUnavailable
-from ragc.targets.base import Capability, ChatRequest, Message, Sampling
+from ragc.targets.base import Capability, ChatRequest, Message, Sampling, token_count
 from ragc.targets.openai_wire import Unreadable, part, read_json
-from ragc.targets.sound import token_count
 
 FORMAT = "ragc.probe/1"
 _WORD = "ultramarine"

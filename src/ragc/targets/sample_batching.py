@@ -57,8 +57,8 @@ class SampleBatcher:
             now = len(self._waiting[kind])
             seen, turns = now, (turns + 1 if now == seen else 0)
             await asyncio.sleep(0)
-        wanted = [one for one in self._waiting.pop(kind) if not one[1].done()]
-        for group in _groups(wanted, self._most):
+        waiting = [one for one in self._waiting.pop(kind) if not one[1].done()]
+        for group in _groups(waiting, self._most):
             self._keep(asyncio.ensure_future(self._answer(group)))
 
     async def _answer(self, group: _Waiting) -> None:
@@ -84,10 +84,10 @@ class SampleBatcher:
                 future.set_result(request_task.result()[at])
 
 
-def _groups(wanted: _Waiting, most: int) -> Iterator[_Waiting]:
-    """`wanted` in the order of seeds, split at gaps and duplicates and into groups of at most `most`."""
+def _groups(waiting: _Waiting, most: int) -> Iterator[_Waiting]:
+    """`waiting` in the order of seeds, split at gaps and duplicates and into groups of at most `most`."""
     group: _Waiting = []
-    for one in sorted(wanted, key=lambda one: sample_seed(one[0])):
+    for one in sorted(waiting, key=lambda one: sample_seed(one[0])):
         if group and (len(group) == most or sample_seed(one[0]) != sample_seed(group[-1][0]) + 1):
             yield group
             group = []

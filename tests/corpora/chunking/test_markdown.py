@@ -31,7 +31,7 @@ SENTENCE = "Some plain words stand here. "
 
 
 def laws(text: str, size: int, overlap: float, chunks: tuple[Passage, ...]) -> None:
-    """What `chunk_markdown` promises of chunks, whatever the text."""
+    """What cutting markdown promises of chunks, whatever the text."""
     if tokens.count(text) <= size:
         assert chunks == (Passage("p", "Title", text),)
         return
@@ -50,7 +50,7 @@ def laws(text: str, size: int, overlap: float, chunks: tuple[Passage, ...]) -> N
 
 
 def texts(text: str, size: int, overlap: float = 0.0) -> list[str]:
-    chunks = chunk_markdown(Passage("p", "Title", text), size, overlap)
+    chunks = chunk_passage(Passage("p", "Title", text), size, overlap, "markdown")
     laws(text, size, overlap, chunks)
     return [part.text for part in chunks]
 
@@ -58,10 +58,10 @@ def texts(text: str, size: int, overlap: float = 0.0) -> list[str]:
 @settings(max_examples=examples(250), deadline=None)
 @given(TEXTS, st.integers(1, 40), st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 0.99]))
 def test_chunks_are_faithful_complete_and_small(text: str, size: int, overlap: float) -> None:
-    chunks = chunk_markdown(Passage("p", "Title", text), size, overlap)
+    chunks = chunk_passage(Passage("p", "Title", text), size, overlap, "markdown")
     laws(text, size, overlap, chunks)
     assert {part.title for part in chunks} == {"Title"}
-    headed = chunk_markdown(Passage("p", "Title", text), size, overlap, headed=True)
+    headed = chunk_passage(Passage("p", "Title", text), size, overlap, "sections")
     assert [(part.start, part.text) for part in headed] == [(part.start, part.text) for part in chunks]
 
 
@@ -151,7 +151,7 @@ def test_a_heading_never_ends_a_chunk(lengths: list[int], data: st.DataObject) -
 def test_the_next_chunk_repeats_blocks_or_words_and_nothing_before_a_heading() -> None:
     items = "\n".join(f"- item {n} of many" for n in range(60))
     text = f"# A\n\n{items}\n\n# B\n\n{items}"
-    chunks = chunk_markdown(Passage("p", "", text), 60, 0.3)
+    chunks = chunk_passage(Passage("p", "", text), 60, 0.3, "markdown")
     repeated = [
         text[after.start : before.start + len(before.text)] for before, after in itertools.pairwise(chunks)
     ]
@@ -202,7 +202,7 @@ def test_pages_of_the_web_are_cut_well() -> None:
         ]
     cut_inside = total = 0
     for text in pages:
-        chunks = chunk_markdown(Passage("p", "Title", text), 256, 0.1)
+        chunks = chunk_passage(Passage("p", "Title", text), 256, 0.1, "markdown")
         laws(text, 256, 0.1, chunks)
         if len(chunks) < 2:
             continue

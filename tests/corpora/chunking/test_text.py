@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.chunking import tokens
-from ragc.corpora.chunking.text import chunk
+from ragc.corpora.chunking.chunk import chunk_passage
 from ragc.errors import UsageError
 from ragc.records import Passage
 from tests.examples import examples
@@ -24,7 +24,7 @@ TEXTS = st.lists(PIECES | st.text(max_size=8), max_size=60).map("".join)
 
 
 def cut(text: str, size: int, overlap: float = 0.0) -> tuple[Passage, ...]:
-    return chunk(Passage("p", "Title", text), size, overlap)
+    return chunk_passage(Passage("p", "Title", text), size, overlap)
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -51,8 +51,8 @@ def test_chunks_are_faithful_complete_and_small(text: str, size: int, overlap: f
 
 def test_a_passage_that_fits_is_returned_as_it_is() -> None:
     passage = Passage("p#7", "Title", "  two words \n")
-    assert chunk(passage, 512) == (passage,)
-    assert chunk(passage, 512)[0].parent == "p#7"
+    assert chunk_passage(passage, 512) == (passage,)
+    assert chunk_passage(passage, 512)[0].parent == "p#7"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_impossible_sizes_are_refused(size: int, overlap: float) -> None:
 @pytest.mark.parametrize("name", ["C#", "a#b", "page#3", "page#12", "#4", "#0", "x#", "a#0#b", "a#²"])
 def test_an_uncut_passage_is_its_own_parent_whatever_its_id(name: str) -> None:
     assert Passage(name, "", "text").parent == name
-    chunks = chunk(Passage(name, "", "one two three four " * 10), 8, 0.5)
+    chunks = chunk_passage(Passage(name, "", "one two three four " * 10), 8, 0.5)
     assert len(chunks) > 2
     assert {c.parent for c in chunks} == {name}
 

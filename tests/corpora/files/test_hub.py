@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ragc.corpora.files import hub
 from ragc.corpora.files.hub import HubData, HubRows, parse
 from ragc.corpora.files.mapping import passages_of, questions_of
+from ragc.corpora.files.records import is_address
 from ragc.corpora.files.splits import check_disjoint
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.records import Passage, Question
@@ -160,7 +160,7 @@ def test_folders_that_cannot_be_read_are_said_to_be_so(library: Any, tmp_path: P
     ],
 )
 def test_an_address_says_what_to_read(address: str, expected: HubData) -> None:
-    assert hub.is_address(address)
+    assert is_address(address)
     assert parse(address) == expected
 
 

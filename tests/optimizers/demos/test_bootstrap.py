@@ -41,7 +41,7 @@ def gathered(
 def collected(program: RagProgram, train: Sequence[Question], kinds: Sequence[str] = ()) -> Pool:
     scorer, limit = Scorer.of(metrics.get("em")), asyncio.Semaphore(4)
     return event_loop.run(
-        collect(program, train, scorer, wanted=8, filled=24, threshold=0.75, limit=limit, kinds=kinds)
+        collect(program, train, scorer, n_demos=8, filled=24, threshold=0.75, limit=limit, kinds=kinds)
     )
 
 

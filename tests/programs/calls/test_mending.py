@@ -213,14 +213,26 @@ VALUES = [
     (CHOICE, {"answer": "The answer is C"}, {"answer": "C"}, 1, 0),
     (CHOICE, {"answer": "A man of letters"}, {"answer": "A man of letters"}, 0, 0),
     (
-        agent_step(["local", "web"], graded=True),
+        agent_step(
+            (
+                "local",
+                "web",
+            ),
+            graded=True,
+        ),
         {**step(action="Local"), "answer": None, "grade": None, "explanation": "", "improvement": None},
         {"thought": "t", "step": {"action": "local", "action_input": "q"}},
         2,
         0,
     ),
     (
-        agent_step(["local", "web"], graded=False),
+        agent_step(
+            (
+                "local",
+                "web",
+            ),
+            graded=False,
+        ),
         {"thought": "t", "step": {"Action": "Local", "action_input": "q"}},
         {"thought": "t", "step": {"action": "local", "action_input": "q"}},
         2,

@@ -208,7 +208,7 @@ def collected(program: RagProgram, train: list[Question]) -> Pool:
     """What `program` earns on `train`."""
     limit = asyncio.Semaphore(4)
     work = collect(
-        program, train, Scorer.of(metrics.get("em")), wanted=8, filled=8, threshold=1.0, limit=limit
+        program, train, Scorer.of(metrics.get("em")), n_demos=8, filled=8, threshold=1.0, limit=limit
     )
     return event_loop.run(work)
 

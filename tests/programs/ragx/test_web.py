@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragc.corpora.chunking.text import chunk
+from ragc.corpora.chunking.chunk import chunk_passage
 from ragc.records import Passage
 from ragc.testing import ListSource, ScriptedTarget
 from tests.programs.ragx.common import (
@@ -89,7 +89,7 @@ class Cutting(ListSource):
     """A source that can be cut, ranked by a number in the text that a chunk begins with."""
 
     def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
-        return ListSource([part for p in self.passages for part in chunk(p, chunk_size, overlap)])
+        return ListSource([part for p in self.passages for part in chunk_passage(p, chunk_size, overlap)])
 
 
 def test_broad_keeps_only_chunks_that_start_in_the_best_blocks() -> None:
@@ -106,7 +106,7 @@ def test_broad_keeps_only_chunks_that_start_in_the_best_blocks() -> None:
 
 def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as_deep() -> None:
     long = Passage("long", "", " ".join(f"Sentence {i} is here." for i in range(600)))
-    block = chunk(long, 1024)[1]
+    block = chunk_passage(long, 1024)[1]
 
     class Middle(Cutting):
         """Its one long block is the middle of the second page, whose chunks come last first."""
@@ -120,9 +120,10 @@ def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as
         ScriptedTarget(by_field()), {"web": Middle([first, long])}, broad=True, broad_chunk=1024, broad_k=20
     )
     shown_passages = program(question=QUESTION).passages
-    held = [part for part in chunk(long, 200) if block.start <= part.start < block.start + len(block.text)]
+    end = block.start + len(block.text)
+    held = [part for part in chunk_passage(long, 200) if block.start <= part.start < end]
     assert list(shown_passages) == held[::-1][:3]
-    assert len(held) < len(chunk(long, 200)[1:-1])
+    assert len(held) < len(chunk_passage(long, 200)[1:-1])
     assert program.web.queries == [(QUESTION, 20 * 6)]
 
 

@@ -102,7 +102,7 @@ def test_demonstrated_queries_have_trajectories(width: str, collected: str) -> N
     async def run() -> Any:
         scorer = Scorer.of(get("em"))
         limit = asyncio.Semaphore(1)
-        return await collect(program, TRAIN, scorer, wanted=8, filled=8, threshold=1.0, limit=limit)
+        return await collect(program, TRAIN, scorer, n_demos=8, filled=8, threshold=1.0, limit=limit)
 
     demos = asyncio.run(run()).demos[collected]
     assert {len(demo["trajectory"]) for demo in demos} == {0, 1}  # DSPy draws one call of each question

@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 
 from ragc.errors import UnknownName, UsageError
 
-WANTED, SENTENCE, REMARK = "wanted", "sentence", "remark"
+EXPECTED, SENTENCE, REMARK = "expected", "sentence", "remark"
 """Our error types: the expected value, a complete sentence, and a remark after which the value is used."""
 
 LENIENT = {"remarks": False}
@@ -27,7 +27,7 @@ _HUGE = 1e15
 class Checked:
     """Wraps pydantic's check of a type: any failure becomes one error in ragc's words."""
 
-    wanted: str
+    expected: str
 
     def schema(self) -> CoreSchema:
         """Pydantic's schema of the type."""
@@ -44,17 +44,17 @@ class Checked:
         try:
             valid = inner(value)
         except (ValidationError, OverflowError):
-            raise wrong(self.wanted) from None
+            raise wrong(self.expected) from None
         return self.accept(valid)
 
 
 class Whole(Checked):
     """An integer from `low` to `high`."""
 
-    def __init__(self, low: int, high: int | None = None, *, wanted: str = "") -> None:
+    def __init__(self, low: int, high: int | None = None, *, expected: str = "") -> None:
         self.low, self.high = low, high
         bounds = f"of at least {low}" if high is None else f"between {low} and {high}"
-        self.wanted = wanted or f"an integer {bounds}"
+        self.expected = expected or f"an integer {bounds}"
 
     def schema(self) -> CoreSchema:
         """Pydantic's schema of the type."""
@@ -76,11 +76,11 @@ class Number(Checked):
         self._limits = {"gt": above, "ge": low, "le": high, "lt": below}
         self._largest = largest
         if low is not None and high is not None:
-            self.wanted = f"a number from {low:g} to {high:g}"
+            self.expected = f"a number from {low:g} to {high:g}"
         elif low is not None and below is not None:
-            self.wanted = f"a number from {low:g} to below {below:g}"
+            self.expected = f"a number from {low:g} to below {below:g}"
         else:
-            self.wanted = (
+            self.expected = (
                 f"a number above {above:g}" if above is not None else f"a number of at least {low:g}"
             )
 
@@ -92,14 +92,14 @@ class Number(Checked):
     def accept(self, value: object) -> object:
         """`value` after further checks; raises PydanticCustomError."""
         if isinstance(value, float) and abs(value) >= self._largest:
-            raise wrong(f"{self.wanted} and below {self._largest:g}")
+            raise wrong(f"{self.expected} and below {self._largest:g}")
         return value
 
 
 class Switch(Checked):
     """True or false."""
 
-    wanted = "true or false"
+    expected = "true or false"
 
     def schema(self) -> CoreSchema:
         """Pydantic's schema of the type."""
@@ -109,9 +109,9 @@ class Switch(Checked):
 class Text(Checked):
     """A non-empty text; with `empty`, also the empty one."""
 
-    def __init__(self, *, empty: bool = False, wanted: str = "", pattern: str = "") -> None:
+    def __init__(self, *, empty: bool = False, expected: str = "", pattern: str = "") -> None:
         self._empty, self._pattern = empty, pattern
-        self.wanted = wanted or ("a text" if empty else "a text that is not empty")
+        self.expected = expected or ("a text" if empty else "a text that is not empty")
 
     def schema(self) -> CoreSchema:
         """Pydantic's schema of the type."""
@@ -122,7 +122,7 @@ class Text(Checked):
 class Choice(Checked):
     """One of the ids `known`, named a `kind` in errors; an unknown one is reported with the nearest id."""
 
-    wanted = "a text that is not empty"
+    expected = "a text that is not empty"
 
     def __init__(self, kind: str, known: Collection[str]) -> None:
         self._kind, self._known = kind, tuple(known)
@@ -152,7 +152,7 @@ class Names:
 
     def __init__(
         self,
-        wanted: str = "a list of texts",
+        expected: str = "a list of texts",
         *,
         empty: bool = False,
         repeated: bool = False,
@@ -161,7 +161,7 @@ class Names:
         items: Mapping[str, Any] | None = None,
         word: str = "",
     ) -> None:
-        self._wanted, self._empty, self._repeated, self._word = wanted, empty, repeated, word
+        self._expected, self._empty, self._repeated, self._word = expected, empty, repeated, word
         self._check, self._blank = check, blank
         self._items = dict(items or {"type": "string"}) | ({} if blank else {"minLength": 1})
 
@@ -181,9 +181,9 @@ class Names:
             return (self._word,)
         names = value if isinstance(value, list | tuple) else ()
         if not isinstance(value, list | tuple) or not (names or self._empty):
-            raise wrong(self._wanted)
+            raise wrong(self._expected)
         if not all(isinstance(name, str) and (name or self._blank) for name in names):
-            raise wrong(self._wanted)
+            raise wrong(self._expected)
         if info.context is not LENIENT and (remarks := list(self._remarks(names))):
             raise ValidationError.from_exception_data("list", remarks)
         return tuple(names) if self._repeated else tuple(dict.fromkeys(names))
@@ -225,9 +225,9 @@ class JsonTable:
         return dict(value)
 
 
-def wrong(wanted: str) -> PydanticCustomError:
-    """The error "must be `wanted`"."""
-    return PydanticCustomError(WANTED, "{wanted}", {"wanted": wanted})
+def wrong(expected: str) -> PydanticCustomError:
+    """The error "must be `expected`"."""
+    return PydanticCustomError(EXPECTED, "{expected}", {"expected": expected})
 
 
 def sentence(error: UsageError) -> PydanticCustomError:

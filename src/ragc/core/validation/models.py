@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, cast, get_arg
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from ragc.core.validation.fields import LENIENT, REMARK, SENTENCE, WANTED, Repeated
+from ragc.core.validation.fields import EXPECTED, LENIENT, REMARK, SENTENCE, Repeated
 from ragc.errors import UnknownName, UsageError, nearest
 
 M = TypeVar("M", bound="Model")
@@ -56,9 +56,9 @@ class Model(BaseModel):
     """Advice for an unknown key without a near match."""
 
     @classmethod
-    def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
-        """The error for a `value` that is not `wanted`."""
-        return UsageError(f"{dotted(key.whole)} must be {wanted}, found {shown(value)}")
+    def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
+        """The error for a `value` that is not `expected`."""
+        return UsageError(f"{dotted(key.whole)} must be {expected}, found {shown(value)}")
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:
@@ -81,9 +81,9 @@ class Options(Model):
     names_keys = False
 
     @classmethod
-    def wrong_value(cls, key: Key, wanted: str, value: object) -> UsageError:
-        """The error for a `value` that is not `wanted`; it names the key within the table."""
-        return UsageError(f"{dotted(key.own)} must be {wanted}, found {shown(value)}")
+    def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
+        """The error for a `value` that is not `expected`; it names the key within the table."""
+        return UsageError(f"{dotted(key.own)} must be {expected}, found {shown(value)}")
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:
@@ -149,8 +149,8 @@ def _repair(
         return [Problem(keys, at.owner.unknown_key(key), named)]
     if kind == SENTENCE:
         return [Problem(keys, context["error"], named and isinstance(context["error"], UnknownName))]
-    wanted = str(context["wanted"]) if kind == WANTED else "a table"
-    return [Problem(keys, at.owner.wrong_value(key, wanted, detail["input"]), named)]
+    expected = str(context["expected"]) if kind == EXPECTED else "a table"
+    return [Problem(keys, at.owner.wrong_value(key, expected, detail["input"]), named)]
 
 
 def _without_kind(kinds: Kinds, members: Sequence[str], table: Any, keys: Location) -> list[Problem]:

@@ -61,8 +61,8 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
 
 
 def _check(prompt: CompiledPrompt) -> None:
-    wanted = [(message.role, outline(message).strip()) for message in prompt.messages]
-    if _read("".join(f"{role}:\n{text}\n" for role, text in wanted)) != wanted:
+    expected = [(message.role, outline(message).strip()) for message in prompt.messages]
+    if _read("".join(f"{role}:\n{text}\n" for role, text in expected)) != expected:
         why = (
             "a message is blank, or has a CR, a line that reads as a role, or a "
             "Markdown image, which version 1 of Prompty would change"

@@ -98,10 +98,10 @@ class LexicalEntailer:
         premises = {premise: _words(premise) for premise in dict.fromkeys(premise for premise, _ in pairs)}
         return [self._follows(premises[premise], _words(hypothesis)) for premise, hypothesis in pairs]
 
-    def _follows(self, premise: frozenset[str], wanted: frozenset[str]) -> bool:
-        numbers = {word for word in wanted if word[0].isdigit()}
-        words = wanted - numbers
-        if not wanted or not numbers <= premise:
+    def _follows(self, premise: frozenset[str], claim: frozenset[str]) -> bool:
+        numbers = {word for word in claim if word[0].isdigit()}
+        words = claim - numbers
+        if not claim or not numbers <= premise:
             return False
         return len(words & premise) >= self.theta * len(words) - 1e-9
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric
-from ragc.metrics.stats.resampling import Draws, draws, ends, reach, sign_flip
+from ragc.metrics.stats.resampling import DRAWS, Draws, sign_flip
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 Verdict = Literal["better", "not shown to be better", "worse"]
 
 SHARE = (0.0, 1.0)
+
+REACH = 1.5
+"""Distance of the unseen question relative to the farthest seen one, for differences and without bounds."""
 
 _EQUAL = 1e-9
 """Differences that vary by less are equal up to rounding."""
@@ -110,6 +113,41 @@ def mean_ci(
     limits = bounds or reach(values, 0.0, float("inf"), when_equal=mean)
     low, high = ends(draws(values, seed), mean, limits, confidence)
     return Interval(mean, low, high, len(values))
+
+
+def reach(values: Array, least: float, greatest: float, *, when_equal: float) -> tuple[float, float]:
+    """The position of the unseen question for the lower and the upper end; see `intervals`."""
+    mean = float(values.mean())
+    far = REACH * float(abs(values - mean).max()) if values.min() < values.max() else when_equal
+    return max(least, mean - far), min(greatest, mean + far)
+
+
+def draws(values: Array, seed: int) -> Draws:
+    """Bayesian bootstrap draws of one column, the same for the same values in any order."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    distinct, counts = np.unique(values, return_counts=True)
+    size = max(1, 2_000_000 // len(distinct))
+    blocks = [min(size, DRAWS - start) for start in range(0, DRAWS, size)]
+    weights = [rng.standard_gamma(counts, (block, len(counts))) for block in blocks]
+    total = np.concatenate([block.sum(axis=1) for block in weights])
+    weighted = np.concatenate([block @ distinct for block in weights])
+    return Draws(weighted, total, rng.standard_exponential(DRAWS))
+
+
+def ends(drawn: Draws, mean: float, limits: tuple[float, float], confidence: float) -> tuple[float, float]:
+    """The ends of the interval around `mean`; the unseen question, at `limits`, is in every second draw."""
+    import numpy as np
+
+    seen_only = drawn.weighted / drawn.total
+
+    def end(extreme: float, level: float) -> float:
+        with_unseen = (drawn.weighted + drawn.unseen * extreme) / (drawn.total + drawn.unseen)
+        return float(np.quantile(np.concatenate([seen_only, with_unseen]), level))
+
+    tail = (1 - confidence) / 2
+    return min(mean, end(limits[0], tail)), max(mean, end(limits[1], 1 - tail))
 
 
 def paired(

@@ -13,8 +13,8 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from ragc.errors import UsageError
-from ragc.metrics.stats.intervals import SHARE, Interval, Paired, agree, array
-from ragc.metrics.stats.resampling import TOLERANCE, joint_draws, reach, share, signs_of
+from ragc.metrics.stats.intervals import SHARE, Interval, Paired, agree, array, reach
+from ragc.metrics.stats.resampling import TOLERANCE, joint_draws, share, signs_of
 
 if TYPE_CHECKING:
     from ragc.metrics.stats.resampling import Array

@@ -21,8 +21,6 @@ FLIPS = 9999
 """Number of random sign patterns otherwise; p is then at least 1/(FLIPS + 1)."""
 DRAWS = 10_000
 """Number of bootstrap draws of an interval; ends vary by about 2% of the width."""
-REACH = 1.5
-"""Distance of the unseen question relative to the farthest seen one, for differences and without bounds."""
 TOLERANCE = 1e-9
 """Sums that differ by less than this share of all sizes are equal: the order of adding must not matter."""
 
@@ -33,27 +31,6 @@ class Draws(NamedTuple):
     weighted: Array
     total: Array
     unseen: Array
-
-
-def reach(values: Array, least: float, greatest: float, *, when_equal: float) -> tuple[float, float]:
-    """The position of the unseen question for the lower and the upper end; see `intervals`."""
-    mean = float(values.mean())
-    far = REACH * float(abs(values - mean).max()) if values.min() < values.max() else when_equal
-    return max(least, mean - far), min(greatest, mean + far)
-
-
-def draws(values: Array, seed: int) -> Draws:
-    """Bayesian bootstrap draws of one column, the same for the same values in any order."""
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    distinct, counts = np.unique(values, return_counts=True)
-    size = max(1, 2_000_000 // len(distinct))
-    blocks = [min(size, DRAWS - start) for start in range(0, DRAWS, size)]
-    weights = [rng.standard_gamma(counts, (block, len(counts))) for block in blocks]
-    total = np.concatenate([block.sum(axis=1) for block in weights])
-    weighted = np.concatenate([block @ distinct for block in weights])
-    return Draws(weighted, total, rng.standard_exponential(DRAWS))
 
 
 def joint_draws(values: Array, seen: Array, seed: int) -> Draws:
@@ -71,20 +48,6 @@ def joint_draws(values: Array, seen: Array, seed: int) -> Draws:
         weights = rng.standard_exponential((min(size, DRAWS - start), len(values)))
         weighted[start : start + size], total[start : start + size] = weights @ values, weights @ seen
     return Draws(weighted, total, rng.standard_exponential(DRAWS))
-
-
-def ends(drawn: Draws, mean: float, limits: tuple[float, float], confidence: float) -> tuple[float, float]:
-    """The ends of the interval around `mean`; the unseen question, at `limits`, is in every second draw."""
-    import numpy as np
-
-    seen_only = drawn.weighted / drawn.total
-
-    def end(extreme: float, level: float) -> float:
-        with_unseen = (drawn.weighted + drawn.unseen * extreme) / (drawn.total + drawn.unseen)
-        return float(np.quantile(np.concatenate([seen_only, with_unseen]), level))
-
-    tail = (1 - confidence) / 2
-    return min(mean, end(limits[0], tail)), max(mean, end(limits[1], 1 - tail))
 
 
 def sign_flip(differences: Array, seed: int) -> float:

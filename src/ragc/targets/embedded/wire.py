@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragc.errors import TargetError, TargetUnavailable
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage, token_count
 from ragc.targets.embedded.schema import check_reply, prepare
 from ragc.targets.embedded.server import Answer
 from ragc.targets.openai_wire import part, sample_seed
-from ragc.targets.sound import token_count
 
 
 def request_body(request: ChatRequest, context: int) -> dict[str, Any]:

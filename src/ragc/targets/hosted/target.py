@@ -19,14 +19,14 @@ from ragc.core.bounded import Limit, TooLarge, limit_replies
 from ragc.core.digest import digest
 from ragc.core.event_loop import closes
 from ragc.core.retry import Retry, RetryableError, Sleep, with_retries
+from ragc.core.text import repair_surrogates
 from ragc.errors import TargetError, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch, price
 from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id
 from ragc.targets.hosted.preflight import check_model, key_arguments
 from ragc.targets.hosted.schemas import accepted_schema
 from ragc.targets.openai_wire import Unreadable, part, read_reply, response_format, sample_seed
 from ragc.targets.options import HostedOptions
-from ragc.targets.sound import price, repair_surrogates
 
 log = logging.getLogger("ragc.targets")
 
@@ -181,18 +181,18 @@ class HostedTarget:
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
         """The arguments for LiteLLM, within the model's limits on parameters."""
         sampling = request.sampling
-        wanted: dict[str, Any] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
+        arguments: dict[str, Any] = {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
         if sampling.top_p < 1:
-            wanted["top_p"] = sampling.top_p
+            arguments["top_p"] = sampling.top_p
         if sampling.temperature > 0 and "seed" in self.capabilities:
-            wanted["seed"] = sample_seed(request)
+            arguments["seed"] = sample_seed(request)
         if sampling.stop:
-            wanted["stop"] = list(sampling.stop)
+            arguments["stop"] = list(sampling.stop)
         if request.logprobs:
-            wanted["logprobs"] = True
+            arguments["logprobs"] = True
         drawn = {"top_k": sampling.top_k, "min_p": sampling.min_p}
-        wanted |= {name: value for name, value in drawn.items() if value is not None}
-        accepted = {name: value for name, value in wanted.items() if self._accepts(name, value)}
+        arguments |= {name: value for name, value in drawn.items() if value is not None}
+        accepted = {name: value for name, value in arguments.items() if self._accepts(name, value)}
         if request.schema is not None:
             if "schema" in self.capabilities and request.schema.get("properties"):
                 provider = "" if self._base_url else self._provider

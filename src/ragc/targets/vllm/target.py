@@ -19,7 +19,7 @@ from ragc.core.http import Pool, exchange_error
 from ragc.core.redact import remember, shorten
 from ragc.core.retry import PASSING_STATUS, Retry, RetryableError, Sleep, retry_after, with_retries
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch, token_count
 from ragc.targets.openai_wire import (
     Unreadable,
     error_message,
@@ -31,7 +31,6 @@ from ragc.targets.openai_wire import (
 )
 from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
-from ragc.targets.sound import token_count
 
 
 def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:

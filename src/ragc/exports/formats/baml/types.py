@@ -44,10 +44,10 @@ class NoBamlType(Exception):
     """A schema that BAML's types cannot express; the reply then remains text."""
 
 
-def names(wanted: Iterable[str]) -> dict[str, str]:
-    """A valid BAML name for each of `wanted`: itself, or with `_` or a number appended."""
+def names(originals: Iterable[str]) -> dict[str, str]:
+    """A valid BAML name for each of `originals`: itself, or with `_` or a number appended."""
     baml_names: dict[str, str] = {}
-    for name in wanted:
+    for name in originals:
         plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
         plain = plain if re.match("[A-Za-z]", plain) else f"x{plain}"
         baml_names[name] = distinct(f"{plain}_" if plain.lower() in RESERVED else plain, baml_names.values())
@@ -136,8 +136,8 @@ class Types:
         self.fields = self._class(self._reply, self._schema)
         return self._reply
 
-    def _unique_name(self, wanted: str) -> str:
-        name = distinct(wanted, self._taken)
+    def _unique_name(self, name: str) -> str:
+        name = distinct(name, self._taken)
         self._taken.add(name)
         return name
 

@@ -162,9 +162,6 @@ _METHODS = frozenset(
 )
 """Methods with a known flow around their single call per question."""
 
-_NOT_EXPORTED = ("_SURROGATES", "escape_surrogates", "replace_surrogates", "first_line")
-"""Parts of core/text.py other than the escaping of markers."""
-
 
 def answers(program: ExportedProgram) -> bool:
     """Whether the whole program can be exported as a function."""
@@ -183,7 +180,7 @@ def answer(program: ExportedProgram, pieces: Pieces) -> str:
         )
     ]
     if "passages" in input_names:
-        code.append(pieces.extract("ragc.core", "text.py", but=_NOT_EXPORTED))
+        code.append(pieces.extract("ragc.core", "text.py", ("_MARKERS", "escape_markers")))
     if refuses:
         code.append(
             pieces.extract("ragc.signatures", "answer.py", ("INVALID", "UNSURE", "normalize_refusal"))

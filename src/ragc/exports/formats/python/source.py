@@ -82,7 +82,7 @@ class Pieces:
 
     def __init__(self) -> None:
         self._imports: dict[str, set[str]] = {}
-        self._wanted: set[str] = set()
+        self._needed: set[str] = set()
 
     def need(self, module: str, *names: str) -> None:
         """Import `names` of a standard `module`; the module itself without names."""

@@ -1,4 +1,4 @@
-"""The garbage collector while questions are answered."""
+"""The event loop: the garbage collector while questions are answered on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from ragc.core import garbage
+from ragc.core import event_loop
 
 
 class Knot:
@@ -19,10 +19,10 @@ class Knot:
 
 def test_what_was_there_is_left_alone_and_all_is_as_before_at_the_end() -> None:
     before = gc.get_threshold()
-    with garbage.frozen_gc():
+    with event_loop.frozen_gc():
         assert gc.get_freeze_count() > 1000
-        assert gc.get_threshold() == (garbage.YOUNG, *before[1:])
-        with garbage.frozen_gc():
+        assert gc.get_threshold() == (event_loop.YOUNG, *before[1:])
+        with event_loop.frozen_gc():
             pass
         assert gc.get_freeze_count() > 1000
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
@@ -31,7 +31,7 @@ def test_what_was_there_is_left_alone_and_all_is_as_before_at_the_end() -> None:
 def test_what_is_made_inside_is_freed_and_what_was_there_afterwards() -> None:
     old = Knot()
     there = weakref.ref(old)
-    with garbage.frozen_gc():
+    with event_loop.frozen_gc():
         new_ref = weakref.ref(Knot())
         del old
         gc.collect()
@@ -45,7 +45,7 @@ def test_a_heap_that_is_frozen_stays_so() -> None:
     gc.freeze()
     try:
         count = gc.get_freeze_count()
-        with garbage.frozen_gc():
+        with event_loop.frozen_gc():
             pass
         assert gc.get_freeze_count() > 0.9 * count  # other threads may free a few
     finally:
@@ -54,6 +54,6 @@ def test_a_heap_that_is_frozen_stays_so() -> None:
 
 def test_an_error_inside_changes_nothing() -> None:
     before = gc.get_threshold()
-    with pytest.raises(ValueError, match="inside"), garbage.frozen_gc():
+    with pytest.raises(ValueError, match="inside"), event_loop.frozen_gc():
         raise ValueError("inside")
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
