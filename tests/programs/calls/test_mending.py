@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -314,6 +315,23 @@ def test_a_reply_in_another_frame_is_read_in_every_layout(
 )
 def test_validators_run_in_every_layout(layout: str, text: str) -> None:
     assert read(CHOICE, text, layout) == Reading({"answer": "B"}, mended=1)
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Painted(dspy.Signature):
+    question: str = dspy.InputField()
+    colour: Colour = dspy.OutputField()
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"), [("chat", "[[ ## colour ## ]]\nBLUE"), ("xml", "<colour>BLUE</colour>")]
+)
+def test_what_only_dspy_reads_is_read_as_dspy_does_and_counted(layout: str, text: str) -> None:
+    assert read(Painted, text, layout) == Reading({"colour": Colour.BLUE}, mended=1)
 
 
 @pytest.mark.parametrize(
