@@ -190,6 +190,7 @@ VALUES = [
     (SupportGrade, {"support": "Fully supported"}, {"support": "fully"}, 1, 0),
     (Utility, {"utility": "5"}, {"utility": 5}, 1, 0),
     (Utility, {"utility": "4/5"}, {"utility": 4}, 1, 0),
+    (NeedRetrieval, {"need": {"percent": 0.9}}, {"need": {"percent": 90}}, 1, 0),
     (RelevanceCheck, {"relevant": 1}, {"relevant": True}, 1, 0),
     (RelevanceCheck, {"relevant": 0}, {"relevant": False}, 1, 0),
     (RelevanceCheck, {"relevant": "Yes."}, {"relevant": True}, 1, 0),
