@@ -290,6 +290,12 @@ REPLIES = [
         2,
     ),
     (
+        SelfAskStep,
+        '[{"kind": "follow_up", "text": "Who built it?"}]',
+        {"kind": "follow_up", "text": "Who built it?"},
+        1,
+    ),
+    (
         ReactStep,
         "I need the builder.\n[[ ## action ## ]]\nLocal\n[[ ## action input ## ]]\nbuilder",
         {"thought": "I need the builder.", "action": "local", "action_input": "builder"},
