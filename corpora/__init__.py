@@ -34,5 +34,6 @@ SOURCES: tuple[Entry, ...] = (
 DATASETS: tuple[Entry, ...] = (
     Entry("jsonl", "your own files of any shape: JSON, JSON lines, CSV, TSV, Parquet, with a field map"),
     Entry("hf:ORG/NAME", "a data set of the Hugging Face Hub, or a folder in its format (extra `hub`)"),
+    Entry("pybuiltins", "short questions about Python's built-ins, answered from their docstrings"),
     Entry("pydocs", "questions about Python, answered from the language reference inside the interpreter"),
 )

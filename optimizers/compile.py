@@ -42,7 +42,7 @@ from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
-from ragc.optimizers.results.verdict import compare, intervals_to_json
+from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
 from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import Baseline, DevSearch, Searched, Selected, open_search
 from ragc.optimizers.search.study import translate_storage_errors
@@ -119,7 +119,8 @@ class Compiled:
 
     `baseline` and `test` hold an interval a metric on the test split. Without a test split, or if the budget
     ran out, both are empty and the verdict says so. `failures` are the unanswered questions, by split ("dev",
-    "test") and program ("baseline", "winner"). `example` is one answered question of the test split.
+    "test") and program ("baseline", "winner"). `example` is one question of the test split as the
+    baseline and as the winner answered it.
     """
 
     path: Path
@@ -130,7 +131,7 @@ class Compiled:
     differences: Mapping[str, Mapping[str, Any]]
     note: str
     counters: Mapping[str, float]
-    example: Row | None = field(default=None, compare=False)
+    example: tuple[Row, Row] | None = field(default=None, compare=False)
     failures: Mapping[str, Mapping[str, Failures]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -339,7 +340,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
         differences=verified.differences,
         note=verified.note,
         counters=cost.to_json(),
-        example=next((row for row in verified.rows["winner"] if row.prediction), None),
+        example=choose_example(task.objectives[0], verified.rows["baseline"], verified.rows["winner"]),
         failures=failures,
     )
 

@@ -20,7 +20,7 @@ from typing import Any
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.corpora import datasets
-from ragc.corpora.datasets import pydocs
+from ragc.corpora.datasets import pybuiltins, pydocs
 from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files import hub, mapping
 from ragc.corpora.files.filters import filter_questions
@@ -37,6 +37,8 @@ from ragc.records import Question
 from ragc.store.call_store import CallStore
 
 SPLITS = ("train", "dev", "test")
+BUILT_IN = {"pybuiltins": pybuiltins, "pydocs": pydocs}
+"""Data sets that come with ragc, questions and passages, by id."""
 
 
 class CorpusIds(Container[str]):
@@ -89,8 +91,8 @@ class RecipeData:
             return corpus_of(passages)
         if path:
             return read_corpus(self.recipe.path(path), progress=self._progress)
-        if self.data.dataset == "pydocs":
-            return corpus_of(pydocs.passages())
+        if built_in := BUILT_IN.get(self.data.dataset):
+            return corpus_of(built_in.passages())
         if self.data.dataset in datasets.FILES:
             own = {p.id: p for file in self._files() for p in self._read(file).passages}
             if own:
@@ -127,8 +129,8 @@ class RecipeData:
 
     def pool(self, known: CorpusIds) -> tuple[Question, ...]:
         """All questions that splits are drawn from. Their ids must be in `known`, unless it is empty."""
-        if self.data.dataset == "pydocs":
-            return self._filter(pydocs.questions(), "pydocs")
+        if built_in := BUILT_IN.get(self.data.dataset):
+            return self._filter(built_in.questions(), self.data.dataset)
         hosted = self.data.dataset if is_address(self.data.dataset) else ""
         path = self.data.questions or hosted
         return self._questions(path, known) if path else ()

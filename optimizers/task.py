@@ -174,7 +174,7 @@ def prepare(
     searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
     corpora = {name: data.corpus(spec) for name, spec in searched.items()}
     splits = data.splits(CorpusIds(corpora.values())) if questions else {}
-    by_role = dict(targets or {role: build_target(spec) for role, spec in recipe.target_specs().items()})
+    by_role = dict(targets or _build_targets(recipe))
     sources = {
         name: build_source(
             spec.kind,
@@ -195,11 +195,8 @@ def prepare(
     chosen_metrics = [metrics.get(name) for name in dict.fromkeys(ids)] if questions else []
     scorer = scorer_of(chosen_metrics, recipe, runtime, store)
     other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
-    own = set(recipe.search.demo_kinds) - {CROSS}
-    if questions and recipe.search.demos and own and not splits.get("train"):
-        raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
-    return Task(
+    task = Task(
         recipe,
         runtime,
         ledger,
@@ -212,6 +209,27 @@ def prepare(
         | _prompt_facts(recipe),
         other=other,
     )
+    if recipe.search.demos:
+        _check_demos(task, questions=questions)
+    return task
+
+
+def _check_demos(task: Task, *, questions: bool) -> None:
+    """Raises UsageError for demonstrations that no program can show, or that have no train questions."""
+    most, own = task.space.demos, set(task.recipe.search.demo_kinds) - {CROSS}
+    if questions and most and own and not task.train:
+        raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
+
+
+def _build_targets(recipe: Recipe) -> dict[str, Target]:
+    """The targets of `recipe` by role. Where nothing is to be stored, no prompt's state is either."""
+    unkept = {} if recipe.study.keep else {"keep_prefixes": False}
+    return {
+        role: build_target(
+            replace(spec, options={**spec.options, **unkept}) if spec.kind == "embedded" else spec
+        )
+        for role, spec in recipe.target_specs().items()
+    }
 
 
 def _interval(metric: Metric, scores: Sequence[Scores], seed: int) -> Interval | None:

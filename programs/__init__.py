@@ -5,6 +5,8 @@ Importing this package is quick: DSPy is imported only when a method is built.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ragc.errors import UnknownName
 from ragc.programs.baselines import BASELINES
 from ragc.programs.ggatrieval import METHOD as GGATRIEVAL
@@ -31,11 +33,19 @@ def table() -> str:
     return "\n".join(rows)
 
 
-def method(id: str) -> Method:
-    """The method called `id`; raises UnknownName with the nearest one."""
+def method(id: str, base: Path | None = None) -> Method:
+    """The method called `id`; raises UnknownName with the nearest one.
+
+    A program of the user's own, from the folder `base`, is found where it was imported before; nothing is
+    imported for it.
+    """
     for entry in METHODS:
         if id in (entry.id, *entry.also):
             return entry
+    if ":" in id:
+        from ragc.programs.own import registered
+
+        return registered(id, base)
     raise UnknownName("program", id, NAMES)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -23,6 +24,7 @@ from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import shared_lm
 from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.prompt import setting
 from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.saved_settings import NAME, settings_of
@@ -101,6 +103,11 @@ class RagProgram(dspy.Module):
         return describe(
             "RagProgram", name, **{**targets, **runtime.sources, **changed, "demos": demos or None}
         )
+
+    @property
+    def flow_code(self) -> Any:
+        """The function that composes the calls."""
+        return type(self).aforward
 
     @property
     def chooses_demos(self) -> bool:
@@ -249,11 +256,22 @@ class RagProgram(dspy.Module):
 
     def forward(self, **inputs: Any) -> dspy.Prediction:
         """Answer and wait; safe in any number of threads."""
-        return event_loop.run(self._run_recorded(self.aforward, inputs))
+        with self._streaming():
+            return event_loop.run(self._run_recorded(self.aforward, inputs))
 
     async def acall(self, *args: Any, **inputs: Any) -> dspy.Prediction:
         """Answer; may be awaited on any loop."""
-        return await event_loop.on_loop(self._run_recorded(super().acall, inputs))
+        with self._streaming():
+            return await event_loop.on_loop(self._run_recorded(super().acall, inputs))
+
+    @staticmethod
+    def _streaming() -> AbstractContextManager[None]:
+        """What lets calls on the process's loop reach the stream of `dspy.streamify`, where there is one."""
+        if setting("send_stream") is None:
+            return nullcontext()
+        from ragc.programs.calls.streaming import reaching_caller
+
+        return reaching_caller()
 
     async def _run_recorded(
         self, answer: Callable[..., Awaitable[dspy.Prediction]], inputs: dict[str, Any]

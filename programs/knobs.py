@@ -287,7 +287,7 @@ class ReadingKnobs(Knobs):
     """
 
     query_pos: str = choice(
-        "before", ("before", "after", "both"), "where the question stands relative to the passages",
+        "before", ("before", "after", "both"), "where the question comes relative to the passages",
         paper="RAG-X code; its paper found `after` better",
     )  # fmt: skip
     own_knowledge: bool = switch(
@@ -312,7 +312,7 @@ class PassageKnobs(ReadingKnobs, AnswerKnobs):
     noise_pos: str = choice(
         "end",
         ("end", "random"),
-        "where the unrelated passages stand",
+        "where the unrelated passages are put",
         when=When("noise_n", greater_than=0),
         paper="RAG-X",
     )

@@ -27,7 +27,8 @@ class Method:
     Demonstrations are collected from runs under `demo_knobs`, which keep prompts short, with the values of
     `demo_shaping_knobs` (knobs that change the typed calls themselves, beside `answer_format`) taken from
     the setting they are meant for; `narrow_demos` gives such a setting fewer calls. `flow` is the control
-    flow under all settings of the knobs; empty for a program whose calls have no order that is known.
+    flow under all settings of the knobs; empty for a program whose calls have no order that is known. `code`
+    is a digest of the code of a program of the user's own, "" for ragc's.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Method:
     narrow_demos: Callable[[Mapping[str, Value]], Mapping[str, Value]] | None = None
     flow: tuple[Step, ...] = ()
     also: tuple[str, ...] = ()
+    code: str = ""
 
     def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
         """The program on `runtime` with `knobs` over the defaults.
@@ -64,7 +66,15 @@ class Method:
         """The knobs that change the typed calls themselves: `demo_shaping_knobs` and how the answer is
         worded.
         """
-        return (*self.demo_shaping_knobs, "answer_format")
+        has_format = any(knob.name == "answer_format" for knob in self.knobs.list_knobs())
+        return (*self.demo_shaping_knobs, *(("answer_format",) if has_format else ()))
+
+    @property
+    def call_knobs(self) -> tuple[str, ...]:
+        """The knobs that the number of a question's calls depends on."""
+        module, _, name = self.program.partition(":")
+        names: tuple[str, ...] = getattr(importlib.import_module(module), name).call_knobs
+        return names
 
     @property
     def reads_passages(self) -> bool:

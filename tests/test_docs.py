@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import io
 import json
+import linecache
 import os
 import re
 import shlex
@@ -183,6 +184,9 @@ def test_the_code_of_a_page_runs(
 
 
 def run_python(block: Block, names: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
+    save(block)
+    # DSPy's Refine shows the source of a reward function.
+    linecache.cache[block.name] = (len(block.text), None, block.text.splitlines(keepends=True), block.name)
     code = compile(block.text, block.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     result = eval(code, names)
     if inspect.isawaitable(result):
@@ -193,12 +197,19 @@ async def _awaited(result: Any) -> None:
     await result
 
 
+def save(block: Block) -> None:
+    """Write a block that begins with a file's name to that file, for the blocks that follow."""
+    if named := re.match(r"# ([\w.]+\.(?:py|toml))\n", block.text):
+        Path(named[1]).write_text(block.text, "utf-8")
+
+
 def run_json(block: Block, names: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
     for line in block.text.splitlines():
         json.loads(line)
 
 
 def run_toml(block: Block, names: dict[str, Any], patch: pytest.MonkeyPatch) -> None:
+    save(block)
     values = tomllib.loads(block.text)
     text = block.text if "program" in values else ADDED["program"] + block.text
     text += "" if "data" in values else ADDED["data"]
@@ -415,8 +426,10 @@ def definitions() -> set[str]:
 FOREIGN = {
     "BootstrapFewShot",
     "BootstrapFewShotWithRandomSearch",
+    "ChainOfThought",
     "JournalFileBackend",
     "OpenAI",
+    "ReAct",
 }
 """Names of classes of DSPy and Optuna that the documentation mentions."""
 

@@ -81,7 +81,7 @@ def _lists(row: Row) -> dict[str, str]:
 def _by_letter(row: Row, options: list[tuple[str, str]]) -> dict[str, str]:
     by_letter = dict(options)
     if len(by_letter) < len(options) and not row.problems:
-        row.problems.append("a label stands at two options")
+        row.problems.append("two options have the same label")
     return by_letter
 
 

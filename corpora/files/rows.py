@@ -48,9 +48,7 @@ def records(lines: Iterator[str], delimiter: str, longest: int, *, usual: str = 
     csv.field_size_limit(longest)
     if len(delimiter) > 1 or delimiter in ('"', "\r", "\n", "\0"):
         raise Stop(
-            problem_row(
-                f"delimiter = {short_repr(delimiter)} cannot stand between columns; give one character"
-            )
+            problem_row(f"delimiter = {short_repr(delimiter)} cannot separate columns; give one character")
         )
     lines, delimiter, before = detect_delimiter(lines_of(lines), delimiter, usual)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)

@@ -141,7 +141,7 @@ def _open(job: Job) -> tuple[Task, LocalRunner]:
             f"A worker has ragc {__version__}, and the study was begun with {job.version}; install the same "
             "version on every machine."
         )
-    recipe = parse(job.recipe, where="the study's recipe", base=Path(job.base))
+    recipe = parse(job.recipe, where="the study's recipe", base=Path(job.base), code=True)
     storage, store = storage_address(recipe.study), store_address(recipe.study)
     for address, variable in ((storage, STORAGE_ENV), (store, STORE_ENV)):
         if not address:

@@ -39,7 +39,7 @@ def describe_program(program: RagProgram) -> str:
     """The purpose of `program`, its typed calls, and the code that composes them."""
     calls = [_call(name, predictor.signature) for name, predictor in program.named_predictors()]
     try:
-        code = textwrap.dedent(inspect.getsource(type(program).aforward)).strip()
+        code = textwrap.dedent(inspect.getsource(program.flow_code)).strip()
     except OSError:  # a program defined interactively has no source file
         code = ""
     return "\n\n".join([f"# {program.method.about}", *calls, code])

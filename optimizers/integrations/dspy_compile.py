@@ -40,6 +40,8 @@ from ragc.core import event_loop
 from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import check_disjoint
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.given import GivenSource
 from ragc.errors import UsageError
 from ragc.metrics.base import Objective
@@ -47,6 +49,7 @@ from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import SILENT, baseline, failures_json, search, select
 from ragc.optimizers.integrations.dspy_examples import METRIC, ExampleAssessor, ExampleSet, read_examples
+from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.directory import open_directory
@@ -56,6 +59,7 @@ from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
+from ragc.targets.dspy_lm import target_of
 
 HELD_OUT = 0.8
 """The share of the trainset that candidates are compared on where there is no valset; as MIPROv2 has it."""
@@ -116,10 +120,13 @@ class Compile(Teleprompter):
     ) -> RagProgram:
         """The best program found, on the runtime of `program`, which stays as it is.
 
+        `program` is one of ragc, or a `dspy.Module` of the caller's own: an instance that has an LM, by
+        `set_lm` or `dspy.configure`, of which a copy is compiled (`ragc.programs.own`).
         Demonstrations come from `trainset`, and candidates are compared on `valset`, or on four fifths of the
         trainset. Passages that come with examples are searched meanwhile in the place of documents
         (`local`, else `web`); other sources stay. Raises RagcError.
         """
+        program = _as_program(program)
         _check(program, teacher)
         train, dev = self._split(list(trainset), valset)
         recipe = self._recipe(program)
@@ -239,12 +246,35 @@ def documents_of(program: RagProgram) -> Sequence[str]:
     return ("local",) if "local" in names else [name for name in ("web", "dense") if name in own]
 
 
+def _as_program(program: Any) -> Any:
+    """`program`, or a DSPy module of the caller's own on its LM; anything else as it is."""
+    if isinstance(program, RagProgram) or not isinstance(program, dspy.Module):
+        return program
+    lms = [call.lm for call in program.predictors() if call.lm is not None]
+    lm = lms[0] if lms else dspy.settings.lm
+    if lm is None:
+        raise UsageError(
+            f"The module {type(program).__name__} has no LM; set one with dspy.configure(lm=dspy.LM(...)) or "
+            "its set_lm."
+        )
+    from ragc.programs.own import method_of
+
+    own = method_of(program)
+    runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store(), opens_itself=True)
+    names = [knob.name for knob in own.knobs.list_knobs() if knob.name in vars(program)]
+    return own.build(runtime, {name: getattr(program, name) for name in names})
+
+
+def _retriever() -> dict[str, Source]:
+    """The retriever that `dspy.configure` named, as the source `local`."""
+    return {"local": FunctionSource(dspy.settings.rm)} if dspy.settings.rm else {}
+
+
 def _check(program: Any, teacher: Any) -> None:
     if not isinstance(program, RagProgram):
         raise UsageError(
             "Compile takes a program of ragc, such as ragc.program('vanilla', main=..., local=...), found "
-            f"{type(program).__name__}; a module of your own needs one of DSPy's optimizers, or a method of "
-            "ragc that does what it does."
+            f"{type(program).__name__}; or a dspy.Module of your own, an instance of it."
         )
     if teacher is not None:
         raise UsageError(

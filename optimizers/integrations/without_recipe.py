@@ -21,6 +21,7 @@ import dspy
 from ragc import corpora, targets
 from ragc.core.paths import cache_home, missing_file
 from ragc.core.redact import holds_key
+from ragc.core.user_code import is_reference
 from ragc.corpora.files.records import is_address, read_passages
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
@@ -52,16 +53,27 @@ _PER_QUESTION = ("given", "api")
 """Kinds of sources whose results depend on more than the query."""
 
 
-def build_program(name: str, parts: Mapping[str, Any], *, store: bool = True) -> RagProgram:
+def build_program(name: Any, parts: Mapping[str, Any], *, store: bool = True) -> RagProgram:
     """The program `name` on the targets and sources in `parts`; what else stands there are its knobs.
+
+    `name` is an id, a reference to a class in a module beside the working directory, or a dspy.Module of the
+    caller's own.
 
     Raises UnknownName for a program, role, source or knob that does not exist, and UsageError for one that
     is missing or out of range.
     """
-    chosen = method(name)
+    chosen = _method(name)
     roles, sources, knobs = _sorted_parts(chosen, _adapted(chosen, parts))
     runtime = Runtime(roles, sources, store=open_call_store(keep=store), advice=ADVICE, opens_itself=True)
     return chosen.build(runtime, knobs)
+
+
+def _method(name: Any) -> Method:
+    if isinstance(name, str) and not is_reference(name):
+        return method(name)
+    from ragc.programs.own import method_of, own_method
+
+    return own_method(name, Path.cwd()) if isinstance(name, str) else method_of(name)
 
 
 def _adapted(chosen: Method, parts: Mapping[str, Any]) -> dict[str, Any]:

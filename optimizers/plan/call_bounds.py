@@ -9,12 +9,10 @@ a second request if its first reply cannot be read, so requests are at most twic
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import cast
 
 from ragc.errors import UsageError
 from ragc.optimizers.space import ProgramSpace
@@ -52,7 +50,7 @@ def part_bound(task: Task, part: ProgramSpace) -> PartBound:
     """The bounds of `part`. Raises UsageError if its baseline cannot be built."""
     chosen, runtimes = task.method_of(part.program), list(_runtimes(task))
     start = dict(part.baseline().knobs)
-    counting = _class_of(chosen).call_knobs
+    counting = chosen.call_knobs
     baseline = chosen.build(task.runtime, start)
     programs = [baseline, *_corners(chosen, runtimes, start, part.knobs, counting)]
     shown = {**start, **chosen.demo_knobs}
@@ -144,8 +142,3 @@ def _runtimes(task: Task) -> Iterator[Runtime]:
     roles = task.space.targets
     for names in product(*roles.values()):
         yield task.runtime.with_targets(dict(zip(roles, names, strict=True)))
-
-
-def _class_of(chosen: Method) -> type[RagProgram]:
-    module, _, name = chosen.program.partition(":")
-    return cast(type[RagProgram], getattr(importlib.import_module(module), name))

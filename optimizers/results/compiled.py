@@ -23,7 +23,7 @@ from ragc.core.display import describe
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results import compiled_1
 from ragc.optimizers.results.trust_record import DIGESTED, digest_of, remember_written
-from ragc.programs import METHODS, method
+from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
@@ -183,14 +183,16 @@ class CompiledProgram:
         """The compiled form of `program` in its present state."""
         return cls(state_of(program), provenance, recipe, run)
 
-    def build(self, runtime: Runtime) -> RagProgram:
-        """Builds the program, ready to run. Raises ArtefactError if this version of ragc has other
-        predictors.
+    def build(self, runtime: Runtime, entry: Method | None = None) -> RagProgram:
+        """Builds the program, ready to run; `entry` is its method where that was found already.
+
+        Raises ArtefactError if this version of ragc has other predictors.
         """
         first = self.state.format == FIRST
         knobs = {"wording": compiled_1.WORDING, **self.state.knobs} if first else self.state.knobs
         try:
-            program = method(self.state.method).build(runtime.with_targets(self.state.targets), knobs)
+            chosen = entry or method(self.state.method)
+            program = chosen.build(runtime.with_targets(self.state.targets), knobs)
         except UsageError as error:
             raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
         predictors = dict(program.named_predictors())

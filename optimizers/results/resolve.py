@@ -55,17 +55,7 @@ def resolve(
     that the caller supplies targets in place of the recipe's. Raises Untrusted, and RecipeError with
     everything that is wrong or missing.
     """
-    folder = compiled.path if compiled.path is not None else Path()
-    where = str(folder / "recipe.toml")
-    outside = not is_trusted(compiled.digest, folder)
-    root = folder.resolve() if outside else base_of(compiled.digest, folder)
-    if how.base is not None:
-        root = how.base.resolve()
-        if not root.is_dir():
-            raise RecipeError(
-                where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
-            )
-    whole = parse(compiled.recipe, how.sets, where=where, base=root, files=False)
+    whole, folder, root, outside = _read(compiled, how)
     recipe = _strip_unused(whole, compiled.state, questions=questions)
     used = replace(recipe, targets={}) if stand_ins else recipe
     if outside:
@@ -79,8 +69,40 @@ def resolve(
             trust_code=how.trust_code,
         )
     if problems := [text for want in trust.list_accesses(used) if (text := _missing(want, root))]:
-        raise RecipeError(where, problems)
+        raise RecipeError(str(folder / "recipe.toml"), problems)
     return recipe
+
+
+def import_program(compiled: CompiledProgram, how: Opening) -> None:
+    """Import the module of `compiled`'s author, where its program is one. Nothing else is looked at.
+
+    Raises Untrusted where that is not allowed, and RecipeError where it cannot be imported.
+    """
+    if is_reference(compiled.state.method):
+        recipe, folder, root, outside = _read(compiled, how)
+        if outside:
+            bare = replace(Recipe(recipe.program), base=root)
+            trust.refuse(bare, root, where=folder, typed=set_keys(how.sets), trust_code=how.trust_code)
+
+
+def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, bool]:
+    """The recipe of `compiled`, its folder, where its paths lead from, and whether it is from outside.
+
+    The module of its author is imported where that is allowed.
+    """
+    folder = compiled.path if compiled.path is not None else Path()
+    where = str(folder / "recipe.toml")
+    outside = not is_trusted(compiled.digest, folder)
+    root = folder.resolve() if outside else base_of(compiled.digest, folder)
+    if how.base is not None:
+        root = how.base.resolve()
+        if not root.is_dir():
+            raise RecipeError(
+                where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
+            )
+    allowed = not outside or how.trust_code or ("program",) in set_keys(how.sets)
+    recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, code=allowed)
+    return recipe, folder, root, outside
 
 
 def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragc.metrics import Metric
+from ragc.metrics.base import Objective
+from ragc.metrics.short_answer import acc, f1
 from ragc.metrics.stats.intervals import Interval, Paired, paired, power_note, verdict
 from ragc.metrics.stats.ratios import pooled_paired
 from ragc.optimizers.answering import Row
@@ -39,6 +41,29 @@ def compare(
             sides = {"better": "worse", "worse": "better"} if task.objectives[0].sign < 0 else {}
             decided, note = sides.get(outcome := verdict(result), outcome), power_note(result)
     return differences, decided, note
+
+
+def choose_example(
+    objective: Objective, before: Sequence[Row], after: Sequence[Row]
+) -> tuple[Row, Row] | None:
+    """One question, answered `before` and `after`; both have the same questions in the same order.
+
+    The first by id that scores higher after, and whose answer before has no word of a gold answer and does
+    not contain one: it was wrong in content, not in form. If there is none, the first that has an answer.
+    """
+    pairs = sorted(zip(before, after, strict=True), key=lambda pair: pair[0].question.id)
+    answered = [pair for pair in pairs if pair[1].prediction]
+    corrected = (
+        (old, new)
+        for old, new in answered
+        if objective.of(new.scores) > objective.of(old.scores) and _is_wrong_in_content(old)
+    )
+    return next(corrected, next(iter(answered), None))
+
+
+def _is_wrong_in_content(row: Row) -> bool:
+    golds = row.question.answers
+    return bool(golds) and not f1(row.prediction, golds) and not acc(row.prediction, golds)
 
 
 def _difference(metric: Metric, before: Sequence[Row], after: Sequence[Row], seed: int) -> Paired | None:

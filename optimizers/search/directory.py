@@ -37,7 +37,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         refuse_shared()
     if resume and not keep:
         raise UsageError(
-            "--resume goes on with what a study kept, and study.keep = false keeps nothing; leave one out."
+            "--resume goes on with a stored study, and study.keep = false stores none; leave one out."
         )
     directory = study_directory(out)
     lock = FileLock(f"{directory}.lock")
@@ -71,7 +71,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             fresh = directory / "recipe.toml.new"
             fresh.write_text(text, "utf-8")
             fresh.replace(written)
-            write_address(directory, recipe=digest(text))
+            write_address(directory, recipe=digest(text), code=recipe.method.code)
         yield directory
     except KeyboardInterrupt:
         if keep:
@@ -91,6 +91,8 @@ def _change(directory: Path, recipe: Recipe) -> str:
     A budget is no part of the identity, so it may be raised. Raises ArtefactError if the study's recipe is
     damaged.
     """
+    if recipe.method.code != read_address(directory).get("code", ""):
+        return f"the module of {recipe.program!r}"
     text = recipe.to_toml()
     before = inputs.read_text(directory / "recipe.toml", errors="replace")
     if before == text or digest(text) == read_address(directory).get("recipe"):

@@ -129,7 +129,7 @@ class SourcesKnobs(ReadingKnobs, AnswerKnobs):
     sources_used: str = choice(
         "both",
         ("local", "web", "both"),
-        "where passages come from; with both those of the local source stand first",
+        "where passages come from; with both, those of the local source come first",
         paper="PrefRAG compares with all three",
     )
     k_local: int = integer(

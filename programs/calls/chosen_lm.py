@@ -72,9 +72,11 @@ def lm_of(call: Any) -> Any:
     """The LM that is chosen for `call`, a predictor; None where its target answers."""
     named = call_lm.get()
     lm = named[1] if named is not None and named[0] is call else call.lm
-    if lm is None and call.role == "main":
+    if lm is None and call.role == "main" and thread_local_overrides.get():
         lm = context_lm()
-    if lm is not None and not isinstance(lm, dspy.BaseLM):
+    if lm is None:
+        return None
+    if not isinstance(lm, dspy.BaseLM):
         raise UsageError(
             f"The call {call.name or 'without a name'!r} was given an LM of the type {type(lm).__name__}; "
             "give it a dspy.LM, such as dspy.LM('openai/gpt-4o-mini')."
@@ -82,9 +84,8 @@ def lm_of(call: Any) -> Any:
     return lm
 
 
-def target_for(call: Any) -> Target:
-    """What answers `call`."""
-    lm = lm_of(call)
+def target_for(call: Any, lm: Any) -> Target:
+    """What answers `call`, for which `lm` was chosen; None chooses the target of its role."""
     if lm is None or isinstance(lm, OwnLM):
         target: Target = call.runtime.target(call.role)
     else:
@@ -92,9 +93,10 @@ def target_for(call: Any) -> Target:
     return target
 
 
-def rollout_of(call: Any) -> dict[str, Any]:
-    """The number of the draw and its temperature, where the LM of `call` names a draw."""
-    lm = lm_of(call) or thread_local_overrides.get().get("lm")
+def rollout_of(lm: Any) -> dict[str, Any]:
+    """The number of the draw and its temperature, where `lm`, or else the LM of a context, names a draw."""
+    if lm is None and (lm := thread_local_overrides.get().get("lm")) is None:
+        return {}
     kwargs = getattr(lm, "kwargs", None) or {}
     if kwargs.get("rollout_id") is None or not getattr(lm, "answers_programs", True):
         return {}

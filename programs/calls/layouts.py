@@ -143,9 +143,8 @@ def adapter(layout: str) -> Any:
 
 def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = False) -> Reading:
     """What a reply of `layout`, one that is not JSON, says. Raises ParseFailure."""
-    missing = ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
     if len(text) > LONGEST or is_too_deep(text) or (layout == "xml" and text.count("<") > MOST_TAGS):
-        raise missing
+        raise _missing(signature, layout)
     if dspy.settings.callbacks:  # whoever watches DSPy's adapters sees them parse
         with contextlib.suppress(Exception):
             adapter(layout).parse(signature, text)
@@ -156,8 +155,12 @@ def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = F
         values = adapter(layout).parse(signature, text)
         outputs = output_model(signature).model_validate({name: _whole(values[name]) for name in values})
     except Exception as error:  # the adapter runs parsers and validators, which may raise anything
-        raise missing from error
+        raise _missing(signature, layout) from error
     return Reading({name: getattr(outputs, name) for name in signature.output_fields}, mended=1)
+
+
+def _missing(signature: Any, layout: str) -> ParseFailure:
+    return ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
 
 
 def _whole(value: Any) -> Any:

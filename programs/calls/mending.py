@@ -166,6 +166,8 @@ class Mender:
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
+        if kinds.keys() <= fields.keys():
+            return fields
         inner = {name: self._names_in(kind) for name, kind in kinds.items() if name not in fields}
         missing = [name for name, names in inner.items() if names]
         beside = {name: held for name, held in fields.items() if name not in kinds}
@@ -185,6 +187,8 @@ class Mender:
     def _fields(self, schema: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of an object under the names that `schema` gives them."""
         kinds = schema["properties"]
+        if value and value.keys() <= kinds.keys():
+            return dict(value)
         if len(value) == 1 and not _fields_in(value, kinds):
             (held,) = value.values()
             if isinstance(held, dict) and _fields_in(held, kinds):

@@ -8,21 +8,22 @@ asked for once more where that cannot be; both are counted. A call that was made
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
-from dspy.clients.base_lm import record_history
+from dspy.clients.base_lm import GLOBAL_HISTORY, MAX_HISTORY_SIZE
 
 from ragc.core import counters, event_loop
 from ragc.errors import ParseFailure, TargetError
 from ragc.programs import trace
-from ragc.programs.calls.chosen_lm import hint_for, lm_of, named_lm
+from ragc.programs.calls.chosen_lm import hint_for, named_lm
 from ragc.programs.calls.demos import forced, forced_values
 from ragc.programs.calls.fit_context import cut_to_fit
-from ragc.programs.calls.prompt import TypedPrompt
+from ragc.programs.calls.prompt import TypedPrompt, setting
 from ragc.programs.calls.replay import (
     ReadReply,
     Recording,
@@ -34,9 +35,12 @@ from ragc.programs.calls.replay import (
     to_plain,
 )
 from ragc.programs.calls.replies import Reading
-from ragc.targets.base import ChatRequest, Sampling
+from ragc.targets.base import ChatRequest, Sampling, Target
 from ragc.targets.gateway import Answer
 from ragc.targets.openai_wire import is_context_error
+
+if TYPE_CHECKING:
+    from ragc.programs.calls.streaming import ReplyStream
 
 _SPECIAL = frozenset({"lm", "signature", "demos", "_trace"})
 
@@ -47,10 +51,12 @@ HINT_ABOUT = "Advice from an earlier attempt."
 
 @dataclass(slots=True)
 class _Invocation:
-    """One call: its place in the trace, its inputs, how its reply is drawn, and its key in the memo."""
+    """One call: its place in the trace, inputs, the LM that DSPy chose, what answers, how, and its key."""
 
     spot: tuple[trace.Run, tuple[int, ...]] | None
     inputs: dict[str, Any]
+    lm: Any
+    target: Target
     sampling: Sampling
     sample: int
     key: str | None = None
@@ -62,28 +68,32 @@ class RagPredict(TypedPrompt):
     _stands_for: RagPredict | None = None
 
     @property
+    def traced_as(self) -> RagPredict:
+        """The predictor that DSPy's trace names for a call of this one."""
+        return self._stands_for or self
+
+    @property
     def _memo(self) -> ReplayCache:
         return replay_cache_of(self.runtime.gateway.store)
 
-    def _key(self, inputs: dict[str, Any], sampling: Sampling, sample: int) -> str | None:
+    def _key(self, inputs: dict[str, Any], target: Target, sampling: Sampling, sample: int) -> str | None:
         """The memo's key of a call; None when it must go the long way."""
         runtime = self.runtime
         if not runtime.gateway.memo:
             return None
-        wording, target = self.template.wording, self.target
-        return call_key(
-            prompt_digest(self.cached_fingerprint, wording, sampling, self.logprobs, target), sample, inputs
-        )
+        mark = prompt_digest(self.cached_fingerprint, self.template.wording, sampling, self.logprobs, target)
+        return call_key(mark, sample, inputs)
 
     def fits(self, **inputs: Any) -> bool:
         """Whether a call with `inputs`, its longest reply included, fits the context of its target."""
-        key = self._key(inputs, self.sampling, 0)
+        target = self.target
+        key = self._key(inputs, target, self.sampling, 0)
         size = self._memo.sizes.get(key) if key else None
         if size is None:
             size = self.size(**inputs)
             if key:
                 self._memo.put_size(key, size)
-        return size <= self.target.context_tokens
+        return size <= target.context_tokens
 
     async def try_call(self, **inputs: Any) -> Any:
         """The prediction of a call; None, noted and counted as dropped, when its reply cannot be read."""
@@ -127,7 +137,7 @@ class RagPredict(TypedPrompt):
     @property
     def _hint(self) -> str | None:
         """The advice of DSPy's Refine, which gives it by an adapter."""
-        return None if dspy.settings.adapter is None else hint_for(self)
+        return None if setting("adapter") is None else hint_for(self)
 
     def _with_hint(self) -> RagPredict:
         """The same call with one more input, the advice of DSPy's Refine; its trace names this one."""
@@ -141,7 +151,8 @@ class RagPredict(TypedPrompt):
         config = kwargs.pop("config", None)
         for special in _SPECIAL & kwargs.keys():
             del kwargs[special]
-        return _Invocation(spot, kwargs, *self.sampling_for(config))
+        lm = self.chosen_lm
+        return _Invocation(spot, kwargs, lm, self.target_by(lm), *self.sampling_for(config, lm))
 
     def _answer_from_memory(self, invocation: _Invocation) -> dspy.Prediction | None:
         """What is known without waiting: forced outputs, or a call that memory holds.
@@ -151,8 +162,10 @@ class RagPredict(TypedPrompt):
         known = None if forced.get() is None else forced_values(self.template.outputs)
         if known is not None:
             return self._record(invocation, invocation.inputs, known, known)
-        if not (self.callbacks or dspy.settings.callbacks):
-            invocation.key = self._key(invocation.inputs, invocation.sampling, invocation.sample)
+        if not (self.callbacks or setting("callbacks")):
+            invocation.key = self._key(
+                invocation.inputs, invocation.target, invocation.sampling, invocation.sample
+            )
         gateway = self.runtime.gateway
         if invocation.key is None or not gateway.charges_anywhere:
             return None
@@ -181,7 +194,8 @@ class RagPredict(TypedPrompt):
 
     async def _find_recorded(self, key: str) -> ReadReply | None:
         """The call under `key` as memory or the store holds it, charged. On the process's loop."""
-        outcome = self._memo.recall(key, self.template.fields) or await self._memo.find(key, self._read)
+        memo = self._memo
+        outcome = memo.recall(key, self.template.fields) or await memo.find(key, self._read)
         if outcome is not None:
             self.runtime.gateway.replay(outcome.recording.answers)
         return outcome
@@ -189,7 +203,9 @@ class RagPredict(TypedPrompt):
     async def _send(self, request: ChatRequest, *, cut: bool) -> ReadReply:
         """What comes of `request`, asked for once more when the first reply cannot be read."""
         gateway, target = self.runtime.gateway, self.target
-        answers = [await gateway.ask(target, request)]
+        shown = self._shown_reply(target)
+        pending = gateway.ask(target, request)
+        answers = [await (pending if shown is None else shown.watch(pending))]
         reading, error = self.parse_reply(answers[0].reply)
         failure = error
         if reading is None:
@@ -199,8 +215,18 @@ class RagPredict(TypedPrompt):
                 answers.append(repaired)
                 reading, failure = self.parse_reply(repaired.reply, again=True)
         _track_usage(target.model, answers)
+        if shown is not None and reading is not None:
+            shown.finish(reading.outputs)
         replayed_answers = tuple(answer._replace(replayed=True) for answer in answers)
         return self._outcome(Recording(replayed_answers, error, cut), reading, failure)
+
+    def _shown_reply(self, target: Target) -> ReplyStream | None:
+        """The stream that shows the next reply to the listeners of `dspy.streamify`; None without any."""
+        if setting("send_stream") is None:
+            return None
+        from ragc.programs.calls.streaming import stream_of
+
+        return stream_of(self._stands_for or self, target.model, self.layout)
 
     async def _repair(self, request: ChatRequest) -> Answer | None:
         """The answer to `request`, which shows a reply again; None where that does not fit the context."""
@@ -249,7 +275,8 @@ class RagPredict(TypedPrompt):
         if outcome.failure:
             self._record_unreadable(invocation, outcome)
             raise ParseFailure(outcome.failure)
-        counters.count(mended=outcome.mended, dropped=outcome.dropped)
+        if outcome.mended or outcome.dropped:
+            counters.count(mended=outcome.mended, dropped=outcome.dropped)
         outputs = {name: fresh(value) for name, value in outcome.outputs.items()}
         answers, mended = outcome.recording.answers, outcome.mended
         return self._record(invocation, inputs, outputs, outcome.shown, answers, mended=mended)
@@ -270,38 +297,22 @@ class RagPredict(TypedPrompt):
         )
         invocation.spot[0].add(invocation.spot[1], event)
 
-    def _note(self, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> None:
-        """Tell DSPy's history what was sent, or replayed, and what came back; read by `inspect_history`."""
-        if dspy.settings.disable_history or not answers:
+    def _note(self, invocation: _Invocation, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> None:
+        """Tell DSPy's histories what was sent, or replayed, and what came back; read by `inspect_history`."""
+        if not answers or setting("disable_history"):
             return
-        target, twin, shown = self.target, copy.deepcopy(self), dict(inputs)
-        usage = [answer.reply.usage for answer in answers]
-        entry = {
-            "prompt": None,
-            "kwargs": {},
-            "response": None,
-            "outputs": [answers[-1].reply.text],
-            "usage": {
-                "prompt_tokens": sum(one.prompt for one in usage),
-                "completion_tokens": sum(one.completion for one in usage),
-            },
-            "cost": sum(answer.reply.usd for answer in answers),
-            "timestamp": datetime.now(UTC).isoformat(),
-            "uuid": answers[-1].key,
-            "model": target.model,
-            "response_model": target.model,
-            "model_type": "chat",
-        }
-
-        def render() -> list[dict[str, str]]:
-            return [{"role": m.role, "content": m.content} for m in twin.messages(**shown)]
-
-        callers = dspy.settings.caller_modules or []
-        call, held = self._stands_for or self, _Messages(entry, render)
-        record_history(lm_of(self) or getattr(target, "lm", None) or _Nobody(), held)
-        if all(caller is not call for caller in callers) and dspy.settings.max_history_size:
-            del call.history[: len(call.history) + 1 - dspy.settings.max_history_size]
-            call.history.append(held)
+        target = invocation.target
+        entry = HistoryEntry(self.unchanged, dict(inputs), answers, target.model)
+        _append(GLOBAL_HISTORY, entry, MAX_HISTORY_SIZE)
+        if not (most := setting("max_history_size")):
+            return
+        client, call = invocation.lm or getattr(target, "lm", None), self._stands_for or self
+        owners = (call,) if client is None else (call, client)
+        for owner in owners:
+            _append(owner.history, entry, most)
+        for caller in setting("caller_modules") or ():
+            if caller is not call:
+                _append(caller.history, entry, most)
 
     def _record(
         self,
@@ -319,8 +330,8 @@ class RagPredict(TypedPrompt):
         truncated = bool(answers) and answers[-1].reply.finish == "length"
         if truncated:
             prediction["truncated"] = True
-        entry = (self._stands_for or self, dict(inputs), prediction)
-        self._note(inputs, answers)
+        entry = (self.traced_as, dict(inputs), prediction)
+        self._note(invocation, inputs, answers)
         if invocation.spot is not None:
             event = trace.Call(
                 self.name,
@@ -335,45 +346,89 @@ class RagPredict(TypedPrompt):
                 mended=mended,
             )
             invocation.spot[0].add(invocation.spot[1], event, entry)
-        elif (entries := dspy.settings.trace) is not None and dspy.settings.max_trace_size > 0:
-            if len(entries) >= dspy.settings.max_trace_size:  # as DSPy does, the oldest goes
+        elif (entries := setting("trace")) is not None and (most := setting("max_trace_size")) > 0:
+            if len(entries) >= most:  # as DSPy does, the oldest goes
                 del entries[0]
             entries.append(entry)
         return prediction
 
 
-class _Nobody:
-    """A client without a history."""
+def _append(history: list[Any], entry: HistoryEntry, most: int) -> None:
+    if len(history) >= most:
+        del history[: len(history) + 1 - most]
+    history.append(entry)
 
-    def __init__(self) -> None:
-        self.history: list[Any] = []
+
+class HistoryEntry(dict[str, Any]):
+    """An entry of DSPy's history, filled when somebody looks: every call writes one, few are read."""
+
+    def __init__(
+        self, call: TypedPrompt, inputs: dict[str, Any], answers: Sequence[Answer], model: str
+    ) -> None:
+        super().__init__(prompt=None)  # whoever writes JSON takes an empty dictionary at its size
+        self._unread: tuple[Any, ...] | None = (call, inputs, answers, model, time.time())
+
+    def fill(self) -> None:
+        """Write what was sent and what came back, once."""
+        if self._unread is None:
+            return
+        call, inputs, answers, model, seconds = self._unread
+        usage = [answer.reply.usage for answer in answers]
+        super().update(
+            messages=[{"role": m.role, "content": m.content} for m in call.messages(**inputs)],
+            kwargs={},
+            response=None,
+            outputs=[answers[-1].reply.text],
+            usage={
+                "prompt_tokens": sum(one.prompt for one in usage),
+                "completion_tokens": sum(one.completion for one in usage),
+            },
+            cost=sum(answer.reply.usd for answer in answers),
+            timestamp=datetime.fromtimestamp(seconds, UTC).isoformat(),
+            uuid=answers[-1].key,
+            model=model,
+            response_model=model,
+            model_type="chat",
+        )
+        self._unread = None
+
+    def __reduce__(self) -> Any:
+        self.fill()
+        return dict, (dict(self),)
 
 
-class _Messages(dict[str, Any]):
-    """An entry of DSPy's history whose messages are rendered when somebody looks."""
+def _filled(name: str) -> Any:
+    """The method `name` of a dictionary, of an entry that is filled first."""
+    method = getattr(dict, name)
 
-    def __init__(self, entry: dict[str, Any], render: Callable[[], list[dict[str, str]]]) -> None:
-        super().__init__(entry)
-        self._render = render
+    def look(self: HistoryEntry, *args: Any, **kwargs: Any) -> Any:
+        self.fill()
+        return method(self, *args, **kwargs)
 
-    def __missing__(self, name: str) -> Any:
-        if name != "messages":
-            raise KeyError(name)
-        self[name] = self._render()
-        return self[name]
+    return look
+
+
+_LOOKS = (
+    "__contains__ __delitem__ __eq__ __ge__ __getitem__ __ior__ __iter__ __len__ __ne__ __or__ __repr__ "
+    "__reversed__ __ror__ __setitem__ clear copy get items keys pop popitem setdefault update values"
+)
+for _name in _LOOKS.split():
+    if hasattr(dict, _name):
+        setattr(HistoryEntry, _name, _filled(_name))
 
 
 def _is_watched(call: RagPredict) -> bool:
     """Whether anybody looks at DSPy's own bookkeeping of a call, which costs more than a replayed one."""
-    settings = dspy.settings
-    return bool(call.callbacks or settings.callbacks or settings.track_usage)
+    return bool(call.callbacks or setting("callbacks") or setting("track_usage"))
 
 
 def _track_usage(model: str, answers: Sequence[Answer]) -> None:
     """Tell DSPy's usage tracker, where there is one, what was sent; what is replayed is free there."""
-    tracker: Any = dspy.settings.usage_tracker
+    tracker = setting("usage_tracker")
+    if tracker is None:
+        return
     for answer in answers:
-        if tracker is not None and not answer.replayed:
+        if not answer.replayed:
             usage = answer.reply.usage
             spent = {"prompt_tokens": usage.prompt, "completion_tokens": usage.completion}
             tracker.add_usage(f"ragc/{model}", {**spent, "total_tokens": usage.prompt + usage.completion})

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import dspy
+from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
 from ragc.core.digest import digest
 from ragc.errors import ParseFailure
-from ragc.programs.calls.chosen_lm import OwnLM, call_lm, rollout_of, target_for
+from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.calls.replies import Reading, read_reply, reply_schema
@@ -80,6 +81,12 @@ _AGAIN = (
 )
 
 
+def setting(name: str) -> Any:
+    """What `dspy.settings` holds under `name`, in a third of the time: a replayed call asks nine times."""
+    overrides = thread_local_overrides.get()
+    return overrides[name] if name in overrides else main_thread_config[name]
+
+
 class TypedPrompt(dspy.Predict):
     """The prompt and the reading of a typed call, with the role, sampling and layout of its program.
 
@@ -105,6 +112,7 @@ class TypedPrompt(dspy.Predict):
     ) -> None:
         self._rendered: PromptTemplate | None = None
         self._printed: tuple[PromptTemplate | None, str] = (None, "")
+        self._unchanged: tuple[PromptTemplate | None, Any] = (None, None)
         self._views: tuple[PromptTemplate | None, dict[tuple[int, ...], TypedPrompt]] = (None, {})
         self._nearest = 0
         self.runtime, self.layout = runtime, layout
@@ -173,14 +181,31 @@ class TypedPrompt(dspy.Predict):
         return self._printed[1]
 
     @property
-    def target(self) -> Target:
-        """What answers: the LM that DSPy was told to use, else the target of the role."""
-        return target_for(self) if self._may_have_lm else self.runtime.target(self.role)
+    def unchanged(self) -> Self:
+        """A copy with the prompt of now, whatever becomes of this one; the same one until it changes."""
+        rendered = self.template
+        if self._unchanged[0] is not rendered:
+            twin = copy.deepcopy(self)
+            twin._unchanged = (None, None)
+            self._unchanged = (rendered, twin)
+        held: Self = self._unchanged[1]  # which a tuple of any values does not tell
+        return held
 
     @property
-    def _may_have_lm(self) -> bool:
-        """Whether DSPy was told of any LM, which may or may not be for this call."""
-        return self.lm is not None or dspy.settings.lm is not None or call_lm.get() is not None
+    def target(self) -> Target:
+        """What answers: the LM that DSPy was told to use, else the target of the role."""
+        return self.target_by(self.chosen_lm)
+
+    @property
+    def chosen_lm(self) -> Any:
+        """The LM that DSPy was told to use for this call; None where the target of its role answers."""
+        if self.lm is None and setting("lm") is None and call_lm.get() is None:
+            return None
+        return lm_of(self)
+
+    def target_by(self, lm: Any) -> Target:
+        """What answers where `lm` is chosen, or none."""
+        return self.runtime.target(self.role) if lm is None else target_for(self, lm)
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """The chat messages that a call with `inputs` sends; no model is called."""
@@ -229,14 +254,14 @@ class TypedPrompt(dspy.Predict):
 
     def request(self, *, config: dict[str, Any] | None = None, **inputs: Any) -> ChatRequest:
         """The request that a call with `inputs` sends. `config` overrides sampling values by name."""
-        return self.chat_request(self.messages(**inputs), *self.sampling_for(config))
+        return self.chat_request(self.messages(**inputs), *self.sampling_for(config, self.chosen_lm))
 
-    def sampling_for(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
-        """How a reply is drawn under `config`, sampling values by name, and the number of the draw."""
-        rollout = rollout_of(self) if self._may_have_lm else {}
-        chosen = {**rollout, **self.config, **(config or {})}
-        if not chosen:
+    def sampling_for(self, config: dict[str, Any] | None, lm: Any) -> tuple[Sampling, int]:
+        """How `lm` draws a reply under `config`, sampling values by name, and the number of the draw."""
+        drawn = {} if lm is None and setting("lm") is None else rollout_of(lm)
+        if not (drawn or self.config or config):
             return self.sampling, 0
+        chosen = {**drawn, **self.config, **(config or {})}
         sample = int(chosen.pop("rollout_id", None) or 0)
         known = {name: v for name, v in chosen.items() if name in Sampling.__slots__ and v is not None}
         return replace(self.sampling, **known), sample

@@ -7,11 +7,12 @@ only the characters of the field itself count here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -23,7 +24,7 @@ from pydantic.fields import FieldInfo
 from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure
 from ragc.programs.calls.frames import from_text, ways_of
-from ragc.programs.calls.mending import Mender, Tally, close_list, loads, places_in
+from ragc.programs.calls.mending import Mender, Tally, close_list, is_option, loads, places_in
 from ragc.targets.base import TokenLogprob
 
 log = logging.getLogger("ragc.programs")
@@ -132,10 +133,44 @@ def read_framed(signature: Any, text: str, layout: str, *, truncated: bool = Fal
     return reading
 
 
+@lru_cache(maxsize=512)
+def _flat_fields(signature: Any) -> Mapping[str, Any] | None:
+    """Options or the greatest length of each output, where all are texts, options or truth values."""
+    fields: dict[str, Any] = {}
+    for name, schema in reading_schema(signature).get("properties", {}).items():
+        if "enum" in schema:
+            fields[name] = tuple(schema["enum"])
+        elif schema.get("type") == "string":
+            fields[name] = schema.get("maxLength", LONGEST)
+        elif schema.get("type") == "boolean":
+            fields[name] = (True, False)
+        else:
+            return None
+    return fields
+
+
+def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
+    """Whether `value` has just the outputs `fields`, as they are wanted: nothing of it would be mended."""
+    if not isinstance(value, dict) or value.keys() != fields.keys():
+        return False
+    for name, wanted in fields.items():
+        held = value[name]
+        if isinstance(wanted, tuple):
+            if not is_option(held, wanted):
+                return False
+        elif type(held) is not str or len(held) > wanted:
+            return False
+    return True
+
+
 def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
     """What the JSON object in `text` says; None where there is none that fits."""
     try:
         value, tally = loads(text), Tally()
+        fields = _flat_fields(signature)
+        if fields is not None and _has_shape(fields, value):
+            with contextlib.suppress(pydantic.ValidationError):  # half of a surrogate pair, or a validator
+                return Reading(dict(vars(output_model(signature).model_validate_json(text))))
         if value is None:
             tally.mended = 1
             closed = close_list(text[text.find("{") :], tally) if truncated else text
@@ -176,6 +211,10 @@ def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) ->
 
     Raises pydantic's ValidationError, and whatever a validator raises.
     """
+    fields = _flat_fields(signature)
+    if fields is not None and _has_shape(fields, value):
+        with contextlib.suppress(pydantic.ValidationError):  # by a validator, which is tried again below
+            return _reading(signature, value, tally)
     schema = reading_schema(signature)
     error: pydantic.ValidationError | None = None
     for strict in (False, True):
@@ -212,9 +251,7 @@ def _drop_items(value: Any, error: pydantic.ValidationError) -> bool:
 
 def _reading(signature: Any, value: Any, tally: Tally) -> Reading:
     outputs = output_model(signature).model_validate_json(json.dumps(value))
-    return Reading(
-        {name: getattr(outputs, name) for name in signature.output_fields}, tally.mended, tally.dropped
-    )
+    return Reading(dict(vars(outputs)), tally.mended, tally.dropped)
 
 
 def is_too_deep(text: str) -> bool:

@@ -130,7 +130,7 @@ FLOW: tuple[Step, ...] = (
     ),
     Step("grade", "select", "the documents that are left in", knobs=("window", "k_support")),
     Step(START, _LOCAL, "the question, and its sub-questions", knobs=("candidates", "asqa_sub_questions")),
-    Step("parse", "align", "the components that stand in the question, and each document", each=True),
+    Step("parse", "align", "the components found in the question, and each document", each=True),
     Step(_LOCAL, "align", "the components and each new document", knobs=("fga_reflect",), each=True),
     Step("parse", "condense", "each document", knobs=("doc_condense",), each=True),
     Step(_LOCAL, "condense", "each new document", knobs=("doc_condense",), each=True),

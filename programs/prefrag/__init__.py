@@ -46,7 +46,7 @@ class PrefRagKnobs(ReadingKnobs):
         False,
         "without a preference each step chooses one of all sources; off: only preferred_source is asked",
         when=When("pref", (False,)),
-        paper="PrefRAG 5.2 does not say what stands in for Pref-AR",
+        paper="PrefRAG 5.2 does not say what replaces Pref-AR",
     )
     preferred_source: str = choice(
         "local", ("local", "web"), "the source asked first, any of those that are configured",

@@ -114,7 +114,7 @@ class RagXKnobs(PassageKnobs):
         when=_RERANKS, searched=False, paper="RAG-X: bge-reranker-v2-m3, a cross-encoder",
     )  # fmt: skip
     pool: int | str = choice(
-        10, (*POOLS, ALL), "web passages that are put in order, top_n or more; stands in for top_k",
+        10, (*POOLS, ALL), "web passages that are put in order, top_n or more; replaces top_k",
         when=_RERANKS, paper="RAG-X: 3 of 10; 3 to all in its Table 4",
     )  # fmt: skip
     top_n: int = integer(3, 1, 20, "web passages kept of the pool", when=_RERANKS, paper="RAG-X: 3 of 10")
@@ -123,7 +123,7 @@ class RagXKnobs(PassageKnobs):
         when=When("answer_format", ("short",)), paper="RAG-X code: 100",
     )  # fmt: skip
     noise_seed: int = integer(
-        0, 0, 1000, "which unrelated passages are drawn, and where random ones stand",
+        0, 0, 1000, "which unrelated passages are drawn, and where random ones are put",
         when=When("noise_n", greater_than=0), searched=False, paper="RAG-X draws at random",
     )  # fmt: skip
     icl_n: int = redeclare(
@@ -208,7 +208,7 @@ FLOW: tuple[Step, ...] = (
     Step(
         "entities",
         _KG_NODE,
-        "each name that stands in the question, or the question where there is none",
+        "each name in the question, or the question where there is none",
         knobs=("top_k",),
         each=True,
     ),

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.results.trust_listing import TrustListing
     from ragc.optimizers.search.status import StudyStatus
     from ragc.programs.base import RagProgram
+    from ragc.programs.own import choice, number, switch
     from ragc.recipe import Recipe
     from ragc.targets.base import Target
 
@@ -119,18 +120,21 @@ __all__ = [
     "__version__",
     "ask",
     "check_export",
+    "choice",
     "compare",
     "compile",
     "evaluate",
     "export",
     "index",
     "load",
+    "number",
     "objective",
     "plan",
     "program",
     "source",
     "study",
     "study_status",
+    "switch",
     "target",
     "trust",
     "trust_listing",
@@ -153,6 +157,9 @@ _IMPORTED_WHEN_USED = {
     "StudyStatus": "ragc.optimizers.search.status",
     "Target": "ragc.targets.base",
     "TrustListing": "ragc.optimizers.results.trust_listing",
+    "choice": "ragc.programs.own",
+    "number": "ragc.programs.own",
+    "switch": "ragc.programs.own",
 }
 """The module of each class, which is imported on first use."""
 

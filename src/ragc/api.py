@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import optuna
-    from dspy import BaseLM
+    from dspy import BaseLM, Module
 
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
@@ -365,8 +365,10 @@ def objective(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -
     return optuna_objective.Objective(recipes.load(recipe, sets), name=name, file=recipe)
 
 
-def program(name: str, /, *, store: bool = True, **parts: Any) -> RagProgram:
+def program(name: str | Module | type[Module], /, *, store: bool = True, **parts: Any) -> RagProgram:
     """The program `name` (`ragc list programs`) on targets and sources of your own, as a `dspy.Module`.
+
+    `name` may also be a `dspy.Module` of your own, its class, or where that is: `my_module:MyProgram`.
 
     `parts` are its targets by role (`main`, `proxy`, `judge`, `teacher`), its sources by name (`local`,
     `web`, `kg`, `dense`) and its knobs (`ragc list knobs NAME`), in any order; omitted knobs have their

@@ -17,6 +17,7 @@ from ragc.corpora.storage import corpus as corpora
 from ragc.corpora.storage import index_cache
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
+from ragc.targets.embedded.prefix_states import PrefixStates, state_key
 from tests.optimizers.colours import begun, written
 
 
@@ -151,3 +152,20 @@ def test_weights_that_are_damaged_are_named(home: Path, capsys: pytest.CaptureFi
     _, checks = doctor(capsys)
     assert checks["weights"][0]["found"] == f"{file.name} is damaged; delete {file} to have it fetched again"
     assert not checks["weights"][0]["needed"]
+
+
+def test_states_of_prompt_prefixes_are_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    states, state = PrefixStates(), home.parent / "a.state"
+    assert "prefixes" not in doctor(capsys)[1]
+    for number in range(2):
+        state.write_bytes(b"state %d" % number)
+        states.save(state_key("weights", [], [number]), state)
+        state.unlink()
+    _, checks = doctor(capsys)
+    assert checks["prefixes"][0]["ok"]
+    assert checks["prefixes"][0]["found"].startswith("2 whole")
+    states.paths()[0].write_bytes(b"damaged")
+    code, checks = doctor(capsys)
+    assert code == 0
+    assert checks["prefixes"][0]["found"].startswith("1 of 2 are damaged")
+    assert "prefixes" not in doctor(capsys, "--quick")[1]

@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ragc.errors import TargetError
-from ragc.targets.base import ChatRequest, Message, Reply, Sampling
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, parts_taker
 from ragc.targets.embedded.target import EmbeddedTarget
 
 pytest.importorskip("xllamacpp")
@@ -124,7 +124,7 @@ def weights() -> Path:
 
 @pytest.fixture(scope="module")
 def target(weights: Path, call: Any) -> Iterator[EmbeddedTarget]:
-    embedded_target = EmbeddedTarget(weights, context=1024, parallel=4)
+    embedded_target = EmbeddedTarget(weights, context=1024, parallel=4, keep_prefixes=False)
     call(embedded_target.open())
     yield embedded_target
     call(embedded_target.aclose())
@@ -163,6 +163,21 @@ def test_every_complete_reply_validates(
 def test_a_reply_cut_by_the_token_limit_says_so(target: EmbeddedTarget, call: Any) -> None:
     reply = call(target.complete(build_request(PROMPTS[0], Nested.model_json_schema(), max_tokens=5)))
     assert (reply.finish, reply.usage.completion) == ("length", 5)
+
+
+def test_the_parts_of_a_reply_come_one_by_one_and_make_it_up(target: EmbeddedTarget, call: Any) -> None:
+    parts: list[str] = []
+
+    async def ask() -> Reply:
+        token = parts_taker.set(parts.append)
+        try:
+            return await target.complete(build_request(PROMPTS[0], Answer.model_json_schema()))
+        finally:
+            parts_taker.reset(token)
+
+    reply = call(ask())
+    assert "".join(parts) == reply.text
+    assert len([part for part in parts if part]) > 3
 
 
 def test_a_model_that_repeats_itself_still_closes_its_json(target: EmbeddedTarget, call: Any) -> None:
@@ -224,6 +239,49 @@ def test_a_long_beginning_is_computed_once_for_all_slots(target: EmbeddedTarget,
     assert cached[0] > 0.9  # that beginning had been seen
 
 
+def test_a_kept_beginning_is_loaded_by_a_later_process(
+    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path))
+    beginning = Message("system", "The mill stands by the river, and the old town is on the hill. " * 30)
+    questions = ["Where is the mill?", "What is old?", "Tell me about the hill and the river."]
+
+    def ask(*, keep_prefixes: bool = True) -> list[tuple[str, int]]:
+        """Text and number of computed prompt tokens of each reply of a freshly loaded model."""
+
+        async def run() -> list[tuple[str, int]]:
+            model = EmbeddedTarget(weights, context=1024, parallel=2, keep_prefixes=keep_prefixes)
+            replies = [
+                await model.complete(
+                    ChatRequest((beginning, Message("user", question)), None, Sampling(max_tokens=24))
+                )
+                for question in questions
+            ]
+            await model.aclose()
+            return [(reply.text, reply.usage.prompt - reply.usage.cached) for reply in replies]
+
+        return asyncio.run(run())
+
+    def texts(replies: list[tuple[str, int]]) -> list[str]:
+        return [text for text, _ in replies]
+
+    without = ask(keep_prefixes=False)
+    assert not (tmp_path / "prefixes").exists()
+    first = ask()
+    (state,) = (tmp_path / "prefixes").iterdir()
+    later = ask()
+    content = state.read_bytes()
+    state.write_bytes(content[: len(content) // 2])
+    after_damage = ask()
+    (again,) = (tmp_path / "prefixes").iterdir()
+
+    assert texts(without) == texts(first) == texts(later) == texts(after_damage)
+    for computed in (without, first, after_damage):
+        assert computed[0][1] > 400
+    assert all(tokens < 40 for _, tokens in later)
+    assert again.read_bytes() == content
+
+
 def test_a_prompt_beyond_the_context_is_refused_at_once(target: EmbeddedTarget, call: Any) -> None:
     for words in (900, 5000):  # with the reply, and alone
         begun = time.monotonic()
@@ -252,7 +310,7 @@ def test_tokens_are_counted_exactly(target: EmbeddedTarget) -> None:
 
 
 def test_targets_of_one_file_share_the_model(target: EmbeddedTarget, weights: Path, call: Any) -> None:
-    other = EmbeddedTarget(weights, context=1024, parallel=4)
+    other = EmbeddedTarget(weights, context=1024, parallel=4, keep_prefixes=False)
     begun = time.monotonic()
     call(other.open())
     assert time.monotonic() - begun < 1

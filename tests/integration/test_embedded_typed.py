@@ -60,7 +60,7 @@ def target() -> EmbeddedTarget:
     """The default weights are fetched in a process of their own: this one may not leave the machine."""
     fetch = "from ragc.targets.embedded.weights import default_weights; default_weights()"
     subprocess.run([sys.executable, "-c", fetch], env={**os.environ, "PYTHONPATH": str(SRC)}, check=True)
-    embedded_target = EmbeddedTarget()
+    embedded_target = EmbeddedTarget(keep_prefixes=False)
     event_loop.run(embedded_target.open())
     return embedded_target
 

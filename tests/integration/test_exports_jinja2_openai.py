@@ -13,7 +13,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import METHODS
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from tests.exports.common import CALM, build_program, capture_messages, inputs_for, with_demos
 from tests.exports.formats.test_jinja2 import render_file
 from tests.exports.formats.test_openai_json import fill_request
@@ -26,8 +26,8 @@ many = settings(max_examples=200, suppress_health_check=CALM)
 
 def draw_export(data: Any) -> Any:
     """A program with random demonstrations, its export, one of its prompts and inputs of that."""
-    knobs = {"layout": data.draw(st.sampled_from(LAYOUTS)), "icl_n": 3}
-    program = with_demos(build_program(data.draw(st.sampled_from(METHODS)), **knobs), data)
+    chosen = {"layout": data.draw(st.sampled_from(LAYOUTS)), "wording": data.draw(st.sampled_from(WORDINGS))}
+    program = with_demos(build_program(data.draw(st.sampled_from(METHODS)), **chosen, icl_n=3), data)
     out = derive_export(program)
     prompt = data.draw(st.sampled_from(out.prompts))
     return program, out, prompt, data.draw(inputs_for(prompt))

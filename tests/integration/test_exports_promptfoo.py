@@ -24,7 +24,7 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.promptfoo.format import folders
 from ragc.exports.write import export
 from ragc.programs import method
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import Case, ExportedProgram
 from ragc.targets.openai_wire import request_body
 from tests.exports.common import build_program, inputs_for, with_demos
@@ -78,7 +78,13 @@ def exported_with_cases(id: str) -> tuple[ExportedProgram, dict[str, list[Any]]]
         st.data(),
         1,
         lambda data: with_demos(
-            build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data
+            build_program(
+                method(id),
+                layout=data.draw(st.sampled_from(LAYOUTS)),
+                wording=data.draw(st.sampled_from(WORDINGS)),
+                icl_n=2,
+            ),
+            data,
         ),
     )
     out = derive_export(program)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from tests.exports.common import CALM, build_program, capture_messages, inputs_for
 from tests.exports.formats.handmade import with_any_demos, with_calm_demos
 from tests.exports.formats.prompty_runs import check
@@ -32,7 +32,9 @@ FEW = settings(max_examples=3, suppress_health_check=CALM, deadline=None)
 def test_version_2_gives_the_messages_that_are_sent(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
-    program = with_any_demos(build_program(entry, layout=layout), data)
+    program = with_any_demos(
+        build_program(entry, layout=layout, wording=data.draw(st.sampled_from(WORDINGS))), data
+    )
     out = derive_export(program)
     files = format_of("prompty").files(out)
     for prompt in out:
@@ -49,7 +51,9 @@ def test_version_2_gives_the_messages_that_are_sent(
 def test_version_1_gives_the_messages_that_are_sent(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
-    program = with_calm_demos(build_program(entry, layout=layout), data)
+    program = with_calm_demos(
+        build_program(entry, layout=layout, wording=data.draw(st.sampled_from(WORDINGS))), data
+    )
     assert check_all(program, tmp_path, data) == len(list(program.named_predictors()))
 
 
@@ -59,4 +63,10 @@ def test_version_1_gives_the_messages_that_are_sent(
 def test_version_1_refuses_what_it_would_change(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
-    check_all(with_any_demos(build_program(entry, layout=layout), data), tmp_path, data)
+    check_all(
+        with_any_demos(
+            build_program(entry, layout=layout, wording=data.draw(st.sampled_from(WORDINGS))), data
+        ),
+        tmp_path,
+        data,
+    )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragc.exports.derive import derive_export
 from ragc.programs import METHODS
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from tests.exports.common import CALM, build_program, capture_messages, inputs_for, with_demos
 from tests.exports.formats.python.replies import damage, outputs_of, read_as_program, write_reply
 from tests.exports.formats.python.test_format import load_module, run_alone, shown_by, source
@@ -24,7 +24,9 @@ slow = settings(suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_any_program_renders_any_input_as_it_is_sent(data: Any, tmp_path_factory: Any) -> None:
     entry, layout = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(LAYOUTS))
-    program = with_demos(build_program(entry, layout=layout, icl_n=2), data)
+    program = with_demos(
+        build_program(entry, layout=layout, wording=data.draw(st.sampled_from(WORDINGS)), icl_n=2), data
+    )
     assume("\ue000" not in shown_by(program))  # which the core refuses
     out = derive_export(program)
     prompt = data.draw(st.sampled_from(out.prompts))
@@ -39,7 +41,7 @@ def test_any_program_renders_any_input_as_it_is_sent(data: Any, tmp_path_factory
 @given(data=st.data())
 def test_no_reply_is_read_otherwise_than_we_read_it(data: Any) -> None:
     entry, layout = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(LAYOUTS))
-    program = build_program(entry, layout=layout)
+    program = build_program(entry, layout=layout, wording=data.draw(st.sampled_from(WORDINGS)))
     name, call = data.draw(st.sampled_from(program.named_predictors()))
     module = load_module(derive_export(program))
     text = data.draw(damage(write_reply(call, data.draw(outputs_of(call)))))

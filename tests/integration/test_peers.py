@@ -63,7 +63,7 @@ def target() -> Iterator[EmbeddedTarget]:
         capture_output=True,
         text=True,
     )
-    embedded_target = EmbeddedTarget(Path(process.stdout.strip()), context=1024)
+    embedded_target = EmbeddedTarget(Path(process.stdout.strip()), context=1024, keep_prefixes=False)
     event_loop.run(embedded_target.open())
     yield embedded_target
     event_loop.run(embedded_target.aclose())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.metrics.alce import METRICS, first_line, is_list, items, qampari, without_citations
+from ragc.metrics.alce import METRICS, answer_line, is_list, items, qampari, without_citations
 from ragc.metrics.base import Outcome
 from tests.paths import SHARED_DATA
 
@@ -67,8 +67,8 @@ def test_taking_citations_out_in_one_pass_is_the_same_as_in_two(text: str) -> No
 
 
 def test_only_the_first_line_counts_after_stripping() -> None:
-    assert first_line("\n  one [1].\nParis") == "one [1]."
-    assert first_line(None) == first_line(" \n ") == ""
+    assert answer_line("\n  one [1].\nParis") == "one [1]."
+    assert answer_line(None) == answer_line(" \n ") == ""
     assert score("alce_str_em", "\n London\nParis", qa_pairs=readings(["Paris"])) == 0
     assert score("qampari_rec", "London\nParis", answers=[["Paris"]]) == 0
 

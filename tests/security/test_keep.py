@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,6 +19,9 @@ from ragc.optimizers import compile as compiling
 from ragc.optimizers.integrations.optuna_objective import study
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.task import prepare
+from ragc.store.call_store import CallStore
+from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.testing import ScriptedTarget
 from tests import processes
 from tests.integration.loopback_server import Loopback, loopback
@@ -183,3 +187,10 @@ def test_doctor_says_where_it_is_and_how_large(folder: Path) -> None:
     (home / "studies" / "s-1").mkdir(parents=True)
     (home / "studies" / "s-1" / "study.log").write_bytes(b"x" * 3 * 2**20)
     assert "studies 3.0 MiB" in describe_home()
+
+
+@pytest.mark.parametrize("sets", [(), NOT_KEPT])
+def test_the_state_of_a_prompt_is_kept_only_with_the_rest(folder: Path, sets: tuple[str, ...]) -> None:
+    recipe = recipes.load(folder / "recipe.toml", (*sets, "targets.main.kind=embedded"))
+    task = prepare(recipe, store=CallStore(None), questions=False, answering=False)
+    assert cast(EmbeddedTarget, task.runtime.target("main"))._keep_prefixes is (sets == ())

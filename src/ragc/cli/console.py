@@ -134,7 +134,9 @@ def print_compiled(result: Compiled) -> None:
     lines([f"Compiled program: {result.path}"])
     if result.example is not None:
         lines(["", "One question of the test split, answered by the compiled program:"])
-        print_answer(result.example, trace=False)
+        old, new = result.example
+        print_answer(new, trace=False)
+        lines([f"   the baseline: {old.prediction if old.prediction is not None else 'none'}"])
 
 
 def print_export(result: Exported) -> None:

@@ -94,7 +94,7 @@ def _describe_bug(error: BaseException, cause: BaseException, command: str) -> s
     begun = activity.name if activity else command
     if os.environ.get(DEBUG_ENV):
         _show(error)
-        where = "its traceback stands above"
+        where = "its traceback is above"
     elif log := _write_log(error):
         where = f"its traceback is in {log}; please report it"
     else:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ragc import corpora, metrics, targets
+from ragc.core.user_code import is_reference
 from ragc.corpora import datasets
 from ragc.errors import UsageError
 from ragc.exports import write
-from ragc.programs import METHODS, method
+from ragc.programs import METHODS, Method, method
 
 
 def rows(kind: str, program: str | None = None) -> list[dict[str, Any]]:
@@ -16,7 +18,7 @@ def rows(kind: str, program: str | None = None) -> list[dict[str, Any]]:
     if kind == "knobs":
         if not program:
             raise UsageError("ragc list knobs needs a program: ragc list knobs vanilla.")
-        return [knob.to_json() for knob in method(program).knobs.list_knobs()]
+        return [knob.to_json() for knob in _method(program).knobs.list_knobs()]
     if program:
         raise UsageError(f"ragc list {kind} takes nothing more, found {program!r}.")
     if kind == "programs":
@@ -31,6 +33,15 @@ def rows(kind: str, program: str | None = None) -> list[dict[str, Any]]:
     if kind == "exports":
         return [write.format_of(id).to_json() for id in write.FORMATS]
     return [_entry(entry) for entry in corpora.SOURCES]
+
+
+def _method(program: str) -> Method:
+    """The program of that name; a user's own is imported from the working directory."""
+    if not is_reference(program):
+        return method(program)
+    from ragc.programs.own import own_method
+
+    return own_method(program, Path.cwd())
 
 
 def _entry(entry: corpora.Entry) -> dict[str, Any]:

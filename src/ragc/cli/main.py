@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
     indexing.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     _sets(indexing)
 
-    studying = _command(commands, "study", "see how a study stands, or lend it this machine", _study)
+    studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
         "does", choices=("status", "worker"), help="show how it is doing, or run trials for it here"
     )
@@ -123,9 +123,7 @@ def parser() -> argparse.ArgumentParser:
     examining.add_argument("recipe", nargs="?", metavar="RECIPE", help="probe its targets, once each")
     _sets(examining)
     examining.add_argument("--again", action="store_true", help="probe targets that were probed before")
-    examining.add_argument(
-        "--quick", action="store_true", help="do not read what is kept to find damage in it"
-    )
+    examining.add_argument("--quick", action="store_true", help="do not check stored data for damage")
     return top
 
 

@@ -43,6 +43,8 @@ def load_object(reference: str, base: Path) -> Any:
             f"{reference!r} cannot be imported: {name} imports {error.name!r}, which is not installed; "
             "install it."
         ) from error
+    except UsageError as error:
+        raise UsageError(f"{reference!r} cannot be imported: {error}") from error
     except Exception as error:
         raise UsageError(
             f"{reference!r} cannot be imported: {type(error).__name__}: {error}; mend the module {name!r}."

@@ -1,4 +1,4 @@
-"""Checks of stored files: replies, indexes, weights and studies.
+"""Checks of stored files: replies, indexes, weights, prompt prefixes and studies.
 
 Files are read completely; nothing is changed or deleted. Damage that is repaired at the next use, by a new
 request, build or download, is not a failure.
@@ -96,6 +96,24 @@ def weights_checks(*, whole: bool, progress: Progress = SILENT) -> list[Check]:
     return checks
 
 
+def prefix_checks(progress: Progress = SILENT) -> list[Check]:
+    """One check for all states of prompt prefixes that the embedded target keeps, if there are any."""
+    from ragc.targets.embedded.prefix_states import PrefixStates
+
+    states = PrefixStates()
+    count = len(states.paths())
+    if not count:
+        return []
+    progress.phase("reading the prompt prefixes", None)
+    if damaged := states.damaged():
+        message = (
+            f"{len(damaged):,} of {count:,} are damaged; they are computed anew at their next use: "
+            "nothing to do"
+        )
+        return [Check("prefixes", False, message, needed=False)]
+    return [Check("prefixes", True, f"{count:,} whole, in {states.folder}", needed=False)]
+
+
 def study_checks(progress: Progress = SILENT) -> list[Check]:
     """One check for all intact studies, and one for each damaged one."""
     from ragc.optimizers.search.status import damage
@@ -117,7 +135,7 @@ def examine_kept(*, whole: bool, progress: Progress = SILENT) -> Sequence[Check]
     """All checks of this module; without `whole` no file content is read."""
     checks = [store_check(whole=whole, progress=progress), *weights_checks(whole=whole, progress=progress)]
     if whole:
-        checks += [*index_checks(progress), *study_checks(progress)]
+        checks += [*index_checks(progress), *prefix_checks(progress), *study_checks(progress)]
     return checks
 
 

@@ -25,6 +25,7 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
 from ragc.programs.flow import graph_of
 from ragc.programs.method import Method
+from ragc.programs.own.schemas import is_closed
 from ragc.programs.ragx.demos import ChoosingPredict, choose_demos
 from ragc.programs.runtime import Runtime
 from ragc.prompts.model import (
@@ -190,7 +191,7 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
         outputs=tuple(_output(field, info, signature) for field, info in signature.output_fields.items()),
         output_schema=reply_schema(signature),
         layout=call.layout,
-        enforced=call.layout in JSON_LAYOUTS,
+        enforced=call.layout in JSON_LAYOUTS and is_closed(reply_schema(signature)),
         sampling=sent.sampling,
         logprobs=call.logprobs,
         demos=sum(m.role == "assistant" for m in fixed),

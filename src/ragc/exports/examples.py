@@ -107,13 +107,14 @@ def open_for_export(
     fewer questions.
     """
     from ragc.optimizers.results import compiled
+    from ragc.optimizers.results.resolve import Opening, import_program
 
     loaded = compiled.load(path)
+    import_program(loaded, how or Opening())
     program = derive_export(loaded)
     if not questions:
         return program
     from ragc.optimizers.results.evaluate import SILENT, open_compiled
-    from ragc.optimizers.results.resolve import Opening
 
     opened_program = open_compiled(loaded, how or Opening())
     if len(opened_program.task.dev) < questions:

@@ -55,6 +55,8 @@ def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
         if steps:
             yield f"- {_name(node)}"
             yield from (f"  - {_step(step)}" for step in steps)
+    if program.code_note:
+        yield f"\n{program.code_note}"
     if program.graph.knobs:
         yield "\n## Knobs that the control flow names\n"
         yield from (f"- {name} = {value!r}" for name, value in program.graph.knobs.items())
@@ -63,7 +65,7 @@ def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
     if program.example is not None:
         yield "\n`example.json` is one question from start to end: every search, call, prompt and reply."
     yield "\n## Replies\n"
-    yield "How each reply is read stands under `reply` in `graph.json`. A reply that cannot be read is sent"
+    yield "How each reply is read is under `reply` in `graph.json`. A reply that cannot be read is sent"
     yield "back once with the text of `repair`; a target that takes a JSON schema gets that of the outputs."
     yield "\n## What no file here says\n"
     yield "Inputs that do not fit the model's context are cut by the compiled program: passages from the end,"

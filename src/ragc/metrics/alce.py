@@ -25,7 +25,7 @@ _CITATION = re.compile(r" ?\[\d+")
 _MOST = 5  # the cap of rec_5: five right answers count as all
 
 
-def first_line(prediction: str | None) -> str:
+def answer_line(prediction: str | None) -> str:
     """The text that ALCE scores: the first line of the stripped prediction; "" for None."""
     return (prediction or "").strip().partition("\n")[0].replace("<|im_end|>", "")
 
@@ -54,7 +54,7 @@ def found_readings(outcome: Outcome) -> list[bool] | None:
         )
     if outcome.prediction is None:
         return [False] * len(pairs)
-    prediction = normalise(without_citations(first_line(outcome.prediction)))
+    prediction = normalise(without_citations(answer_line(outcome.prediction)))
     answer_lists = (_texts(pair.get("short_answers"), "short_answers") for pair in pairs)
     return [any(normalise(answer) in prediction for answer in answers) for answers in answer_lists]
 
@@ -87,7 +87,7 @@ def qampari(prediction: str | None, answers: Sequence[Sequence[str]]) -> ListSco
     A repeated item counts each time in the precision, once in the recall. Items that are empty after
     normalisation do not count; without any item, all scores are 0.
     """
-    listed = items(without_citations(first_line(prediction)))
+    listed = items(without_citations(answer_line(prediction)))
     answer_items = [item for item in map(normalise, listed) if item]
     golds = [{normalise(alias) for alias in aliases} for aliases in answers]
     known = set().union(*golds)
@@ -147,8 +147,14 @@ def _of_list(name: str, about: str) -> Metric:
 
 
 METRICS = (
-    _of_readings("alce_str_em", "ALCE: share of a question's readings with a short answer said", whole=False),
-    _of_readings("alce_str_hit", "ALCE: every reading of the question has a short answer said", whole=True),
+    _of_readings(
+        "alce_str_em",
+        "ALCE: share of a question's readings with a short answer in the prediction",
+        whole=False,
+    ),
+    _of_readings(
+        "alce_str_hit", "ALCE: every reading of the question has a short answer in the prediction", whole=True
+    ),
     _of_list("prec", "QAMPARI: share of the listed items that are gold answers"),
     _of_list("rec", "QAMPARI: share of the gold answers that are listed"),
     _of_list("rec_5", "QAMPARI: recall, where five answers are all that is wanted"),

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.metrics.alce import first_line, harmonic, is_list, items, without_citations
+from ragc.metrics.alce import answer_line, harmonic, is_list, items, without_citations
 from ragc.metrics.base import Metric, Outcome
 from ragc.metrics.entailment.base import Entailer, Pair, Verdict
 from ragc.metrics.rouge import sentences
@@ -51,7 +51,7 @@ class CitedSentence:
 
 def cited_sentences(outcome: Outcome) -> list[CitedSentence]:
     """The sentences of the answer's first line; for a list, its items prefixed with the question."""
-    line = first_line(outcome.prediction)
+    line = answer_line(outcome.prediction)
     if is_list(outcome):
         parts = [f"{outcome.question} {item}" for item in items(line)] if line else []
     else:
@@ -81,7 +81,7 @@ class ClaimAssessor:
         claims = outcome.extra.get("claims") or []
         if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
             raise UsageError(f"`claims` of an ELI5 question is a list of texts; found {claims!r:.80}.")
-        answer = without_citations(first_line(outcome.prediction)).strip()
+        answer = without_citations(answer_line(outcome.prediction)).strip()
         verdicts = await _entail_pairs(self._entailer, [(answer, claim) for claim in claims])
         return {"claims": [verdicts[answer, claim] for claim in claims]}
 

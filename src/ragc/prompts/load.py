@@ -251,10 +251,10 @@ def _instructions(file: PromptFile, system: Sequence[Template], last: Template, 
     layout = str(_mapping(file, KEY).get("layout") or "")
     text = "\n\n".join(plain(template.parts) for template in system)
     if layout:
-        left.append("the messages were changed after the export, so they were read as they stand")
+        left.append("the messages were changed after the export, so they were read as they are")
         return without_layout(text, layout)
     if slots := sorted({slot.name for t in system for slot in t.parts if isinstance(slot, Slot)}):
-        left.append(f"the place of {', '.join(slots)} in the system message: an input stands with the others")
+        left.append(f"the place of {', '.join(slots)} in the system message: an input comes with the others")
     more = wording(last.parts)
     if more:
         left.append("the wording of the last message, which is now the end of the instructions")

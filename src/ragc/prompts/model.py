@@ -210,6 +210,13 @@ class ExportedProgram:
         return self.models.get(prompt.role) or self.models.get("main") or "model"
 
     @property
+    def code_note(self) -> str:
+        """What a program of the user's own lacks in every export; "" for those of ragc."""
+        if ":" not in self.method:
+            return ""
+        return f"What happens between the calls is the code of {self.method}, which no export holds."
+
+    @property
     def single(self) -> bool:
         """Whether the program is a single call: one prompt, called once per question."""
         return len(self.prompts) == 1 and self.graph.single

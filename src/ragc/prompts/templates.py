@@ -91,7 +91,7 @@ def _parts(body: list[nodes.Node], left: list[str]) -> Iterator[Part]:
         elif isinstance(node, nodes.If) and _guards(node):
             continue
         elif isinstance(node, nodes.If) and isinstance(node.test, nodes.Name) and not node.elif_:
-            left.append(f"the condition on {node.test.name!r}: its text now always stands there")
+            left.append(f"the condition on {node.test.name!r}: its text is now always there")
             yield from _parts(node.body, left)
         else:
             raise _untranslatable(node)

@@ -49,7 +49,8 @@ class KnobChecks:
 
     def _common_format(self) -> Value:
         """The default answer format of the first program that all have, else the first that all have."""
-        knobs = [program.knobs.knob("answer_format") for program in self.methods]
+        listed = [{knob.name: knob for knob in program.knobs.list_knobs()} for program in self.methods]
+        knobs = [every["answer_format"] for every in listed if "answer_format" in every]
         shared = [option for option in knobs[0].options if all(option in knob.options for knob in knobs)]
         return next((knob.default for knob in knobs if knob.default in shared), shared[0])
 
@@ -146,7 +147,8 @@ class KnobChecks:
             if name in fixed and name not in names:
                 text = f"knob {name} is fixed in [knobs] and has a range here; keep one"
                 self.problems.add(("search", "ranges", name), text)
-        return tuple(name for name in self._declared() if name in names or name in ranges)
+        declared = self._declared() if self.methods else sorted(names)
+        return tuple(name for name in declared if name in names or name in ranges)
 
     def _players(self, listed: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         """The targets that may take each role, its own first."""

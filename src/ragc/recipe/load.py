@@ -45,13 +45,30 @@ def load(
         raise RecipeError(str(path), [f"line {line}: this is not UTF-8 text"]) from None
     except ValueError as error:
         raise UsageError(f"The recipe {str(path)!r} cannot be read: {error}.") from None
-    return parse(text, sets, where=str(path), base=path.parent if base is None else base, files=files)
+    return parse(
+        text,
+        sets,
+        where=str(path),
+        base=path.parent if base is None else base,
+        files=files,
+        code=True,
+    )
 
 
 def parse(
-    text: str, sets: Sequence[str] = (), *, where: str = "recipe", base: Path = Path(), files: bool = True
+    text: str,
+    sets: Sequence[str] = (),
+    *,
+    where: str = "recipe",
+    base: Path = Path(),
+    files: bool = True,
+    code: bool = False,
 ) -> Recipe:
-    """Parse the recipe in the TOML `text`; `where` names it in errors. Otherwise as `load`."""
+    """Parse the recipe in the TOML `text`; `where` names it in errors. Otherwise as `load`.
+
+    Without `code` no module of the recipe's author is imported; a program of their own that was not imported
+    before is only named.
+    """
     try:
         values = _toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -61,7 +78,7 @@ def parse(
     for expression in sets:
         if wrong := _override(values, expression, overrides):
             problems.add_set(expression, wrong)
-    recipe = read(values, base, problems, files=files)
+    recipe = read(values, base, problems, files=files, code=code)
     if texts := problems.texts():
         raise RecipeError(where, texts)
     return recipe

@@ -15,6 +15,7 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from ragc import corpora, metrics
+from ragc.core.user_code import REFERENCE, is_reference
 from ragc.core.validation import (
     Checked,
     Choice,
@@ -72,6 +73,23 @@ def _check_objective(name: str) -> None:
     if signed != name:
         better = "less" if signed.startswith("-") else "more"
         raise UsageError(f"{better} of {signed.removeprefix('-')} is better: write {signed!r}")
+
+
+class _ProgramName(Choice):
+    """The id of a program, or a class of the user's own as `my_module:MyProgram`."""
+
+    def __init__(self) -> None:
+        super().__init__("program", PROGRAMS)
+
+    def accept(self, value: object) -> object:
+        """`value`, checked further; raises PydanticCustomError."""
+        own = ":" in str(value) and is_reference(str(value))
+        return value if own else super().accept(value)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"enum": list(PROGRAMS)}, {"type": "string", "pattern": f"^{REFERENCE}$"}]}
 
 
 def _check_program(name: str) -> None:
@@ -436,8 +454,10 @@ class StudyTable(Model):
 class RecipeTables(Model):
     """A recipe of ragc: what to compile, from what data, on which models, within which budget."""
 
-    program: Annotated[str, Choice("program", PROGRAMS)] = Field(
-        description="Program to compile: an id of ragc list programs.", examples=["vanilla"]
+    program: Annotated[str, _ProgramName()] = Field(
+        description="Program to compile: an id of ragc list programs, or a class of your own in a module "
+        "beside the recipe, such as my_module:MyProgram.",
+        examples=["vanilla"],
     )
     seed: Annotated[int, Whole(0, _MAX_SEED)] = Field(
         default=0, description="Seed of every random choice. From 0 to 4294967295."

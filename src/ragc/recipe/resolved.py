@@ -160,12 +160,12 @@ class Recipe:
     @property
     def method(self) -> Method:
         """The record of the program."""
-        return method(self.program)
+        return method(self.program, self.base)
 
     @property
     def methods(self) -> tuple[Method, ...]:
         """The records of the program and of those compared with it."""
-        return tuple(method(name) for name in (self.program, *self.search.programs))
+        return (self.method, *(method(name) for name in self.search.programs))
 
     def path(self, text: str) -> Path:
         """The path `text` of this recipe, resolved against `base`."""

@@ -23,6 +23,9 @@ DIALECT = GenerateJsonSchema.schema_dialect
 TITLE = "ragc recipe"
 
 _SCALAR = {"type": ["string", "number", "boolean"]}
+_OWN_VALUE = {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR, "minItems": 1}]}
+"""What a knob of a user's own program, or its range, may be."""
+
 _FILTER: dict[str, Any] = {
     "description": "A value, a list of values of which one is enough, or a table of further paths.",
     "anyOf": [
@@ -57,7 +60,25 @@ def json_schema() -> dict[str, Any]:
     for family in ("sources", "targets"):
         _point_at_keys(schema["properties"][family]["additionalProperties"])
     search["targets"]["propertyNames"] = {"enum": list(ROLES)}
-    return {"$schema": DIALECT, **schema, "title": TITLE}
+    return {"$schema": DIALECT, **schema, **_own_knobs(schema, search), "title": TITLE}
+
+
+def _own_knobs(schema: dict[str, Any], search: dict[str, Any]) -> dict[str, Any]:
+    """The condition under which knobs may have any name: a program of the user's own, which declares them.
+
+    What says their names is moved out of `schema` and its table `search`.
+    """
+    own = {"properties": {"program": {"pattern": f"^{REFERENCE}$"}}, "required": ["program"]}
+    strict: dict[str, Any] = {"knobs": {}, "search": {"properties": {"ranges": {}, "knobs": {}}}}
+    for limits, table in ((strict, schema["properties"]), (strict["search"]["properties"], search)):
+        for name in ("knobs", "ranges"):
+            if name in limits and "additionalProperties" in table[name]:
+                limits[name] = {"propertyNames": {"enum": sorted(table[name]["properties"])}}
+                table[name]["additionalProperties"] = _OWN_VALUE
+    listed = search["knobs"]["anyOf"][1]
+    strict["search"]["properties"]["knobs"] = {"anyOf": [{"const": "all"}, {"items": dict(listed["items"])}]}
+    listed["items"] = {"anyOf": [listed["items"], {"type": "string"}]}
+    return {"if": own, "else": {"properties": strict}}
 
 
 def _tidy(field: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ from ragc.targets.base import ROLES, TargetSpec
 
 NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})
 """Kinds of sources that search a corpus file."""
-BUILT_IN = frozenset({"pydocs"})
+BUILT_IN = frozenset({"pybuiltins", "pydocs"})
 """Data sets with their own questions and passages."""
 
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
@@ -41,10 +41,11 @@ _QUESTION = (*QUESTION_FIELDS, *QUESTION_OPTIONS)
 _PASSAGE = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
 
 
-def read(values: Mapping[str, object], base: Path, problems: Problems, *, files: bool) -> Recipe:
+def read(values: Mapping[str, object], base: Path, problems: Problems, *, files: bool, code: bool) -> Recipe:
     """The recipe in `values`; it may only be used when there is no problem.
 
-    Relative paths are relative to `base`. `files=False` skips the check that files exist.
+    Relative paths are relative to `base`. `files=False` skips the check that files exist. `code` allows the
+    import of the author's own program; without it the recipe only names it, and its knobs are left out.
     """
     spoiled = []
     for secret in find_secrets(values):
@@ -54,7 +55,7 @@ def read(values: Mapping[str, object], base: Path, problems: Problems, *, files:
     for problem in wrong:
         if not any(problem.keys[: len(keys)] == keys for keys in spoiled):
             problems.add(problem.keys, str(problem))
-    return _Reader(values, tables, problems, tuple(spoiled), base, files).recipe()
+    return _Reader(values, tables, problems, tuple(spoiled), base, files, code).recipe()
 
 
 def read_settings(
@@ -82,6 +83,7 @@ class _Reader:
     spoiled: tuple[Location, ...]
     base: Path
     files: bool
+    code: bool
 
     def recipe(self) -> Recipe:
         """The recipe; reports every problem across tables."""
@@ -93,7 +95,7 @@ class _Reader:
         graders = dict(tables.metrics)
         report = graders.pop("report")
         recipe = Recipe(
-            program=methods[0].id if methods else "",
+            program=methods[0].id if methods else self._own_unread(),
             seed=tables.seed,
             concurrency=tables.concurrency,
             knobs=fixed,
@@ -125,8 +127,28 @@ class _Reader:
         if self.problems.inside(("program",)):
             return ()
         own = self.tables.program
+        if ":" in own and not self._has_own(own):
+            return ()
         others = [name for name in self.tables.search.programs if name in PROGRAMS]
         return tuple({entry.id: entry for entry in map(method, (own, *others))}.values())
+
+    def _has_own(self, reference: str) -> bool:
+        """Whether the user's own program was imported, here where that is allowed; a problem else is told."""
+        from ragc.programs.own import own_method, registered
+
+        try:
+            (own_method if self.code else registered)(reference, self.base)
+        except UsageError as error:
+            if self.code:
+                self.problems.add(("program",), str(error).rstrip("."))
+            return False
+        return True
+
+    def _own_unread(self) -> str:
+        """The name of the author's own program that was not imported; its knobs are not known."""
+        if self.code or self.problems.inside(("program",)):
+            return ""
+        return self.tables.program
 
     def _data(self) -> Data:
         table, written = self.tables.data, self._written("data")

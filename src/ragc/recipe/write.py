@@ -36,7 +36,7 @@ def value(item: object) -> str:
             return str(item)
         case float():
             if not math.isfinite(item):
-                raise ValueError(f"{item} cannot stand in a recipe")
+                raise ValueError(f"{item} cannot be written in a recipe")
             return repr(item)
         case str():
             return _string(item)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -30,6 +31,12 @@ Capability = Literal["schema", "logprobs", "prompt_logprobs", "n", "prefix_cache
 
 Watch = Callable[[int, int], None]
 """Callback for a download: bytes done, and bytes in total."""
+
+parts_taker: ContextVar[Callable[[str], None] | None] = ContextVar("ragc_parts_taker", default=None)
+"""Takes the parts of a reply as they come, where somebody follows it; called in any thread, once a part.
+
+A target that gets a reply in parts calls it with each part of the text. Others leave it alone.
+"""
 
 
 class Message(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import dspy
@@ -18,7 +19,7 @@ from dspy.utils.exceptions import is_retryable_lm_error
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.errors import CapabilityMissing, TargetError, TargetUnavailable, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch, parts_taker
 from ragc.targets.dspy_engine import RagEngine, cause
 
 CONTEXT_TOKENS = 32_768
@@ -93,7 +94,9 @@ class DspyTarget:
         """One reply. Raises TargetUnavailable where DSPy holds the failure to pass, else TargetError."""
         lm = self.lm
         # What DSPy keeps of a call is kept by whoever asked, once, whether it is sent or replayed.
-        with dspy.context(disable_history=True, usage_tracker=None, send_stream=None):
+        take = parts_taker.get()
+        stream = None if take is None or not _can_stream(lm) else _Parts(take)
+        with dspy.context(disable_history=True, usage_tracker=None, send_stream=stream):
             try:
                 return await (self._send(request) if _is_managed(lm) else self._send_legacy(request))
             except Exception as error:
@@ -129,11 +132,10 @@ class DspyTarget:
             ),
         )
         rollout = {"rollout_id": request.sample} if request.sample else {}
-        engine = vars(self.lm).get("_engine_spec", "auto")
-        if not isinstance(engine, str) and vars(self.lm).get("_async_engine_spec") is None:
-            response: Any = await asyncio.to_thread(self.lm, canonical, cache=False, **rollout)
+        if _is_awaited(self.lm):
+            response: Any = await self.lm.acall(canonical, cache=False, **rollout)
         else:
-            response = await self.lm.acall(canonical, cache=False, **rollout)
+            response = await asyncio.to_thread(self.lm, canonical, cache=False, **rollout)
         usage = response.usage
         return Reply(
             response.text or "",
@@ -174,6 +176,33 @@ def _is_managed(lm: Any) -> bool:
     dummy = importlib.import_module("dspy.utils.dummies").DummyLM
     base = dummy if isinstance(lm, dummy) else dspy.LM
     return isinstance(lm, base) and type(lm).forward is base.forward and "forward" not in vars(lm)
+
+
+def _is_awaited(lm: Any) -> bool:
+    """Whether DSPy drives `lm` without a thread: it has an engine of DSPy's own, or an awaitable one."""
+    if not _is_managed(lm):
+        return False
+    own = not isinstance(vars(lm).get("_engine_spec", "auto"), str)
+    return not own or vars(lm).get("_async_engine_spec") is not None
+
+
+def _can_stream(lm: Any) -> bool:
+    """Whether DSPy gives replies of `lm` in parts: an engine of the user's may only give them whole."""
+    engine = vars(lm).get("_async_engine_spec")
+    return _is_awaited(lm) and (engine is None or hasattr(engine, "stream"))
+
+
+class _Parts:
+    """What DSPy streams of one reply, of which `take` gets the text."""
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self._take = take
+
+    async def send(self, chunk: Any) -> None:
+        """Take one of DSPy's chunks; status messages of the language model are left out."""
+        choices = getattr(chunk, "choices", None) or ()
+        for choice in choices[:1]:
+            self._take(getattr(choice.delta, "content", None) or "")
 
 
 def _is_plain(lm: Any) -> bool:

@@ -127,10 +127,11 @@ class Gateway:
             except TargetUnavailable as error:
                 failed.append(error)
                 continue
-            if failed:
-                counters.count(fallbacks=1)
-                self._warn_fallback(target, candidate, failed[0])
-            return answer._replace(fallback=bool(failed))
+            if not failed:
+                return answer
+            counters.count(fallbacks=1)
+            self._warn_fallback(target, candidate, failed[0])
+            return answer._replace(fallback=True)
         if len(failed) == 1:
             raise failed[0]
         text = " ".join(str(error) for error in failed)
@@ -186,7 +187,7 @@ class Gateway:
         try:
             return sanitize(reply, request, target.count_tokens)
         except ValueError as error:
-            raise TargetUnavailable(f"{target.name} gave a reply that cannot be kept ({error}).") from error
+            raise TargetUnavailable(f"{target.name} gave a reply that cannot be stored ({error}).") from error
 
     @property
     def charges_anywhere(self) -> bool:

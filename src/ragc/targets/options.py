@@ -121,6 +121,10 @@ class EmbeddedOptions(TargetOptions):
     quiet: Annotated[bool, Switch()] = Field(
         default=True, description="Whether llama.cpp is silent. false lets it write to stderr."
     )
+    keep_prefixes: Annotated[bool, Switch()] = Field(
+        default=True,
+        description="Whether the computed instructions and demonstrations stay on disk for later processes.",
+    )
 
 
 class ServerOptions(TargetOptions):

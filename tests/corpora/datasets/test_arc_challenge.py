@@ -96,7 +96,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
         "line 3: `question`: `choices[0]`: `text` is missing.",
         "line 3: `question`: `choices[1]` is a string, an object is needed",
         "line 3: `question`: `stem` is missing.",
-        "line 4: `question`: a label stands at two options",
+        "line 4: `question`: two options have the same label",
         "line 5: `question` is a number, a string is needed",
         "line 5: `choices`: holds 1 texts and 2 labels, as many are needed",
         "line 6: `choices` is missing.",

@@ -110,7 +110,7 @@ def test_a_separator_that_cannot_be_is_one_sentence(tmp_path: Path, delimiter: s
     path = tmp_path / "x.csv"
     path.write_bytes(b"id,text\n1,2\n")
     (row,) = rows(path, delimiter=delimiter)
-    assert "cannot stand between columns" in row.problems[0]
+    assert "cannot separate columns" in row.problems[0]
 
 
 def test_what_excel_adds_is_passed_over(tmp_path: Path) -> None:

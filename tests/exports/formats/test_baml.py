@@ -18,7 +18,7 @@ from ragc.exports.formats.baml.types import RESERVED, NoBamlType, Types, names, 
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, method
 from ragc.programs.calls.replies import read_json
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 from ragc.prompts.render import render
 from tests.examples import examples
@@ -53,7 +53,15 @@ def with_last(
 @settings(max_examples=examples(5), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent_but_for_the_limits_that_it_states(id: str, data: Any) -> None:
-    program = with_demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    program = with_demos(
+        build_program(
+            method(id),
+            layout=data.draw(st.sampled_from(LAYOUTS)),
+            wording=data.draw(st.sampled_from(WORDINGS)),
+            icl_n=2,
+        ),
+        data,
+    )
     out = derive_export(program)
     prompt = data.draw(st.sampled_from(out.prompts))
     inputs = data.draw(inputs_for(prompt))

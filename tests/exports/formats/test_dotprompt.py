@@ -21,7 +21,7 @@ from ragc.exports.formats.dotprompt import LIMITS, MOST
 from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.base import Message
 from tests.examples import examples
@@ -127,7 +127,15 @@ def check_all(render: Render, program: RagProgram, data: st.DataObject) -> int:
 def test_its_messages_are_those_sent(id: str, render: Render, data: Any) -> None:
     check_all(
         render,
-        with_any_demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data),
+        with_any_demos(
+            build_program(
+                method(id),
+                layout=data.draw(st.sampled_from(LAYOUTS)),
+                wording=data.draw(st.sampled_from(WORDINGS)),
+                icl_n=2,
+            ),
+            data,
+        ),
         data,
     )
 

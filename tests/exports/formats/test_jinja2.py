@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import method
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from tests.examples import examples
 from tests.exports.common import CALM, build_program, capture_messages, inputs_for, with_demos
 
@@ -29,7 +29,15 @@ def render_file(file: bytes, inputs: dict[str, Any]) -> list[tuple[str, str]]:
 @settings(max_examples=examples(5), suppress_health_check=CALM)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, data: Any) -> None:
-    program = with_demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    program = with_demos(
+        build_program(
+            method(id),
+            layout=data.draw(st.sampled_from(LAYOUTS)),
+            wording=data.draw(st.sampled_from(WORDINGS)),
+            icl_n=2,
+        ),
+        data,
+    )
     out = derive_export(program)
     files = format_of("jinja2").files(out)
     for prompt in out:

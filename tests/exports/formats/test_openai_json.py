@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import method
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.targets.openai_wire import request_body
 from tests.examples import examples
 from tests.exports.common import CALM, build_program, capture_messages, inputs_for, with_demos
@@ -50,7 +50,15 @@ def fill_request(file: bytes, inputs: Mapping[str, Any]) -> dict[str, Any]:
 @settings(max_examples=examples(5), suppress_health_check=CALM)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, data: Any) -> None:
-    program = with_demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    program = with_demos(
+        build_program(
+            method(id),
+            layout=data.draw(st.sampled_from(LAYOUTS)),
+            wording=data.draw(st.sampled_from(WORDINGS)),
+            icl_n=2,
+        ),
+        data,
+    )
     out = derive_export(program)
     files = format_of("openai-json").files(out)
     for prompt in out:

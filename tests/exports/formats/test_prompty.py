@@ -15,7 +15,7 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.prompty import LIMITS
 from ragc.exports.write import export, format_of
 from ragc.programs import method
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.openai_wire import request_body
 from tests.examples import examples
@@ -33,7 +33,13 @@ prompty = pytest.importorskip(
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, tmp_path: Path, data: Any) -> None:
     program = with_any_demos(
-        build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data
+        build_program(
+            method(id),
+            layout=data.draw(st.sampled_from(LAYOUTS)),
+            wording=data.draw(st.sampled_from(WORDINGS)),
+            icl_n=2,
+        ),
+        data,
     )
     out = derive_export(program)
     files = format_of("prompty").files(out)

@@ -14,7 +14,7 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.prompty_v1 import LIMITS
 from ragc.exports.write import export, format_of
 from ragc.programs import method
-from ragc.programs.knobs import LAYOUTS
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.base import Sampling
 from tests.examples import examples
@@ -32,7 +32,15 @@ langchain_prompty = pytest.importorskip(
 @settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, demos: Any, tmp_path: Path, data: Any) -> None:
-    program = demos(build_program(method(id), layout=data.draw(st.sampled_from(LAYOUTS)), icl_n=2), data)
+    program = demos(
+        build_program(
+            method(id),
+            layout=data.draw(st.sampled_from(LAYOUTS)),
+            wording=data.draw(st.sampled_from(WORDINGS)),
+            icl_n=2,
+        ),
+        data,
+    )
     check_all(program, tmp_path, data)
 
 

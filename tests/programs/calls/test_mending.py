@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure
 from ragc.programs import method, trace
+from ragc.programs.calls import replies
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import Reading, output_model, read_reply, reply_schema
@@ -472,6 +473,27 @@ def test_a_reply_that_fits_its_schema_is_left_as_it_is(data: Any) -> None:
     for truncated in (False, True):
         reading = read(signature, json.dumps(outputs), truncated=truncated)
         assert (plain(reading), reading.mended, reading.dropped) == (outputs, 0, 0)
+
+
+@settings(max_examples=examples(600), deadline=None)
+@given(data=st.data())
+def test_a_reply_in_shape_is_read_as_if_it_were_mended(data: Any) -> None:
+    flat = [signature for _, signature in SIGNATURES if replies._flat_fields(signature) is not None]
+    assert len(flat) > 5
+    signature = data.draw(st.sampled_from(flat))
+    good = json.dumps(data.draw(replies_of(signature)), ensure_ascii=data.draw(st.booleans()))
+    text, truncated = data.draw(st.just(good) | damage(good)), data.draw(st.booleans())
+
+    def reading() -> Reading | str:
+        try:
+            return read_reply(signature, text, truncated=truncated)
+        except ParseFailure as error:
+            return str(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replies, "_flat_fields", lambda signature: None)
+        mended = reading()
+    assert reading() == mended
 
 
 @settings(max_examples=examples(600), deadline=None)

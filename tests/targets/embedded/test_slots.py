@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from ragc.targets.embedded import slots
+from ragc.targets.embedded.prefix_states import PrefixStates, state_key
 from ragc.targets.embedded.slots import LONG, Slots
 
 Prompt = list[dict[str, str]]
@@ -25,35 +28,47 @@ def prompt(beginning: str, question: str = "?", length: int = LONG) -> Prompt:
 class Engine:
     """Stands for llama.cpp: what each slot holds, what was written, and which beginnings were computed."""
 
-    def __init__(self, count: int) -> None:
-        self.slots = Slots(count, self.save, self.restore)
+    def __init__(self, count: int, states: PrefixStates | None = None) -> None:
+        self.slots = Slots(count, self, states)
         self.holds: dict[int, str] = {}
-        self.written: dict[str, str] = {}
         self.computed: list[str] = []
-        self.saves, self.peak, self.busy = True, 0, 0
+        self.saves, self.computes, self.peak, self.busy = True, True, 0, 0
         self.lock = threading.Lock()
+
+    def prefix(self, messages: Sequence[Mapping[str, str]]) -> tuple[str, list[int]]:
+        beginning = messages[0]["content"].strip()
+        tokens = [ord(letter) for letter in beginning]
+        return state_key("weights", [], tokens), tokens
+
+    def compute(self, slot: int, tokens: Sequence[int]) -> int | None:
+        time.sleep(0.01)
+        with self.lock:
+            if not self.computes:
+                return None
+            self.holds[slot] = "".join(map(chr, tokens))
+            self.computed.append(self.holds[slot])
+            return len(tokens)
 
     def save(self, slot: int, name: str) -> bool:
         with self.lock:
             if self.saves:
-                self.written[name] = self.holds[slot]
-                (self.slots.folder / name).write_bytes(b"state")
+                (self.slots.folder / name).write_text(self.holds[slot])
             return self.saves
 
-    def restore(self, slot: int, name: str) -> bool:
+    def restore(self, slot: int, name: str) -> int | None:
         with self.lock:
-            self.holds[slot] = self.written[name]
-            return True
+            self.holds[slot] = (self.slots.folder / name).read_text()
+            return len(self.holds[slot])
 
     def ask(
         self, messages: Prompt, given_up: Callable[[], bool] = lambda: False, fail: bool = False
     ) -> int | None:
-        with self.slots.acquire(messages, given_up) as slot:
-            if slot is None:
+        with self.slots.acquire(messages, given_up) as lease:
+            if lease is None:
                 return None
             beginning = messages[0]["content"].strip()
             with self.lock:
-                if self.holds.get(slot) != beginning:
+                if self.holds.get(lease.slot) != beginning:
                     self.computed.append(beginning)
                 self.busy += 1
                 self.peak = max(self.peak, self.busy)
@@ -62,8 +77,8 @@ class Engine:
                 self.busy -= 1
             if fail:
                 raise RuntimeError("the model failed")
-            self.holds[slot] = beginning
-            return slot
+            self.holds[lease.slot] = beginning
+            return lease.slot
 
 
 @pytest.fixture
@@ -100,7 +115,7 @@ def test_short_beginnings_keep_to_their_slot_and_are_not_written(engine: Engine)
     first = engine.ask(prompt("a", length=90))
     assert engine.ask(prompt("b", length=90)) != first
     assert engine.ask(prompt("a", "else?", length=90)) == first
-    assert not engine.written
+    assert not list(engine.slots.folder.iterdir())
 
 
 def test_a_prompt_goes_on_where_the_last_one_was_most_like_it(engine: Engine) -> None:
@@ -111,12 +126,48 @@ def test_a_prompt_goes_on_where_the_last_one_was_most_like_it(engine: Engine) ->
     assert engine.ask([{"role": "user", "content": grown[0]["content"] + "Then the sea."}]) == first
 
 
-def test_a_first_request_that_fails_leaves_the_beginning_to_the_next(engine: Engine) -> None:
+def test_a_first_request_that_fails_leaves_the_computed_beginning(engine: Engine) -> None:
     with pytest.raises(RuntimeError, match="failed"):
         engine.ask(prompt("a"), fail=True)
-    assert not engine.written
     all_at_once(engine, [prompt("a", f"{i}?") for i in range(4)])
-    assert engine.computed == ["a", "a"]
+    assert engine.computed == ["a"]
+
+
+def test_the_first_request_tells_how_many_tokens_were_computed_for_it(engine: Engine) -> None:
+    with engine.slots.acquire(prompt("abc"), lambda: False) as first:
+        assert first is not None
+        assert first.computed == 3
+    with engine.slots.acquire(prompt("abc", "else?"), lambda: False) as second:
+        assert second is not None
+        assert second.computed == 0
+
+
+def test_a_beginning_that_cannot_be_computed_alone_costs_time_and_nothing_else(engine: Engine) -> None:
+    engine.computes = False
+    assert None not in all_at_once(engine, [prompt("a", f"{i}?") for i in range(9)])
+    assert engine.peak == 3
+
+
+def test_a_later_process_loads_what_an_earlier_one_computed(tmp_path: Path) -> None:
+    computed = []
+    for _ in range(2):
+        engine = Engine(2, PrefixStates(tmp_path))
+        all_at_once(engine, [prompt("a", f"{i}?") for i in range(4)])
+        computed.append(engine.computed)
+        engine.slots.close()
+    assert computed == [["a"], []]
+
+
+@pytest.mark.parametrize("content", ["", "a foreign state of another length"])
+def test_a_kept_state_that_cannot_be_used_is_computed_anew(tmp_path: Path, content: str) -> None:
+    states, own = PrefixStates(tmp_path / "kept"), tmp_path / "own"
+    key, _ = Engine(1).prefix(prompt("a"))
+    own.write_text(content)  # intact as a file, and not what the engine wrote for this prefix
+    states.save(key, own)
+    engine = Engine(2, states)
+    all_at_once(engine, [prompt("a", f"{i}?") for i in range(4)])
+    assert engine.computed == ["a"]
+    engine.slots.close()
 
 
 def test_a_state_that_cannot_be_written_costs_time_and_nothing_else(engine: Engine) -> None:
@@ -126,16 +177,16 @@ def test_a_state_that_cannot_be_written_costs_time_and_nothing_else(engine: Engi
 
 
 def test_whoever_waits_can_give_up(engine: Engine) -> None:
-    with engine.slots.acquire(prompt("a"), lambda: False) as slot:
-        assert slot is not None
-        engine.holds[slot] = "a"
+    with ExitStack() as leases:
+        for name in "abc":
+            leases.enter_context(engine.slots.acquire(prompt(name), lambda: False))
         begun = time.monotonic()
         assert engine.ask(prompt("a"), given_up=lambda: time.monotonic() > begun + 0.2) is None
     assert engine.ask(prompt("a")) is not None
 
 
 def test_the_states_used_least_recently_go_first(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "MOST_BYTES", 2 * len(b"state"))
+    monkeypatch.setattr(slots, "MOST_BYTES", 2)  # a state is one letter here
     for name in "abacdef":
         engine.ask(prompt(name))
     assert len(list(engine.slots.folder.iterdir())) == 2

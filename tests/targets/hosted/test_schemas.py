@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import dspy
 import pytest
 from pydantic import BaseModel, Field
 
+from ragc.programs import METHODS
 from ragc.programs.calls.replies import read_reply, reply_schema
+from ragc.programs.knobs import WORDINGS
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.hosted.schemas import REFUSED, accepted_schema
 from ragc.targets.hosted.target import HostedTarget
+from tests.exports.common import build_program
 
 
 class Item(BaseModel):
@@ -37,6 +41,8 @@ def keywords(node: Any, *, named: bool = False) -> Iterator[str]:
             if not named:
                 yield key
             yield from keywords(value, named=key in ("properties", "$defs") and not named)
+    for item in node if isinstance(node, list) else ():
+        yield from keywords(item)
 
 
 @pytest.mark.parametrize("provider", sorted(REFUSED))
@@ -50,6 +56,89 @@ def test_no_keyword_that_is_refused_is_sent(provider: str) -> None:
 
 def test_other_providers_are_sent_the_whole_schema() -> None:
     assert accepted_schema(SCHEMA, "mistral") == accepted_schema(SCHEMA, "") == SCHEMA
+    assert accepted_schema(SCHEMA, "xai") == SCHEMA, "it overlooks what it does not know"
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    day: dt.date
+    home: Annotated[str, Field(json_schema_extra={"format": "uri"})]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    code: Annotated[str, Field(json_schema_extra={"pattern": r"^(?!x)[a-z]+$"})]
+    tag: str = Field(pattern=r"^[a-z]+$")
+
+
+class Wide(dspy.Signature):
+    question: str = dspy.InputField()
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")] = dspy.OutputField()
+    some: Annotated[set[str], Field(min_length=1)] = dspy.OutputField()
+    three: Annotated[list[str], Field(min_length=3)] = dspy.OutputField()
+    even: Annotated[int, Field(multiple_of=2, gt=0)] = dspy.OutputField()
+    pair: tuple[str, int] = dspy.OutputField()
+
+
+_WIDE: Any = Wide
+COMMON = {
+    "$defs",
+    "$ref",
+    "additionalProperties",
+    "anyOf",
+    "const",
+    "format",
+    "items",
+    "properties",
+    "required",
+    "type",
+}
+
+
+@pytest.mark.parametrize(
+    ("provider", "beyond"),
+    [
+        ("openai", {"pattern", "multipleOf", "exclusiveMinimum", "minItems", "maxItems"}),
+        ("azure", {"pattern", "multipleOf", "exclusiveMinimum", "minItems", "maxItems"}),
+        ("anthropic", {"minItems"}),
+        ("bedrock", {"minItems"}),
+        ("groq", set()),
+        ("cohere_chat", set()),
+        ("cerebras", set()),
+    ],
+)
+def test_what_is_left_of_a_wide_schema(provider: str, beyond: set[str]) -> None:
+    schema = accepted_schema(reply_schema(_WIDE), provider)
+    assert set(keywords(schema)) == COMMON | beyond
+    cat, dog = (schema["$defs"][name]["properties"] for name in ("Cat", "Dog"))
+    assert cat["day"]["format"] == "date"
+    assert "format" not in cat["home"]
+    assert "pattern" not in dog["code"], "it looks ahead"
+    assert ("pattern" in dog["tag"]) == ("pattern" in beyond)
+    assert [one["$ref"] for one in schema["properties"]["pet"]["anyOf"]] == ["#/$defs/Cat", "#/$defs/Dog"]
+    assert schema["properties"]["pair"]["items"] == {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+    if "minItems" in beyond:
+        assert schema["properties"]["some"]["minItems"] == 1
+    assert ("minItems" in schema["properties"]["three"]) == (provider in ("openai", "azure"))
+
+
+@pytest.mark.parametrize("provider", ["gemini", "vertex_ai"])
+def test_gemini_reads_one_option_in_the_place_of_a_constant(provider: str) -> None:
+    schema = accepted_schema(reply_schema(_WIDE), provider)
+    assert schema["$defs"]["Cat"]["properties"]["kind"]["enum"] == ["cat"]
+    assert "const" not in set(keywords(schema))
+    assert set(keywords(schema)) - {"enum"} == set(keywords(reply_schema(_WIDE))) - {"const", "enum"}
+
+
+XGRAMMAR_LACKS = {"multipleOf", "uniqueItems", "contains", "minContains", "maxContains", "patternProperties"}
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_our_own_prompts_ask_for_nothing_that_vllm_could_refuse(wording: str) -> None:
+    for entry in METHODS:
+        for _, call in build_program(entry, wording=wording).named_predictors():
+            used = set(keywords(reply_schema(call.signature)))
+            assert not used & (XGRAMMAR_LACKS | {"pattern", "format", "propertyNames", "oneOf"})
 
 
 @pytest.mark.parametrize(

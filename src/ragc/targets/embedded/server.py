@@ -16,13 +16,15 @@ import math
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ragc.core import inputs
 from ragc.errors import TargetError, TargetUnavailable
+from ragc.targets.base import token_count
+from ragc.targets.embedded.prefix_states import PrefixStates, state_key
 from ragc.targets.embedded.slots import Slots
 
 _MAGIC, _LEAST = b"GGUF", 4096
@@ -77,13 +79,17 @@ def available() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that identify a loaded model; `context` is per slot."""
+    """The settings that identify a loaded model; `context` is per slot.
+
+    `kept_as` is the SHA-256 of the weights, under which states of prefixes are kept on disk; "" keeps none.
+    """
 
     path: Path
     context: int
     parallel: int
     threads: int
     quiet: bool
+    kept_as: str = ""
 
 
 @dataclass(slots=True)
@@ -107,6 +113,13 @@ class Answer:
             drawn = (choice.get("logprobs") or {}).get("content") or ()
             self.logprobs.extend((t["token"], t["logprob"]) for t in drawn)
 
+    def count_computed(self, tokens: int) -> None:
+        """Count `tokens` of the prompt, computed in advance for this request, as not cached."""
+        details = self.usage.get("prompt_tokens_details")
+        if tokens and isinstance(details, dict) and (cached := token_count(details.get("cached_tokens"))):
+            counted = {**details, "cached_tokens": max(0, cached - tokens)}
+            self.usage = {**self.usage, "prompt_tokens_details": counted}
+
 
 class Model:
     """A loaded model. llama.cpp always opens an HTTP listener; its key is known to this process only."""
@@ -114,9 +127,10 @@ class Model:
     def __init__(self, settings: Settings) -> None:
         self.users = 0
         self._key = secrets.token_urlsafe(24)
-        self._slots = Slots(settings.parallel, self._save, self._restore)
         binding = _binding()
+        self._about = settings.kept_as, _engine(binding, settings)
         params = _params(binding, settings, self._key)
+        self._slots = Slots(settings.parallel, self, PrefixStates() if settings.kept_as else None)
         params.slot_save_path = f"{self._slots.folder}{os.sep}"
         try:
             self._server: Any = binding.Server(params)
@@ -130,26 +144,35 @@ class Model:
             ) from error
         self._address = str(self._server.listening_address).removeprefix("http://")
 
-    def ask(self, body: Mapping[str, Any], given_up: Callable[[], bool]) -> Answer:
-        """The whole reply, or its beginning if `given_up`, which is called at every token, returns True."""
+    def ask(
+        self, body: Mapping[str, Any], given_up: Callable[[], bool], take: Callable[[str], None] | None = None
+    ) -> Answer:
+        """The whole reply, or its beginning if `given_up`, which is called at every token, returns True.
+
+        `take` is called with each part of its text.
+        """
         answer = Answer()
 
         def part(value: Any) -> bool:
+            known = len(answer.text)
             answer.take(value)
+            if take is not None:
+                take("".join(answer.text[known:]))
             return given_up()
 
         server = self._server
         if server is None:
             raise TargetUnavailable("The model is closed: the program is ending.")
         streamed = {**body, "stream": True, "stream_options": {"include_usage": True}}
-        with self._slots.acquire(body["messages"], given_up) as slot:
-            if slot is None:
+        with self._slots.acquire(body["messages"], given_up) as lease:
+            if lease is None:
                 return answer
             try:
-                returned = server.handle_chat_completions({**streamed, "id_slot": slot}, part)
+                returned = server.handle_chat_completions({**streamed, "id_slot": lease.slot}, part)
             except (ValueError, TypeError) as error:
                 raise TargetError(f"llama.cpp refused a request: {error}.") from error
         answer.take(returned if isinstance(returned, dict) else {})
+        answer.count_computed(lease.computed)
         return answer
 
     def close(self) -> None:
@@ -157,23 +180,59 @@ class Model:
         self._server = None
         self._slots.close()
 
-    def _save(self, slot: int, name: str) -> bool:
+    def prefix(self, messages: Sequence[Mapping[str, str]]) -> tuple[str, list[int]]:
+        """The key and the tokens of what the chat template puts before the last message's content."""
+        blank = secrets.token_hex(16)
+        prompt = self._post(
+            "/apply-template", {"messages": [*messages[:-1], {**messages[-1], "content": blank}]}
+        )
+        tokens = self._tokens(str(prompt.get("prompt", "")).partition(blank)[0], special=True) or []
+        return state_key(*self._about, tokens), tokens
+
+    def compute(self, slot: int, tokens: Sequence[int]) -> int | None:
+        """Compute the state after `tokens` in `slot`; how many were computed, or None if that failed."""
+        body = {
+            "prompt": list(tokens),
+            "n_predict": 0,
+            "id_slot": slot,
+            "cache_prompt": True,
+            "stream": False,
+        }
+        timings: dict[str, Any] = {}
+
+        def read(part: Mapping[str, Any]) -> bool:
+            timings.update(part.get("timings") or {})
+            return False
+
+        try:
+            self._server.handle_completions(body, read)
+        except (ValueError, TypeError, AttributeError):  # AttributeError: closed meanwhile
+            return None
+        return token_count(timings.get("prompt_n"))
+
+    def save(self, slot: int, name: str) -> bool:
+        """Write the state of `slot` to the file `name`; whether it succeeded."""
         return "n_saved" in self._post(f"/slots/{slot}?action=save", {"filename": name})
 
-    def _restore(self, slot: int, name: str) -> bool:
-        return "n_restored" in self._post(f"/slots/{slot}?action=restore", {"filename": name})
+    def restore(self, slot: int, name: str) -> int | None:
+        """Read the state of `slot` from the file `name`; how many tokens it has, or None if that failed."""
+        return token_count(self._post(f"/slots/{slot}?action=restore", {"filename": name}).get("n_restored"))
 
     def count(self, text: str) -> int | None:
         """The number of tokens in `text`, or None when the listener does not answer."""
-        tokens = self._post("/tokenize", {"content": text}).get("tokens")
+        tokens = self._tokens(text)
         return None if tokens is None else len(tokens)
 
     def count_prompt(self, messages: object) -> int | None:
         """The number of tokens in chat `messages` with the chat template applied, or None."""
         prompt = self._post("/apply-template", {"messages": messages}).get("prompt")
-        body = {"content": prompt, "add_special": True, "parse_special": True}
-        tokens = None if prompt is None else self._post("/tokenize", body).get("tokens")
+        tokens = None if prompt is None else self._tokens(prompt, special=True)
         return None if tokens is None else len(tokens)
+
+    def _tokens(self, text: str, *, special: bool = False) -> list[int] | None:
+        """The tokens of `text`, with `special` those of a whole prompt; None when there is no answer."""
+        body = {"content": text, "add_special": special, "parse_special": special}
+        return self._post("/tokenize", body).get("tokens")
 
     def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}"}
@@ -253,6 +312,12 @@ def _patient_threads() -> Iterator[None]:
     finally:
         for name in mine:
             os.environ.pop(name, None)
+
+
+def _engine(binding: Any, settings: Settings) -> list[Any]:
+    """What besides weights and tokens changes a state: the engine, what it uses of the processor, threads."""
+    build = {name: str(value) for name, value in dict(binding.BUILD_INFO).items()}
+    return [binding.__version__, build, str(binding.get_system_info()), settings.threads]
 
 
 def _params(binding: Any, settings: Settings, key: str) -> Any:

@@ -1,10 +1,11 @@
 """Assigns requests to llama.cpp's slots so that a shared prompt prefix is computed once for all slots.
 
 llama.cpp remembers the last prompt of each slot and reuses the prefix that a new prompt shares with it, but
-each slot computes a prefix for itself. Here the first request with a long prefix (all messages but the last:
-instructions and demonstrations) runs alone. Its slot's state is written to a file that any other slot
-restores, which takes milliseconds instead of seconds. `experiments/benchmarks/serving/beginnings.py` measures
-it.
+each slot computes a prefix for itself. Here a long prefix (all messages but the last: instructions and
+demonstrations) is computed alone, before the first request with it. The slot's state is written to a file
+that any other slot restores, which takes milliseconds instead of seconds. `prefix_states` keeps the file for
+later processes. As the prefix is always computed alone, its state, and so the reply, does not depend on who
+computed it. `experiments/benchmarks/serving/beginnings.py` measures it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from os.path import commonprefix
 from pathlib import Path
+from typing import Protocol
 
 from filelock import FileLock, Timeout
+
+from ragc.targets.embedded.prefix_states import PrefixStates
 
 LONG = 1000
 """Minimum length in characters of a prefix that is saved to a file: about 250 tokens."""
@@ -34,19 +39,45 @@ MOST_BYTES = 1 << 30
 """Maximum size of the files of one model; the least recently used are deleted first."""
 
 Message = Mapping[str, str]
-Transfer = Callable[[int, str], bool]
+
+
+class Engine(Protocol):
+    """What the slots need of llama.cpp. File names are relative to `Slots.folder`."""
+
+    def prefix(self, messages: Sequence[Message]) -> tuple[str, Sequence[int]]:
+        """The key and the tokens of what precedes the last message's content; no tokens if it is unknown."""
+        ...
+
+    def compute(self, slot: int, tokens: Sequence[int]) -> int | None:
+        """Compute the state after `tokens` in `slot`; how many were computed, or None if that failed."""
+        ...
+
+    def save(self, slot: int, name: str) -> bool:
+        """Write the state of `slot` to the file `name`; whether it succeeded."""
+        ...
+
+    def restore(self, slot: int, name: str) -> int | None:
+        """Read the state of `slot` from the file `name`; how many tokens it has, or None if that failed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A slot, and how many tokens of the prompt's prefix were computed in advance."""
+
+    slot: int
+    computed: int = 0
 
 
 class Slots:
-    """`count` slots, acquired and released by threads.
+    """`count` slots of `engine`, acquired and released by threads.
 
-    `save` writes the state of a slot to a file of the given name and returns whether it succeeded; `restore`
-    reads it.
+    `states` keeps the states of prefixes after this process; None keeps nothing.
     """
 
-    def __init__(self, count: int, save: Transfer, restore: Transfer) -> None:
+    def __init__(self, count: int, engine: Engine, states: PrefixStates | None) -> None:
         self.folder, self._lock = _own_folder()
-        self._save, self._restore = save, restore
+        self._engine, self._states = engine, states
         self._free: list[int] = list(range(count))  # least recently used first
         self._held: dict[int, str] = {}  # the last prompt of each slot
         self._files: OrderedDict[str, int] = OrderedDict()
@@ -55,7 +86,7 @@ class Slots:
         self._changed = threading.Condition()
 
     @contextmanager
-    def acquire(self, messages: Sequence[Message], given_up: Callable[[], bool]) -> Iterator[int | None]:
+    def acquire(self, messages: Sequence[Message], given_up: Callable[[], bool]) -> Iterator[Lease | None]:
         """A slot for a prompt of `messages`, with their prefix restored if saved; None once `given_up`."""
         beginning, text = _text(messages[:-1]), _text(messages)
         mark = hashlib.sha256(beginning.encode("utf-8", "replace")).hexdigest()[:32] + ".state"
@@ -63,20 +94,45 @@ class Slots:
         if slot is None:
             yield None
             return
-        whole = False
+        computed = 0
         try:
-            if mark in self._files and not self._held.get(slot, "").startswith(beginning):
-                self._restore(slot, mark)
+            if mark in self._first:
+                self._held.pop(slot, None)
+                computed = self._prepare(slot, mark, messages)
+            elif mark in self._files and not self._held.get(slot, "").startswith(beginning):
+                self._engine.restore(slot, mark)
             self._held[slot] = text
-            yield slot
-            whole = True
+            yield Lease(slot, computed)
         finally:
-            if mark in self._first and whole and not given_up():
-                self._keep(slot, mark)
             with self._changed:
-                self._first.discard(mark)
                 self._free.append(slot)
                 self._changed.notify_all()
+
+    def _prepare(self, slot: int, mark: str, messages: Sequence[Message]) -> int:
+        """Load or compute the prefix of `messages` in `slot`; how many tokens were computed."""
+        try:
+            key, tokens = self._engine.prefix(messages)
+            loaded = tokens and self._states is not None and self._states.load(key, self.folder / mark)
+            if loaded and self._engine.restore(slot, mark) == len(tokens):
+                self._register(mark)
+                return 0
+            computed = self._engine.compute(slot, tokens) if tokens else None
+            self._writes = computed is not None and self._save(slot, mark)
+            if self._writes:
+                if self._states is not None:
+                    self._states.save(key, self.folder / mark)
+                self._register(mark)
+            return computed or 0
+        finally:
+            with self._changed:
+                self._first.discard(mark)
+                self._changed.notify_all()
+
+    def _save(self, slot: int, mark: str) -> bool:
+        with suppress(OSError):  # llama.cpp would write into a file that it was loaded from
+            (self.folder / mark).unlink(missing_ok=True)
+            return self._engine.save(slot, mark)
+        return False
 
     def _take(self, mark: str, beginning: str, text: str, given_up: Callable[[], bool]) -> int | None:
         with self._changed:
@@ -102,9 +158,8 @@ class Slots:
         enough = len(beginning) if mark in self._files else len(text) * ALIKE
         return best if shared[best] >= enough else self._free[0]
 
-    def _keep(self, slot: int, mark: str) -> None:
-        """Save the state of the slot. If that fails (the disk may be full), no files are used any more."""
-        self._writes = self._save(slot, mark)
+    def _register(self, mark: str) -> None:
+        """Note the file of a prefix, and delete the least recently used ones above the limit."""
         with self._changed, suppress(OSError):
             self._files[mark] = (self.folder / mark).stat().st_size
             while sum(self._files.values()) > MOST_BYTES:

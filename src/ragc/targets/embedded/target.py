@@ -20,7 +20,7 @@ from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, Watch
+from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
 from ragc.targets.embedded import server as llama
 from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
@@ -37,9 +37,10 @@ class EmbeddedTarget:
 
     `context` is the limit in tokens for prompt and reply together, for each of `parallel` concurrent
     requests. `threads` 0 means the physical cores this process may use. A reply that takes longer than
-    `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. Targets of the same file
-    and options share one model. Where a request leaves top_k and min_p open they are off, as on a vLLM
-    server.
+    `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. `keep_prefixes` keeps the
+    states of long prompt prefixes (instructions and demonstrations) on disk for later processes. Targets of
+    the same file and options share one model. Where a request leaves top_k and min_p open they are off, as
+    on a vLLM server.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class EmbeddedTarget:
         threads: int = 0,
         timeout_s: float = 600.0,
         quiet: bool = True,
+        keep_prefixes: bool = True,
     ) -> None:
         sizes = {"context": context, "parallel": parallel, "threads": threads}
-        EmbeddedOptions.of({**sizes, "timeout_s": timeout_s, "quiet": quiet})
+        EmbeddedOptions.of({**sizes, "timeout_s": timeout_s, "quiet": quiet, "keep_prefixes": keep_prefixes})
         if path is None and context > _TRAINED_CONTEXT:
             raise UsageError(
                 f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."
@@ -64,6 +66,7 @@ class EmbeddedTarget:
         self.capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
         self.context_tokens, self.concurrency = context, parallel
         self._threads, self._timeout_s, self._quiet = threads, float(timeout_s), bool(quiet)
+        self._keep_prefixes = bool(keep_prefixes)
         self._sha256 = SMOLLM2.sha256 if self.path is None else ""
         self._held: tuple[llama.Settings, llama.Model] | None = None
         self._opening = threading.Lock()
@@ -108,7 +111,12 @@ class EmbeddedTarget:
                 _ = self.identity
                 threads = self._threads or cores()
                 settings = llama.Settings(
-                    path.resolve(), self.context_tokens, self.concurrency, threads, self._quiet
+                    path.resolve(),
+                    self.context_tokens,
+                    self.concurrency,
+                    threads,
+                    self._quiet,
+                    self._sha256 if self._keep_prefixes else "",
                 )
                 self._held = settings, llama.acquire(settings)
 
@@ -123,10 +131,10 @@ class EmbeddedTarget:
         held = self._held
         if held is None:
             raise TargetUnavailable(f"{self.name} was closed while a request was on its way; try again.")
-        stop = threading.Event()
+        stop, take = threading.Event(), parts_taker.get()
         try:
             async with asyncio.timeout(self._timeout_s):
-                answer = await _in_thread(lambda: _ask(held[1], body, self.context_tokens, stop))
+                answer = await _in_thread(lambda: _ask(held[1], body, self.context_tokens, stop, take))
         except TimeoutError as error:
             raise TargetUnavailable(
                 f"{self.name} did not finish a reply in {self._timeout_s:g} s; "
@@ -155,8 +163,14 @@ class EmbeddedTarget:
             await _in_thread(lambda: llama.release(settings))
 
 
-def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: threading.Event) -> llama.Answer:
-    """The reply.
+def _ask(
+    model: llama.Model,
+    body: Mapping[str, Any],
+    context: int,
+    stop: threading.Event,
+    take: Callable[[str], None] | None,
+) -> llama.Answer:
+    """The reply, whose parts `take` gets as they come.
 
     The prompt's tokens are counted first where it could be too long: a token is at least a byte.
     """
@@ -165,7 +179,7 @@ def _ask(model: llama.Model, body: Mapping[str, Any], context: int, stop: thread
         prompt = model.count_prompt(body["messages"])
         if prompt is not None and prompt + most > context:
             raise too_long(prompt, most, context)
-    return model.ask(body, lambda: stop.is_set() or _is_exiting())
+    return model.ask(body, lambda: stop.is_set() or _is_exiting(), take)
 
 
 def _is_exiting() -> bool:

@@ -1,0 +1,171 @@
+"""Streams of `dspy.streamify`: what a model has written of a reply, while it still writes.
+
+    target ─► `take`, in the target's thread ─► a text output so far ─► the caller's loop ─► dspy.streamify
+
+DSPy's listeners read replies in the layout of DSPy's adapter of the moment; ours come in the layout of their
+call. So the text of an output is read here, and given to those who listen as DSPy's `StreamResponse`. Without
+listeners the parts of all replies are given as they come, as DSPy does. What is replayed, and what a target
+gives whole, shows nothing before the prediction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Iterator, Mapping
+from typing import Any, TypeVar
+from xml.sax.saxutils import unescape
+
+import anyio
+import dspy
+from dspy.clients.call_result import attributes
+from dspy.clients.engines.streaming import EngineChunk
+from dspy.streaming import StreamResponse
+from pydantic_core import from_json
+
+from ragc.programs.calls.layouts import JSON_LAYOUTS
+from ragc.programs.calls.prompt import setting
+from ragc.targets.base import parts_taker
+
+T = TypeVar("T")
+
+
+class CallerStream:
+    """DSPy's `stream`, which belongs to `loop`; may be sent to in any thread, and never waits."""
+
+    def __init__(self, stream: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._stream, self._loop = stream, loop
+
+    def post(self, item: Any) -> None:
+        """Send `item`, after all that was sent before. It is lost where nobody reads any more."""
+        delivery = self._deliver(item)
+        try:
+            asyncio.run_coroutine_threadsafe(delivery, self._loop)
+        except RuntimeError:  # the loop is closed
+            delivery.close()
+
+    async def send(self, item: Any) -> None:
+        """As `post`; DSPy sends its status messages so."""
+        self.post(item)
+
+    async def _deliver(self, item: Any) -> None:
+        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._stream.send(item)
+
+
+@contextlib.contextmanager
+def reaching_caller() -> Iterator[None]:
+    """Make DSPy's stream one that the process's loop may send to; entered where the caller waits.
+
+    The caller is on the stream's loop, or in a thread that this loop waits for. Where it is neither, nothing
+    is streamed.
+    """
+    stream = setting("send_stream")
+    if stream is None or isinstance(stream, CallerStream):
+        yield
+        return
+    loop = _loop_of_caller()
+    with dspy.context(send_stream=None if loop is None else CallerStream(stream, loop)):
+        yield
+
+
+def _loop_of_caller() -> asyncio.AbstractEventLoop | None:
+    with contextlib.suppress(RuntimeError):
+        return asyncio.get_running_loop()
+    with contextlib.suppress(RuntimeError):  # no thread of anyio
+        return anyio.from_thread.run_sync(asyncio.get_running_loop)
+    return None
+
+
+class ReplyStream:
+    """One reply of `call`, shown to its listeners as it grows; without any, to the caller as it is."""
+
+    def __init__(
+        self, call: Any, stream: CallerStream, listeners: list[Any], model: str, layout: str
+    ) -> None:
+        self._call, self._stream, self._model, self._layout = call, stream, model, layout
+        self._listeners, self._raw = listeners, ""
+        self._shown: dict[int, str] = {}
+
+    async def watch(self, reply: Awaitable[T]) -> T:
+        """Await `reply` and take its parts as they come."""
+        token = parts_taker.set(self.take)
+        try:
+            return await reply
+        finally:
+            parts_taker.reset(token)
+
+    def take(self, part: str) -> None:
+        """Show what `part`, the next one of the reply, adds. Called in one thread at a time."""
+        if not part:
+            return
+        self._raw += part
+        if not self._listeners:
+            choices = [attributes({"index": 0, "delta": {"content": part}, "finish_reason": None})]
+            self._stream.post(
+                EngineChunk(id=None, model=self._model, predict_id=id(self._call), choices=choices)
+            )
+        for listener in self._listeners:
+            text = text_so_far(self._layout, listener.signature_field_name, self._raw)
+            if text and self._claim(listener):
+                self._show(listener, text)
+
+    def finish(self, outputs: Mapping[str, Any]) -> None:
+        """Show the rest of what was begun, now that all `outputs` are read."""
+        for listener in self._listeners:
+            if id(listener) in self._shown:
+                text = outputs.get(listener.signature_field_name)
+                self._show(listener, text if isinstance(text, str) else "", last=True)
+                listener.stream_end = True
+
+    def _claim(self, listener: Any) -> bool:
+        """Whether this reply is the one that `listener` follows: the first one, unless it may be reused."""
+        if id(listener) not in self._shown:
+            if listener.stream_start and not (listener.stream_end and listener.allow_reuse):
+                return False
+            listener.stream_start, listener.stream_end = True, False
+            self._shown[id(listener)] = ""
+        return True
+
+    def _show(self, listener: Any, text: str, *, last: bool = False) -> None:
+        """What `text`, the output so far, has beyond what was shown; nothing where it begins otherwise."""
+        shown = self._shown[id(listener)]
+        more = text[len(shown) :] if text.startswith(shown) else ""
+        if not (more or last):
+            return
+        self._shown[id(listener)] = shown + more
+        name = listener.predict_name or self._call.name
+        self._stream.post(StreamResponse(name, listener.signature_field_name, more, is_last_chunk=last))
+
+
+def stream_of(call: Any, model: str, layout: str) -> ReplyStream | None:
+    """The stream of the next reply of `call`, whose model and layout are given; None where nobody listens."""
+    stream, listeners = setting("send_stream"), setting("stream_listeners") or []
+    if not isinstance(stream, CallerStream):
+        return None
+    mine = [listener for listener in listeners if listener.predict is call]
+    return ReplyStream(call, stream, mine, model, layout) if mine or not listeners else None
+
+
+_HALF_ESCAPED = re.compile(r"&[a-z]{0,4}\Z")
+_FRAMES = {"chat": ("[[ ## {} ## ]]", "[[ ##"), "xml": ("<{}>", "</{}>")}
+
+
+def text_so_far(layout: str, field: str, raw: str) -> str:
+    """The text of the output `field` in `raw`, the beginning of a reply; empty where it did not begin."""
+    if layout in JSON_LAYOUTS:
+        try:
+            value = from_json(raw[max(0, raw.find("{")) :], allow_partial="trailing-strings")
+        except ValueError:
+            return ""
+        text = value.get(field) if isinstance(value, dict) else None
+        return text if isinstance(text, str) else ""
+    opening, closing = (mark.format(field) for mark in _FRAMES[layout])
+    text, closed, _ = raw.partition(opening)[2].partition(closing)
+    if not closed:  # the end may be the beginning of the mark
+        held = next((n for n in range(len(closing) - 1, 0, -1) if text.endswith(closing[:n])), 0)
+        text = text[: len(text) - held]
+    if layout == "xml":
+        text = unescape(text if closed else _HALF_ESCAPED.sub("", text), {"&quot;": '"', "&apos;": "'"})
+    return text.strip()

@@ -1,0 +1,217 @@
+"""Programs of the user's own: any DSPy module, with its own signatures and control flow, as a method.
+
+A recipe names one as `program = "my_module:MyProgram"`, a class that is built without arguments. Numbers,
+switches and choices that may be searched are declared on the class:
+
+    class MyProgram(dspy.Module):
+        passages = ragc.number(3, 1, 10, "passages shown")
+        double = ragc.switch(False, "check the answer once more")
+
+Read as `self.passages`, a declared value is its default wherever the module runs without ragc. Nothing is
+imported but by `own_method`, which is for names that the user typed; `registered` finds what was imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragc.core.user_code import code_digest, load_object
+from ragc.errors import UsageError
+from ragc.programs import knobs as declared
+from ragc.programs.knobs import AnswerKnobs, Knob, Knobs, redeclare
+from ragc.programs.method import Method
+
+if TYPE_CHECKING:
+    from ragc.programs.base import RagProgram
+    from ragc.programs.runtime import Runtime
+
+
+class Declared:
+    """A declared knob as an attribute of a class: its default, until something else is assigned."""
+
+    def __init__(self, field: Any) -> None:
+        self.knob: Knob = field.metadata["knob"]
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self.knob.default
+
+
+def number(
+    default: Any, low: Any = None, high: Any = None, about: str = "", *, step: Any = None, **more: Any
+) -> Any:
+    """A number in [low, high] that may be searched, in steps of `step`; whole where all are.
+
+    Whole numbers have steps of 1 unless `step` says otherwise. Raises UsageError for what is no number, or
+    has no range.
+    """
+    written = f"ragc.number({default!r}, {low!r}, {high!r})"
+    if low is None or high is None:
+        raise UsageError(
+            f"ragc.number({default!r}) has no range; say between which numbers it may be, such as "
+            "ragc.number(3, 1, 10, 'passages shown')."
+        )
+    bounds = [default, low, high] if step is None else [default, low, high, step]
+    for value in bounds:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise UsageError(f"{written} holds {value!r}, which is no number; write one, such as 3 or 0.5.")
+    if not low <= default <= high or low == high or (step is not None and step <= 0):
+        raise UsageError(
+            f"{written} has a range that its default does not lie in, or that is empty; write default, low "
+            "and high with low <= default <= high and low < high, and a step above 0."
+        )
+    if all(isinstance(value, int) for value in bounds):
+        return Declared(declared.integer(default, low, high, about, step=step or 1, **more))
+    return Declared(declared.real(default, low, high, about, step=step, **more))
+
+
+def switch(default: Any, about: str = "", **more: Any) -> Any:
+    """Something that is on or off, and may be searched. Raises UsageError for what is neither."""
+    if not isinstance(default, bool):
+        raise UsageError(f"ragc.switch({default!r}) is neither True nor False; write one of them.")
+    return Declared(declared.switch(default, about, **more))
+
+
+def choice(default: Any, options: Any = (), about: str = "", **more: Any) -> Any:
+    """One of `options` (texts, numbers or truth values), which may be searched.
+
+    Raises UsageError where there are none, or the default is not among them.
+    """
+    listed = tuple(options) if isinstance(options, tuple | list) else ()
+    if not listed or not all(isinstance(one, str | int | float) for one in listed):
+        raise UsageError(
+            f"ragc.choice({default!r}, {options!r}) has no options; list texts or numbers, such as "
+            "ragc.choice('short', ('short', 'long'), 'how the answer is worded')."
+        )
+    if not any(type(one) is type(default) and one == default for one in listed):
+        raise UsageError(
+            f"ragc.choice({default!r}, {options!r}) has a default that is not among its options; add it."
+        )
+    return Declared(declared.choice(default, listed, about, **more))
+
+
+@dataclass(frozen=True)
+class OwnKnobs(Knobs):
+    """What every program of the user's own has beside its declared values."""
+
+    temperature: float = redeclare(AnswerKnobs, "temperature")
+    top_p: float = redeclare(AnswerKnobs, "top_p")
+    icl_n: int = redeclare(AnswerKnobs, "icl_n")
+    layout: str = redeclare(AnswerKnobs, "layout")
+    max_tokens: int = declared.integer(
+        512, 16, 8192, "tokens of a reply at most, where a predictor does not say", searched=False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMethod(Method):
+    """The record of a user's module: `module` is its class, or an instance that is copied."""
+
+    module: Any = None
+
+    @property
+    def call_knobs(self) -> tuple[str, ...]:
+        """All declared values where the module works out `most_calls`, which may depend on them."""
+        most = getattr(self.module, "most_calls", None)
+        worked_out = callable(most) or isinstance(most, property)
+        shared = {knob.name for knob in OwnKnobs.list_knobs()}
+        own = tuple(knob.name for knob in self.knobs.list_knobs() if knob.name not in shared)
+        return own if worked_out else ()
+
+    def build(self, runtime: Runtime, knobs: Knobs | Mapping[str, Any] | None = None) -> RagProgram:
+        """The module on `runtime` with `knobs` over the declared defaults. Raises UsageError."""
+        runtime.require(self)
+        module, _, name = self.program.partition(":")
+        cls = getattr(importlib.import_module(module), name)
+        chosen = knobs if isinstance(knobs, Knobs) else self.knobs.of(knobs or {})
+        program: RagProgram = cls.of(self.id, self.module, runtime, chosen)
+        program.method = self
+        return program
+
+
+_registered: dict[tuple[str, str], OwnMethod] = {}
+"""The methods by name and by the folder that they were imported from; "" for the last one of a name."""
+
+
+def own_method(reference: str, base: Path) -> OwnMethod:
+    """The method that `reference` names, imported from `base` first.
+
+    Raises UsageError where it cannot be imported, or is no class of a DSPy module.
+    """
+    import dspy
+
+    cls = load_object(reference, base)
+    if not isinstance(cls, type) or not issubclass(cls, dspy.Module):
+        kind = cls.__name__ if isinstance(cls, type) else type(cls).__name__
+        raise UsageError(
+            f"The program {reference!r} is {kind}, no class of a dspy.Module; name a class that derives from "
+            "dspy.Module."
+        )
+    return register(reference, cls, base)
+
+
+def method_of(module: Any) -> OwnMethod:
+    """The method of `module`, a class of a dspy.Module or an instance, named by where it is defined.
+
+    Raises UsageError for anything else.
+    """
+    import dspy
+
+    cls = module if isinstance(module, type) else type(module)
+    if not issubclass(cls, dspy.Module):
+        raise UsageError(
+            f"A program is an id of ragc list programs or a dspy.Module, found {cls.__name__}; pass one of "
+            "these."
+        )
+    return register(f"{cls.__module__}:{cls.__qualname__}", module)
+
+
+def register(name: str, module: Any, base: Path | None = None) -> OwnMethod:
+    """The method `name` of `module`, a class or an instance, known to `registered` from now on.
+
+    Raises UsageError where it declares a value that every program has.
+    """
+    cls = module if isinstance(module, type) else type(module)
+    values: dict[str, Declared] = {}
+    for each in reversed(cls.__mro__):
+        values |= {key: value for key, value in vars(each).items() if isinstance(value, Declared)}
+    taken = [knob.name for knob in OwnKnobs.list_knobs() if knob.name in values]
+    if taken:
+        raise UsageError(
+            f"The program {name!r} declares {taken[0]!r}, which every program has already; call it otherwise."
+        )
+    types = {"int": int, "float": float, "switch": bool, "choice": str}
+    fields = [
+        (key, types[knob.kind], dataclasses.field(default=knob.default, metadata={"knob": knob}))
+        for key, knob in ((key, value.knob) for key, value in values.items())
+    ]
+    knobs: Any = dataclasses.make_dataclass(f"{cls.__name__}Knobs", fields, bases=(OwnKnobs,), frozen=True)
+    about = (cls.__doc__ or "a module of the user's own").strip().partition("\n")[0]
+    method = OwnMethod(
+        name, about, "the user's own", "ragc.programs.own.program:OwnProgram", knobs,
+        optional_sources=("local", "web", "kg"), module=module, code=code_digest(cls),
+    )  # fmt: skip
+    _registered[name, ""] = method
+    if base is not None:
+        _registered[name, str(base.resolve())] = method
+    return method
+
+
+def registered(name: str, base: Path | None = None) -> OwnMethod:
+    """The method that was registered as `name`, the one from the folder `base` where there is one.
+
+    Nothing is imported. Raises UsageError where there is none.
+    """
+    folder = "" if base is None else str(base.resolve())
+    known = _registered.get((name, folder)) or _registered.get((name, ""))
+    if known is None:
+        raise UsageError(
+            f"The program {name!r} is a module of somebody's own that was not imported here; allow it with "
+            "--trust-code, or import it and hand its class to ragc.program."
+        )
+    return known

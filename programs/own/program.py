@@ -1,0 +1,246 @@
+"""OwnProgram: a user's DSPy module whose predictors are typed calls of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import traceback
+from collections.abc import Iterable, Mapping
+from contextvars import copy_context
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
+
+import dspy
+from dspy.dsp.utils.settings import thread_local_overrides
+
+from ragc.core import event_loop
+from ragc.core.digest import digest
+from ragc.errors import ParseFailure, RagcError, UsageError
+from ragc.programs.base import RagProgram, format_passage
+from ragc.programs.calls.chosen_lm import own_lm
+from ragc.programs.knobs import Knobs
+from ragc.programs.own.calls import SETTING, OwnPredict, Running, current, running
+from ragc.programs.own.modules import check, entry_of, function_of, instance_of, replace_predictors
+from ragc.programs.own.threads import in_thread, on_own_loop
+from ragc.programs.runtime import Runtime
+from ragc.programs.saved_settings import NAME, settings_of
+from ragc.records import Hit, Passage
+from ragc.targets.base import Sampling
+
+CALLS_EACH = 16
+"""Calls of each predictor for one question, at most, where a module does not say `most_calls`."""
+
+_OURS = frozenset({"trace", "counters", "tallies", "candidates"})
+"""Fields of predictions that programs of ours fill in."""
+
+
+class OwnProgram(RagProgram):
+    """The user's `module`, called with the question and what else of its row `forward` names.
+
+    Its predictors go to the target main, through store, budget and replay; so do predictors that its code
+    makes as it runs, which are not compiled. `dspy.Retrieve` inside it searches the source `local`, or
+    what `dspy.configure(rm=...)` named where there is none. It must
+    give `answer`; `passages`, texts or passages, are what it showed. A synchronous `forward` has a thread of
+    its own, an `aforward` a loop of its own, so that neither blocks other questions. An error that it raises
+    leaves the question without an answer. `most_calls` of the module, a number or a method, says how many
+    calls of predictors a question takes; more are refused.
+    """
+
+    def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module) -> None:
+        super().__init__(runtime, knobs)
+        self._searches = "local" in runtime.sources
+        check(module, retriever=self._searches or dspy.settings.rm is not None)
+        replace_predictors(module, self._typed)
+        self.module = module
+        self._lm: Any = None
+        self.most_calls()
+
+    @classmethod
+    def of(cls, name: str, module: Any, runtime: Runtime, knobs: Knobs) -> OwnProgram:
+        """The program `name` of `module`, a class or an instance that is copied. Raises UsageError."""
+        return cls(runtime, knobs, instance_of(name, module, knobs))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OwnProgram:
+        """The program built anew, with this one's state: a user's class knows best what must be its own."""
+        twin = cast(OwnProgram, self.method.build(self.runtime, self.knobs))
+        memo[id(self)] = twin
+        mine = dict(self.named_predictors())
+        for name, call in twin.named_predictors():
+            call.__dict__.update(copy.deepcopy(mine[name]).__dict__)
+        twin._compiled = self._compiled
+        return twin
+
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """The settings, and the module's own parameters by the names that they have there.
+
+        Retrievers are left out: DSPy counts them as parameters and cannot save them.
+        """
+        own = [
+            (name, one) for name, one in self.module.named_parameters() if not isinstance(one, dspy.Retrieve)
+        ]
+        return [(NAME, settings_of(self)), *own]
+
+    def named_predictors(self) -> list[tuple[str, Any]]:
+        """The module's predictors by the names that they have there."""
+        return list(self.module.named_predictors())
+
+    @property
+    def flow_code(self) -> Any:
+        """The user's function that composes the calls."""
+        return function_of(self.module)
+
+    def _typed(self, predictor: dspy.Predict) -> OwnPredict:
+        """A typed call in the place of `predictor`, with its LM, demonstrations and sampling."""
+        config, knobs = dict(predictor.config), self.knobs
+        most = config.pop("max_tokens", None) or knobs.max_tokens
+        call = OwnPredict(
+            predictor.signature,
+            self.runtime,
+            layout=knobs.layout,
+            sampling=Sampling(temperature=knobs.temperature, top_p=knobs.top_p, max_tokens=most),
+            max_demos=knobs.icl_n,
+        )
+        call.config, call.demos, call.lm = config, predictor.demos, predictor.lm
+        return call
+
+    def most_calls(self) -> int:
+        """What the module says, else CALLS_EACH for each predictor. Raises UsageError for no such number."""
+        most = getattr(self.module, "most_calls", None)
+        if most is None:
+            return CALLS_EACH * max(1, len(self.predictors()))
+        number = most() if callable(most) else most
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise UsageError(
+                f"The module {type(self.module).__name__} gives {number!r} as most_calls; say the most calls "
+                "of its predictors that a question takes, a whole number from 1."
+            )
+        return number
+
+    async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
+        """What the module answers.
+
+        Raises UsageError where it gives no `answer` or makes too many calls, ParseFailure where it fails on
+        this question, and what ended its calls.
+        """
+        takes = inspect.signature(self.flow_code).parameters
+        inputs = {"question": question, **{name: one for name, one in context.items() if name in takes}}
+        name, says = type(self.module).__name__, getattr(self.module, "most_calls", None) is not None
+        held = Running(name, self.most_calls(), says)
+        chosen: dict[str, Any] = {} if thread_local_overrides.get().get("lm") else {"lm": self._own_lm()}
+        if self._searches:
+            chosen["rm"] = self._retrieve
+        token = running.set(held)
+        try:
+            with dspy.context(**chosen, **{SETTING: held}):
+                held.context = copy_context()
+                if entry_of(self.module) == "aforward" or inspect.iscoroutinefunction(self.flow_code):
+                    reply = await on_own_loop(self._await_module(held, inputs))
+                else:
+                    reply = await in_thread(lambda: self._call_module(held, inputs))
+        except asyncio.CancelledError:
+            held.cancelled = True
+            raise
+        finally:
+            running.reset(token)
+        if held.stopped is not None:
+            raise held.stopped
+        return self._prediction(reply, held)
+
+    def _own_lm(self) -> Any:
+        """The program's targets as an LM, for predictors that the module makes as it runs."""
+        if self._lm is None:
+            self._lm = own_lm(self.runtime)
+        return self._lm
+
+    def _call_module(self, held: Running, inputs: Mapping[str, Any]) -> Any:
+        try:
+            return self.module(**inputs)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._raise(held, error)
+
+    async def _await_module(self, held: Running, inputs: Mapping[str, Any]) -> Any:
+        try:
+            if entry_of(self.module) == "aforward":
+                return await self.module.acall(**inputs)
+            return await self.module(**inputs)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._raise(held, error)
+        except BaseException as error:
+            self._raise(held, error)
+
+    def _raise(self, held: Running, error: BaseException) -> NoReturn:
+        """Raise what ends the question: an error of ours, or what the module raised in its own code."""
+        if held.stopped is not None:
+            raise held.stopped
+        if isinstance(error, RagcError):
+            raise error
+        code = getattr(inspect.unwrap(self.flow_code), "__code__", None)
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if code and frame.filename == code.co_filename]
+        where = f" (line {lines[-1]})" if lines else ""
+        text = str(error).strip().partition("\n")[0]
+        raise ParseFailure(
+            f"The module {held.name} raised {type(error).__name__}{f': {text}' if text else ''}{where}; mend "
+            "it, or catch that."
+        ) from error
+
+    def _prediction(self, reply: Any, held: Running) -> dspy.Prediction:
+        """The prediction of a program, made of what the module gave."""
+        outputs = dict(reply.items()) if isinstance(reply, dspy.Prediction) else {}
+        if "answer" not in outputs:
+            fields = ", ".join(outputs) if outputs else type(reply).__name__
+            raise UsageError(
+                f"The module {held.name} must give `answer`, and it gave {fields}; return "
+                "dspy.Prediction(answer=...)."
+            )
+        answer = outputs["answer"]
+        if isinstance(answer, list | tuple):
+            answer = ", ".join(map(str, answer))
+        passages = tuple(_passages(outputs.get("passages"), held.hits))
+        own = {name: value for name, value in outputs.items() if name not in _OURS}
+        return dspy.Prediction(
+            **{**own, "answer": "" if answer is None else str(answer), "passages": passages}
+        )
+
+    def _retrieve(self, query: Any, k: int | None = None, **more: Any) -> list[Any]:
+        """What `dspy.Retrieve` gets from `dspy.settings.rm`: what the source `local` has, best first.
+
+        Each has `long_text`, as it stands in a prompt, and `passage`.
+        """
+        held = current()
+
+        def search() -> tuple[Hit, ...]:
+            return event_loop.run(self.search("local", str(query), 3 if k is None else int(k)))
+
+        if held is None:
+            results = search()
+        else:
+            with held.watch():
+                results = held.join(search)
+        passages = [
+            SimpleNamespace(long_text=format_passage(hit.passage), passage=hit.passage) for hit in results
+        ]
+        if held is not None:
+            held.hits.update({one.long_text: one.passage for one in passages})
+        return passages
+
+
+def _passages(items: Any, hits: Mapping[str, Passage]) -> Iterable[Passage]:
+    """What a module says it showed, as passages: those of searches by their text, others by their content."""
+    listed = items if isinstance(items, list | tuple) else () if items is None else (items,)
+    for item in listed:
+        held = getattr(item, "passage", item)
+        if isinstance(held, Passage):
+            yield held
+        elif isinstance(item, Mapping) and "text" in item:
+            text = str(item["text"])
+            yield Passage(str(item.get("id") or digest(text)[:16]), str(item.get("title") or ""), text)
+        else:
+            text = str(getattr(item, "long_text", item))
+            yield hits.get(text) or Passage(digest(text)[:16], "", text)

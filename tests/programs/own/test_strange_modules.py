@@ -1,0 +1,594 @@
+"""Users' modules as strangers write them: threads, coroutines, lists, agents, globals, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, ClassVar
+
+import dspy
+import pydantic
+import pytest
+
+import ragc
+from ragc.errors import ParseFailure, UsageError
+from ragc.optimizers.answering import evaluate
+from ragc.programs.base import RagProgram
+from ragc.records import Passage, Question
+from ragc.targets.base import ChatRequest
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
+from tests.programs.own.common import fit, number_in
+
+QUESTIONS = [Question(f"q{n}", f"What is number {n}?", (f"a{n}",)) for n in range(40)]
+QA = "question -> answer"
+
+
+def right(request: ChatRequest) -> dict[str, Any]:
+    number = number_in(request.messages[-1].content)
+    return fit(request, {"query": f"number {number}", "reasoning": "So.", "answer": f"a{number}"})
+
+
+def built(
+    module: Any, script: Callable[[ChatRequest], Any] = right, **knobs: Any
+) -> tuple[Any, ScriptedTarget]:
+    target = ScriptedTarget(script, hold=False)
+    local = ListSource([Passage("p", "", "A passage.")])
+    return ragc.program(module, main=target, local=local, store=False, **knobs), target
+
+
+def answers_of(program: RagProgram, questions: list[Question] = QUESTIONS, flying: int = 40) -> list[Any]:
+    from ragc.core import event_loop
+    from ragc.metrics.scoring import Scorer
+
+    async def work() -> Any:
+        return await evaluate(program, questions, Scorer(()), limit=asyncio.Semaphore(flying))
+
+    rows = event_loop.run(asyncio.wait_for(work(), 60))
+    return [row.prediction for row in rows]
+
+
+class Simple(dspy.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = dspy.Predict(QA)
+
+
+class Slow(Simple):
+    def forward(self, question: str) -> Any:
+        time.sleep(0.05)
+        return self.answer(question=question)
+
+
+def test_many_synchronous_questions_are_in_flight_at_once() -> None:
+    program, _ = built(Slow)
+    started = time.monotonic()
+    assert answers_of(program) == [f"a{n}" for n in range(40)]
+    assert time.monotonic() - started < 1.5, "40 questions of 0.05 s did not wait for each other"
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda q: program(question=q.question).answer, QUESTIONS))
+    assert replies == [f"a{n}" for n in range(40)]
+
+
+class Mixin:
+    answer: Any
+
+    def forward(self, question: str) -> Any:
+        passages = dspy.Retrieve(k=1)(question).passages
+        return dspy.Prediction(answer=self.answer(question=question).answer, passages=passages)
+
+
+class Mixed(dspy.Module, Mixin):
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer = dspy.Predict(QA)
+        self.find = dspy.Retrieve(k=1)
+
+
+def test_a_retriever_that_dspy_was_told_of_searches_where_there_is_no_source() -> None:
+    def find(query: str, k: int = 3, **more: Any) -> list[Any]:
+        return [dspy.Prediction(long_text=f"about {query}")] * k
+
+    with dspy.context(rm=find):
+        program = ragc.program(Mixed, main=ScriptedTarget(right), store=False)
+        prediction = program(question="What is number 7?")
+    assert prediction.answer == "a7"
+    assert prediction.passages[0].text == "about What is number 7?"
+    with pytest.raises(UsageError, match="no source named 'local'"):
+        ragc.program(Mixed, main=ScriptedTarget(right), store=False)
+
+
+class Awaited(Simple):
+    loops: ClassVar[set[int]] = set()
+
+    async def aforward(self, question: str) -> Any:
+        self.loops.add(id(asyncio.get_running_loop()))
+        await asyncio.sleep(0.01)
+        first, second = await asyncio.gather(
+            self.answer.acall(question=question), self.answer.acall(question=f"{question} Again?")
+        )
+        assert first.answer == second.answer
+        return first
+
+
+class AsyncForward(Simple):
+    async def forward(self, question: str) -> Any:
+        return await self.answer.acall(question=question)
+
+
+class BlocksInside(Simple):
+    async def aforward(self, question: str) -> Any:
+        time.sleep(0.001)  # noqa: ASYNC251 - as careless users do
+        return self.answer(question=question)
+
+
+class Both(Simple):
+    def forward(self, question: str) -> Any:
+        return self.answer(question=question)
+
+    async def aforward(self, question: str) -> Any:
+        raise AssertionError("forward is there")
+
+
+@pytest.mark.parametrize("module", [Awaited, AsyncForward, BlocksInside, Both])
+def test_coroutines_run_on_one_loop_that_is_not_ragcs(module: Any) -> None:
+    program, _ = built(module)
+    assert answers_of(program) == [f"a{n}" for n in range(40)]
+    assert program(question="What is number 7?").answer == "a7"
+    assert asyncio.run(program.acall(question="What is number 7?")).answer == "a7"
+    assert len(Awaited.loops) <= 1
+
+
+def test_the_trace_of_calls_side_by_side_is_in_the_order_of_their_start() -> None:
+    program, _ = built(Awaited)
+    prediction = program(question="What is number 7?")
+    texts = [event.inputs["question"] for event in prediction.trace]
+    assert texts == ["What is number 7?", "What is number 7? Again?"]
+    assert prediction.counters["lm_calls"] == 2
+
+
+class Fails(Simple):
+    def forward(self, question: str) -> Any:
+        reply = self.answer(question=question)
+        if number_in(question) == "3":
+            raise KeyError("missing")
+        if number_in(question) == "4":
+            raise SystemExit(2)
+        if number_in(question) == "5":
+            raise StopIteration
+        return reply
+
+
+class FailsAwaited(Simple):
+    async def aforward(self, question: str) -> Any:
+        reply = await self.answer.acall(question=question)
+        if number_in(question) == "3":
+            raise KeyError("missing")
+        if number_in(question) == "4":
+            raise SystemExit(2)
+        if number_in(question) == "5":
+            raise asyncio.CancelledError
+        return reply
+
+
+@pytest.mark.parametrize("module", [Fails, FailsAwaited])
+def test_an_error_in_forward_leaves_only_that_question_without_an_answer(module: Any) -> None:
+    program, _ = built(module)
+    assert answers_of(program, QUESTIONS[:8]) == ["a0", "a1", "a2", None, None, None, "a6", "a7"]
+    with pytest.raises(ParseFailure, match=r"raised KeyError: 'missing' \(line \d+\); mend it") as error:
+        program(question="What is number 3?")
+    assert error.value.counters["lm_calls"] == 1, "what was spent is known"
+
+
+class Hops(dspy.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.hops = [dspy.ChainOfThought("question -> query") for _ in range(2)]
+        self.by_kind = {"short": dspy.Predict(QA), "long": dspy.Predict(QA)}
+        self.pair = (dspy.Predict(QA), self.by_kind["short"])
+
+    def forward(self, question: str) -> Any:
+        for hop in self.hops:
+            hop(question=question)
+        assert self.pair[1] is self.by_kind["short"], "one predictor in two places stays one"
+        self.by_kind["long"](question=question)
+        self.pair[0](question=question)
+        return self.pair[1](question=question)
+
+
+def test_predictors_in_lists_tuples_and_dictionaries_have_their_own_prompts(tmp_path: Any) -> None:
+    program, target = built(Hops)
+    names = [name for name, _ in program.named_predictors()]
+    assert names == ["hops[0].predict", "hops[1].predict", "by_kind['short']", "by_kind['long']", "pair[0]"]
+    assert program(question="What is number 7?").answer == "a7"
+    assert len(target.requests) == 2, "equal calls are sent once"
+    calls = dict(program.named_predictors())
+    calls["by_kind['long']"].demos = [{"question": "What is number 1?", "answer": "one"}]
+    twin = program.deepcopy()
+    assert dict(twin.named_predictors())["by_kind['long']"].demos
+    dict(twin.named_predictors())["pair[0]"].demos = [{"question": "q", "answer": "a"}]
+    assert not calls["pair[0]"].demos, "a copy has predictors of its own"
+    from ragc.exports.write import export
+
+    exported = export(program, "all", tmp_path / "exports")
+    assert set(exported.refused) <= {"openai-batch"}, exported.refused
+
+
+class Stateful(Simple):
+    seen: ClassVar[list[str]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+        self.inner = Inner(self.lock)
+        self.count = 0
+
+    def forward(self, question: str) -> Any:
+        with self.lock:
+            self.count += 1
+            Stateful.seen.append(question)
+            globals()["CHANGED"] = question
+        return self.inner(question=question)
+
+
+class Inner(dspy.Module):
+    def __init__(self, lock: Any) -> None:
+        super().__init__()
+        self.lock = lock
+        self.answer = dspy.Predict(QA)
+
+    def forward(self, question: str) -> Any:
+        return self.answer(question=question)
+
+
+def test_a_module_with_locks_and_globals_is_copied_with_predictors_of_its_own() -> None:
+    mine = Stateful()
+    program, _ = built(mine)
+    assert len(answers_of(program)) == 40
+    assert program.module.count == 40
+    assert mine.count == 0
+    twin = program.deepcopy()
+    dict(twin.named_predictors())["inner.answer"].demos = [{"question": "q", "answer": "a"}]
+    assert not dict(program.named_predictors())["inner.answer"].demos
+    assert not mine.inner.answer.demos
+
+
+class Agent(dspy.Module):
+    most_calls = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.note = dspy.Predict("text -> summary")
+        self.agent = dspy.ReAct(QA, tools=[self.look_up, add], max_iters=5)
+
+    def look_up(self, query: str) -> str:
+        """Find a passage."""
+        passages = dspy.Retrieve(k=1)(query).passages
+        return str(self.note(text=passages[0]).summary)
+
+    def forward(self, question: str) -> Any:
+        return self.agent(question=question)
+
+
+def add(first: int, second: int) -> int:
+    """Add two numbers."""
+    return first + second
+
+
+def test_an_agent_inside_calls_its_tools_and_a_tool_that_is_a_method_calls_typed_predictors() -> None:
+    steps: list[dict[str, Any]] = [
+        {"next_thought": "search", "next_tool_name": "look_up", "next_tool_args": {"query": "number 7"}},
+        {"summary": "It says a7."},
+        {"next_thought": "add", "next_tool_name": "add", "next_tool_args": {"first": 3, "second": 4}},
+        {"next_thought": "done", "next_tool_name": "finish", "next_tool_args": {}},
+        {"reasoning": "So.", "answer": "a7"},
+    ]
+    for module in (Agent, Agent()):
+        program, target = built(module, replies_in_order(steps))
+        prediction = program(question="What is number 7?")
+        assert prediction.answer == "a7"
+        assert prediction.trajectory["observation_0"] == "It says a7."
+        assert prediction.trajectory["observation_1"] == 7
+        assert [e.name for e in prediction.trace if hasattr(e, "role")] == [
+            "agent.react", "note", "agent.react", "agent.react", "agent.extract.predict",
+        ]  # fmt: skip
+        assert prediction.counters["searches"] == 1
+        schemas = [request.schema for request in target.requests]
+        assert schemas[0] is None, "a dictionary of anything is no schema that a server enforces"
+        assert schemas[-1] is not None
+
+
+def replies_in_order(replies: list[dict[str, Any]]) -> Callable[[ChatRequest], Any]:
+    left = iter(replies)
+    return lambda request: next(left)
+
+
+def test_an_agents_prompts_are_exported_and_an_open_schema_is_not_sent(tmp_path: Any) -> None:
+    from ragc.exports.derive import derive_export
+    from ragc.exports.write import export
+
+    program, _ = built(Agent)
+    prompts = {prompt.name: prompt for prompt in derive_export(program)}
+    assert not prompts["agent.react"].enforced
+    assert prompts["note"].enforced
+    exported = export(program, "all", tmp_path / "exports")
+    assert "openai-json" in exported.written
+    for reason in exported.refused.values():
+        assert "\n" not in reason
+    assert set(exported.refused) <= {"openai-batch", "python"}, exported.refused
+
+
+class AgentItself(dspy.ReAct):
+    """A class of ReAct, whose forward takes anything."""
+
+    def __init__(self) -> None:
+        super().__init__(QA, tools=[add], max_iters=2)
+
+
+def test_a_subclass_of_an_agent_is_a_program() -> None:
+    def script(request: ChatRequest) -> Any:
+        if request.schema is None:
+            return {"next_thought": "t", "next_tool_name": "finish", "next_tool_args": {}}
+        return {"reasoning": "r", "answer": "done"}
+
+    program, _ = built(AgentItself, script)
+    prediction = program(question="What is number 7?", id="q7", query_time="now")
+    assert prediction.answer == "done"
+    assert set(prediction.trace[0].inputs) == {"question", "trajectory"}
+
+
+class Parallel(Simple):
+    most_calls = 9
+
+    def forward(self, question: str) -> Any:
+        parallel = dspy.Parallel(num_threads=3, disable_progress_bar=True)
+        pairs = [(self.answer, {"question": f"{question} {part}?"}) for part in "abc"]
+        replies = parallel(pairs)
+        dspy.Retrieve(k=1)(question)
+        return dspy.Prediction(answer=replies[0].answer, passages=["shown", Passage("x", "", "y")])
+
+
+def test_calls_in_dspys_own_threads_are_counted_and_traced() -> None:
+    program, _ = built(Parallel)
+    prediction = program(question="What is number 7?")
+    assert prediction.answer == "a7"
+    assert prediction.counters["lm_calls"] == 3
+    assert len(prediction.trace) == 4
+    assert [passage.text for passage in prediction.passages] == ["shown", "y"]
+
+
+class MakesPredictors(Simple):
+    def forward(self, question: str) -> Any:
+        rough = dspy.Predict(QA)(question=question)
+        assert rough.answer
+        return self.answer(question=question)
+
+
+def test_predictors_made_on_the_way_pass_through_the_programs_target() -> None:
+    def script(request: ChatRequest) -> Any:
+        text = number_in(request.messages[-1].content)
+        if request.schema is not None:
+            return {"answer": f"a{text}"}
+        return f"[[ ## answer ## ]]\na{text}\n\n[[ ## completed ## ]]"
+
+    program, target = built(MakesPredictors, script)
+    prediction = program(question="What is number 7?")
+    assert prediction.answer == "a7"
+    assert len(target.requests) == 2
+    assert prediction.counters["lm_calls"] == 2
+    again = program(question="What is number 7?")
+    assert len(target.requests) == 2
+    assert again.counters["sent"] == 0
+
+
+class Draws(Simple):
+    def __init__(self) -> None:
+        super().__init__()
+        self.best = dspy.BestOfN(dspy.ChainOfThought(QA), N=3, reward_fn=long_answer, threshold=1.0)
+
+    def forward(self, question: str) -> Any:
+        self.answer(question=question)
+        return self.best(question=question)
+
+
+def long_answer(args: Any, prediction: Any) -> float:
+    return float(len(prediction.answer) > 2)
+
+
+def test_best_of_n_inside_draws_anew() -> None:
+    draws = iter(["a", "b", "long enough"])
+
+    def script(request: ChatRequest) -> Any:
+        names = list((request.schema or {}).get("properties", {}))
+        return {"answer": "x"} if "reasoning" not in names else {"reasoning": "r", "answer": next(draws)}
+
+    program, target = built(Draws, script)
+    assert program(question="What is number 7?").answer == "long enough"
+    assert [request.sample for request in target.requests[1:]] != [0, 0, 0]
+
+
+class Kind(pydantic.BaseModel):
+    name: str
+    score: float = 0.5
+
+
+class Typed(dspy.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.grade = dspy.Predict(
+            "question, kinds: list[str], best: bool -> kind: dict[str, int], many: list[str]"
+        )
+        self.answer = dspy.Predict(
+            dspy.Signature(
+                {
+                    "question": (str, dspy.InputField()),
+                    "kind": (Kind, dspy.InputField()),
+                    "answer": (list[str], dspy.OutputField()),
+                },
+                "Answer.",
+            )
+        )
+
+    def forward(self, question: str, query_time: str = "", domain: str | None = None) -> Any:
+        grade = self.grade(question=question, kinds=["x"], best=True)
+        assert grade.kind == {"x": 1}
+        return self.answer(question=f"{question} {query_time}", kind=Kind(name="k"))
+
+
+def test_typed_fields_and_columns_of_the_row_arrive() -> None:
+    def script(request: ChatRequest) -> Any:
+        if request.schema is None:
+            return {"kind": {"x": 1}, "many": ["y"]}
+        return {"answer": ["one", "two"]}
+
+    program, target = built(Typed, script)
+    prediction = program(question="What is number 7?", query_time="in May", id="q")
+    assert prediction.answer == "one, two"
+    assert "in May" in target.requests[-1].messages[-1].content
+
+
+class Two(dspy.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = dspy.Predict(QA), dspy.Predict(QA)
+
+    def forward(self, question: str) -> Any:
+        first = self.first(question=question)
+        return self.second(question=f"{question} Surely {first.answer}?")
+
+
+def examples(n: int = 12) -> list[dspy.Example]:
+    return [
+        dspy.Example(question=f"What is number {k}?", answer=f"a{k}").with_inputs("question")
+        for k in range(n)
+    ]
+
+
+def exact(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
+    return bool(prediction.answer == example.answer)
+
+
+def half(request: ChatRequest) -> dict[str, Any]:
+    number = number_in(request.messages[-1].content)
+    right_now = len(request.messages) > 2 or int(number) % 3 == 0
+    return fit(request, {"query": "q", "reasoning": "r", "answer": f"a{number}" if right_now else "no"})
+
+
+def test_two_predictors_of_one_signature_get_demonstrations_of_their_own() -> None:
+    program, _ = built(Two, half)
+    optimizer = ragc.Compile(metric=exact, trials=4, demos=1)
+    compiled = optimizer.compile(program, trainset=examples()[:6], valset=examples()[6:])
+    _, second = compiled.predictors()
+    assert second.demos
+    assert "Surely" in second.demos[0]["question"]
+    assert compiled(question="What is number 100?").answer == "a100"
+
+
+@pytest.mark.parametrize("module", [Slow, Awaited, Stateful, Hops, Draws, Parallel])
+def test_every_shape_can_be_compiled(module: Any) -> None:
+    program, target = built(module(), half)
+    optimizer = ragc.Compile(metric=exact, trials=2, demos=1, knobs=["temperature"])
+    compiled = optimizer.compile(program, trainset=examples()[:4], valset=examples()[4:8])
+    assert any(call.demos for call in compiled.predictors())
+    assert compiled(question="What is number 100?").answer == "a100"
+    sent = len(target.requests)
+    ragc.Compile(metric=exact, trials=2, demos=1, knobs=["temperature"]).compile(
+        program, trainset=examples()[:4], valset=examples()[4:8]
+    )
+    assert len(target.requests) == sent, "a second compile makes no call"
+
+
+def test_a_question_that_nobody_waits_for_makes_no_more_calls() -> None:
+    from ragc.core import event_loop
+
+    class Goes(Simple):
+        most_calls = 100
+
+        def forward(self, question: str) -> Any:
+            for n in range(60):
+                time.sleep(0.02)
+                self.answer(question=f"What is number {n}?")
+            return dspy.Prediction(answer="never")
+
+    program, target = built(Goes)
+
+    async def work() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(program.acall(question="What is number 1?"), 0.2)
+
+    event_loop.run(work())
+    time.sleep(0.1)
+    sent = len(target.requests)
+    time.sleep(0.3)
+    assert len(target.requests) == sent < 30
+
+
+def test_a_saved_state_is_that_of_the_users_module(tmp_path: Any) -> None:
+    program, _ = built(Two)
+    program.predictors()[0].demos = [{"question": "What is number 1?", "answer": "one"}]
+    program.save(tmp_path / "state.json")
+    state = json.loads((tmp_path / "state.json").read_text("utf-8"))
+    assert {"first", "second", "settings"} <= set(state)
+    other, _ = built(Two)
+    other.load(tmp_path / "state.json")
+    assert [dict(demo) for demo in other.predictors()[0].demos] == [
+        {"question": "What is number 1?", "answer": "one"}
+    ]
+
+
+def test_dspys_optimizers_take_it() -> None:
+    program, _ = built(Two, half)
+    optimizer = dspy.BootstrapFewShot(metric=exact, max_bootstrapped_demos=1, max_labeled_demos=0)
+    compiled = optimizer.compile(program, trainset=examples())
+    first, second = compiled.predictors()
+    assert "Surely" not in first.demos[0]["question"]
+    assert "Surely" in second.demos[0]["question"]
+    evaluator = dspy.Evaluate(devset=examples(), metric=exact, num_threads=4, display_progress=False)
+    assert evaluator(compiled).score == 100
+
+
+def test_schemas_of_any_type_are_judged_open_or_closed() -> None:
+    from ragc.programs.calls.replies import reply_schema
+    from ragc.programs.own.schemas import is_closed
+
+    def schema(kind: str, **types: Any) -> Any:
+        return reply_schema(dspy.Signature(f"question -> x: {kind}", custom_types=types or None))
+
+    for kind in ("str", "int", "list[str]", "bool", "Literal['a', 'b']", "Optional[str]", "list[list[int]]"):
+        assert is_closed(schema(kind)), kind
+    assert is_closed(schema("Kind", Kind=Kind))
+    assert is_closed(schema("list[Kind]", Kind=Kind))
+    for kind in ("dict[str, int]", "Any", "list[dict[str, str]]", "list", "dict"):
+        assert not is_closed(schema(kind)), kind
+
+
+def test_generated_replies_fit_an_own_module() -> None:
+    program, _ = built(Two, SchemaReplies())
+    assert program(question="What is number 7?").answer == "text"
+
+
+def answer_from(n: int, request: Any) -> str:
+    return json.dumps({"answer": f"from {n}"})
+
+
+def test_an_instance_whose_lms_differ_keeps_them(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.optimizers.integrations.test_dspy_at_home import Engine
+
+    one, two = (Engine(partial(answer_from, n)) for n in (1, 2))
+    mine = Two()
+    mine.first.lm = dspy.LM("scripted/one", engine=one, cache=False)
+    mine.second.lm = dspy.LM("scripted/two", engine=two, cache=False)
+    optimizer = ragc.Compile(metric=exact, trials=1, demos=0, knobs=["temperature"])
+    compiled = optimizer.compile(mine, trainset=[], valset=examples(4))
+    assert len(one.requests) >= 4
+    assert len(two.requests) >= 4
+    assert compiled(question="What is number 1?").answer == "from 2"
+
+
+def test_compile_refuses_what_is_no_module() -> None:
+    with pytest.raises(UsageError, match=r"found str; or a dspy\.Module of your own"):
+        ragc.Compile(metric=exact).compile("Two", trainset=[], valset=examples(2))
