@@ -133,7 +133,7 @@ class OwnPredict(RagPredict):
             question.count_call()
         return super()._prepare(kwargs)
 
-    def sampling_for(self, config: dict[str, Any] | None) -> tuple[Sampling, int]:
+    def sampling_for(self, config: dict[str, Any] | None, lm: Any) -> tuple[Sampling, int]:
         """As TypedPrompt's; refuses several completions of one call."""
         if int((config or {}).get("n") or self.config.get("n") or 1) > 1:
             raise UsageError(
@@ -141,7 +141,7 @@ class OwnPredict(RagPredict):
                 "has one reply here; call it once for each, with other numbers in "
                 "config={'rollout_id': 1, 'temperature': 0.7}."
             )
-        return super().sampling_for(config)
+        return super().sampling_for(config, lm)
 
     def chat_request(self, messages: tuple[Message, ...], sampling: Sampling, sample: int) -> ChatRequest:
         """As TypedPrompt's, without a schema where that is open."""
