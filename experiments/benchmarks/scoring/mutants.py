@@ -49,11 +49,9 @@ class Mutation:
     def stages(self) -> list[list[str]]:
         """What pytest runs, one list after the other; the pages of a method hold what its knobs declare."""
         if self.part == "reader":
-            more = ["tests/security/test_replies.py", "tests/exports/formats/python"]
-            return [["tests/programs/calls"], ["tests/programs"], more]
-        pages = ["tests/test_docs.py", "-k", "generated_pages"]
-        own = [f"tests/programs/{self.part}"]
-        return [own, ["tests/programs", "-k", self.part], pages, ["tests/programs"]]
+            return [["tests/programs/calls"], ["tests/exports/formats/python"], ["tests/programs"]]
+        own, pages = f"tests/programs/{self.part}", ["tests/test_docs.py", "-k", "generated_pages"]
+        return [[own], ["tests/programs", "-k", self.part], pages, ["tests/programs"]]
 
 
 def list_mutations(root: Path) -> list[Mutation]:
@@ -101,12 +99,12 @@ def mutate(source: str, mutation: Mutation) -> str | None:
 
 def first_failure(root: Path, mutation: Mutation) -> str | None:
     """The first test of `root` that fails, or how else a run ended; None where all tests pass."""
-    pytest = [".venv/bin/python", "-m", "pytest", "-xq", "-pno:cacheprovider", "--timeout=60"]
+    python = ["timeout", "1800", ".venv/bin/python", "-m"]
+    pytest = [*python, "pytest", "-xq", "-pno:cacheprovider", "--timeout=60"]
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     for stage in mutation.stages:
         shutil.rmtree(root / ".hypothesis", ignore_errors=True)  # examples that another mutant left
-        command = ["timeout", "1800", *pytest, *stage]
-        run = subprocess.run(command, check=False, cwd=root, env=environ, capture_output=True)
+        run = subprocess.run([*pytest, *stage], check=False, cwd=root, env=environ, capture_output=True)
         if run.returncode != 0:
             failed = re.search(rb"^(?:FAILED|ERROR) (.*?)(?: - |$)", run.stdout, re.MULTILINE)
             return failed[1].decode() if failed else f"exit {run.returncode}"
@@ -115,23 +113,22 @@ def first_failure(root: Path, mutation: Mutation) -> str | None:
 
 def main() -> None:
     """Draw, run, and count what was killed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser()
     parser.add_argument("copy", type=Path)
-    parser.add_argument("--seed", type=int, default=11)
-    parser.add_argument("--count", type=int, default=60)
+    for name, default in (("--seed", 11), ("--count", 60)):
+        parser.add_argument(name, type=int, default=default)
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     args = parser.parse_args()
     listed = list_mutations(args.copy)
     print(f"{len(listed):,} places: {dict(Counter(one.part for one in listed))}", flush=True)
-    done = len(args.out.read_text("utf-8").splitlines()) if args.out.exists() else 0
-    drawn = 0
+    args.out.touch()
+    done, drawn = len(args.out.read_text("utf-8").splitlines()), 0
     for mutation in random.Random(args.seed).sample(listed, len(listed)):
         file = args.copy / mutation.path
         source = file.read_text("utf-8")
-        if drawn == args.count or (text := mutate(source, mutation)) is None:
-            continue
-        drawn += 1
-        if drawn <= done:
+        text = mutate(source, mutation) if drawn < args.count else None
+        drawn += text is not None
+        if text is None or drawn <= done:
             continue
         try:
             file.write_text(text, "utf-8")
