@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -64,6 +65,16 @@ class AlignComponent(dspy.Signature):
     aligned: Annotated[list[Match], Field(max_length=8)] = dspy.OutputField()
     reflected: Annotated[list[int], Field(max_length=8)] = dspy.OutputField()
     synonyms: Annotated[list[str], Field(max_length=8)] = dspy.OutputField()
+
+
+class Ship(BaseModel):
+    name: str
+    crew: list[str]
+
+
+class Crews(dspy.Signature):
+    text: str = dspy.InputField()
+    ships: list[Ship] = dspy.OutputField()
 
 
 ACTION: Any = one_of(["local", "web", "finish"])
@@ -180,6 +191,9 @@ VALUES = [
     (SupportGrade, {"support": "Fully supported"}, {"support": "fully"}, 1, 0),
     (Utility, {"utility": "5"}, {"utility": 5}, 1, 0),
     (Utility, {"utility": "4/5"}, {"utility": 4}, 1, 0),
+    (NeedRetrieval, {"need": {"percent": 0.9}}, {"need": {"percent": 90}}, 1, 0),
+    (RelevanceCheck, {"relevant": 1}, {"relevant": True}, 1, 0),
+    (RelevanceCheck, {"relevant": 0}, {"relevant": False}, 1, 0),
     (RelevanceCheck, {"relevant": "Yes."}, {"relevant": True}, 1, 0),
     (RelevanceCheck, {"relevant": "False"}, {"relevant": False}, 1, 0),
     (RankPassages, {"order": "[3] > [1] > [2]"}, {"order": [3, 1, 2]}, 1, 0),
@@ -251,6 +265,8 @@ def test_a_value_in_other_spelling_is_read_as_it_is_meant(
 REPLIES = [
     (ShortAnswer, "Paris", {"answer": "Paris"}, 1),
     (ShortAnswer, '"Paris"', {"answer": "Paris"}, 1),
+    (ShortAnswer, "'Paris'", {"answer": "Paris"}, 1),
+    (ShortAnswer, "`Paris`", {"answer": "Paris"}, 1),
     (ShortAnswer, "```\nParis\n```", {"answer": "Paris"}, 1),
     (ShortAnswer, "Let me think.\n**Answer:** Paris", {"answer": "Paris"}, 1),
     (ShortAnswer, "## Answer\nParis\nin France", {"answer": "Paris\nin France"}, 1),
@@ -273,6 +289,12 @@ REPLIES = [
         "Kind: Follow-up\nText: Who built it?",
         {"kind": "follow_up", "text": "Who built it?"},
         2,
+    ),
+    (
+        SelfAskStep,
+        '[{"kind": "follow_up", "text": "Who built it?"}]',
+        {"kind": "follow_up", "text": "Who built it?"},
+        1,
     ),
     (
         ReactStep,
@@ -305,6 +327,34 @@ def test_validators_run_in_every_layout(layout: str, text: str) -> None:
     assert read(CHOICE, text, layout) == Reading({"answer": "B"}, mended=1)
 
 
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Painted(dspy.Signature):
+    question: str = dspy.InputField()
+    colour: Colour = dspy.OutputField()
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"), [("chat", "[[ ## colour ## ]]\nBLUE"), ("xml", "<colour>BLUE</colour>")]
+)
+def test_what_only_dspy_reads_is_read_as_dspy_does_and_counted(layout: str, text: str) -> None:
+    assert read(Painted, text, layout) == Reading({"colour": Colour.BLUE}, mended=1)
+
+
+@pytest.mark.parametrize(
+    ("layout", "text", "answer"),
+    [
+        ("chat", "[[ ## answer ## ]]\nthe tag <answer>x</answer>", "the tag <answer>x</answer>"),
+        ("xml", "<answer>\n[[ ## answer ## ]]\nParis\n</answer>", "[[ ## answer ## ]]\nParis"),
+    ],
+)
+def test_marks_of_another_layout_inside_an_answer_are_part_of_it(layout: str, text: str, answer: str) -> None:
+    assert read(ShortAnswer, text, layout) == Reading({"answer": answer})
+
+
 @pytest.mark.parametrize(
     ("signature", "layout", "text"),
     [
@@ -313,6 +363,7 @@ def test_validators_run_in_every_layout(layout: str, text: str) -> None:
         (RankPassages, "xml", "<order><item>2</item><item>1</item></order>"),
         (RankPassages, "chat", "[[ ## order ## ]]\n[2, 1]"),
         (ShortAnswer, "xml", "<answer>\nR&amp;D\n</answer>"),
+        (SyntacticParse, "xml", "".join(f"<{slot}></{slot}>" for slot in SyntacticParse.output_fields)),
         (RankPassages, "json", '{"order": [2, 1]}'),
     ],
 )
@@ -341,6 +392,22 @@ def test_a_cut_reply_keeps_what_was_finished(text: str, meaning: list[Any], drop
     reading = read(AlignComponent, text, truncated=True)
     assert plain(reading) == {"aligned": meaning, "reflected": [], "synonyms": []}
     assert reading.dropped == dropped
+
+
+def test_a_list_inside_an_item_of_a_list_keeps_what_was_finished_too() -> None:
+    reading = read(Crews, '{"ships": [{"name": "Titanic", "crew": ["Smith", "Wilde", "Mur', truncated=True)
+    assert plain(reading) == {"ships": [{"name": "Titanic", "crew": ["Smith", "Wilde"]}]}
+    assert reading.dropped == 1
+
+
+def test_a_cut_reply_leaves_outputs_out_that_may_be_absent() -> None:
+    class Noted(dspy.Signature):
+        question: str = dspy.InputField()
+        known: Literal["yes", "no"] = dspy.OutputField()
+        note: str | None = dspy.OutputField(default=None)
+
+    reading = read(Noted, '{"known": "Yes.", "no', truncated=True)
+    assert reading.outputs == {"known": "yes", "note": None}
 
 
 def test_a_number_that_was_cut_is_no_number() -> None:
@@ -468,6 +535,25 @@ def test_a_model_in_a_loop_is_read_or_refused_soon(loop: str) -> None:
     assert time.perf_counter() - start < 20
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("letter", "limit"), [("a", 100_000), ("(", 100)])
+def test_a_reply_is_read_up_to_the_limits_of_length_and_depth(layout: str, letter: str, limit: int) -> None:
+    frame = lay_out(ShortAnswer, {"answer": "x"}, layout)
+    brackets = {"chat": 2, "xml": 0}.get(layout, 1)  # a marker after the text, or braces around it
+    most = limit - (len(frame) - 1 if letter == "a" else brackets)
+    text = lay_out(ShortAnswer, {"answer": letter * most}, layout)
+    assert read(ShortAnswer, text, layout) == Reading({"answer": letter * most})
+    with pytest.raises(ParseFailure):
+        read(ShortAnswer, text.replace(letter * most, letter * (most + 1)), layout)
+
+
+def test_brackets_count_as_deep_inside_each_other_wherever_some_close_and_not_side_by_side() -> None:
+    beside = "()" * 500
+    assert read(ShortAnswer, json.dumps({"answer": beside})) == Reading({"answer": beside})
+    with pytest.raises(ParseFailure, match="opens more than 100 brackets inside each other"):
+        read(ShortAnswer, json.dumps({"answer": "(" * 60 + ")" + "(" * 60}))
+
+
 class Question(dspy.Signature):
     question: str = dspy.InputField()
     ids: Annotated[list[int], Field(max_length=2)] = dspy.OutputField()
@@ -503,6 +589,30 @@ def test_the_schema_on_the_wire_stays_strict_and_what_fits_it_is_not_counted() -
     assert request.schema["properties"]["ids"]["maxItems"] == 2
     assert not request.schema["additionalProperties"]
     assert (spent.mended, spent.dropped) == (0, 0)
+
+
+class Book(BaseModel):
+    title: str = Field(description="as on the cover")
+    default: int = 1
+    properties: list[str]
+
+
+class Shelf(dspy.Signature):
+    text: str = dspy.InputField()
+    title: str = dspy.OutputField(desc="of the shelf")
+    books: list[Book] = dspy.OutputField()
+
+
+def test_outputs_may_have_the_names_of_words_of_json_schema() -> None:
+    schema = reply_schema(Shelf)
+    book = schema["$defs"]["Book"]
+    assert schema["required"] == list(schema["properties"]) == ["title", "books"]
+    assert book["required"] == list(book["properties"]) == ["title", "default", "properties"]
+    assert book["properties"]["title"] == {"type": "string"}
+    assert book["properties"]["properties"] == {"type": "array", "items": {"type": "string"}}
+    value = {"title": "Sea", "books": [{"title": "Moby Dick", "default": 2, "properties": ["worn"]}]}
+    reading = read(Shelf, json.dumps(value))
+    assert (plain(reading), reading.mended) == (value, 0)
 
 
 def test_a_demonstration_made_of_a_mended_reply_is_stored_mended() -> None:

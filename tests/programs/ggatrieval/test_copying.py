@@ -39,11 +39,15 @@ from ragc.programs.ggatrieval.copying import find_run, is_copied, is_part, key_o
         ("Wann geht die Sonne nicht auf?", "geht auf", False),
         ("泰坦尼克号什么时候沉没的?", "什么时候", True),
         ("Когда затонул «Титаник»?", '"Титаник"', True),
+        ("किताब किसने लिखी?", "किताब लिखी", True),
+        ("किताब किसने लिखी?", "कताब लिखी", False),
         ("Who wrote C++?", "C++", True),
         ("Who wrote C++?", "C#", False),
         ("Who wrote it?", "the", False),
         ("Who wrote it?", "?", False),
         ("Who wrote the book?", "rot", False),
+        ("Who votes for it?", "voted", True),
+        ("Who is dying?", "dy", False),
     ],
 )
 def test_the_words_of_a_part_stand_in_order(question: str, part: str, stands: bool) -> None:

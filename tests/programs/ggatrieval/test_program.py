@@ -733,8 +733,9 @@ def test_more_parts_than_an_alignment_can_name_are_dropped_and_counted() -> None
     assert prediction.counters["dropped"] == 1
 
 
-def test_parts_that_touch_are_both_reworded_and_one_inside_another_is_not() -> None:
+def test_parts_that_touch_are_both_reworded_and_of_two_that_overlap_the_longer_one() -> None:
     assert reword("who wrote it", {"who": "which man", "wrote": "penned"}) == "which man penned it"
     assert reword("the red book", {"red": "scarlet", "the red book": "a tome"}) == "a tome"
+    assert reword("red book of hours", {"red book": "tome", "book of hours": "psalter"}) == "red psalter"
     assert reword("C#C++", {"C#": "a", "C++": "b"}) == "ab"
     assert reword("When did it sink?", {"did sink": "went down"}) == "When did it sink?"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.chunking.chunk import chunk_passage
+from ragc.programs.ragx.web import chunks_in_blocks
 from ragc.records import Passage
 from ragc.testing import ListSource, ScriptedTarget
 from tests.programs.ragx.common import (
@@ -83,6 +84,9 @@ def test_dense_share_divides_the_passages_between_the_views(share: float, expect
     )
     assert [p.id for p in prediction.passages] == expected
     assert prediction.counters["searches"] == len({id[0] for id in expected})
+    for name, source in sources.items():
+        share_of_it = sum(id[0] == name[0] for id in expected)
+        assert source.queries == [(QUESTION, share_of_it)] * bool(share_of_it)
 
 
 class Cutting(ListSource):
@@ -125,6 +129,11 @@ def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as
     assert list(shown_passages) == held[::-1][:3]
     assert len(held) < len(chunk_passage(long, 200)[1:-1])
     assert program.web.queries == [(QUESTION, 20 * 6)]
+
+
+def test_a_block_without_text_holds_what_starts_where_it_does() -> None:
+    block, begun, after = Passage("p#0", "", ""), Passage("p#0", "", "x"), Passage("p#1", "", "y", start=1)
+    assert chunks_in_blocks([block], [begun, after]) == (begun,)
 
 
 def test_overlapping_chunks_are_sought_as_deep_as_the_blocks_have_them() -> None:

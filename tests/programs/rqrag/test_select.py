@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from typing import Any
 
 import pytest
@@ -85,6 +86,16 @@ def test_a_target_without_log_probabilities_is_refused_with_the_way_out(select: 
     assert build_program(plain, mode="search_on_demand", select=select)(question="Capital?").answer == "x"
     vote = ScriptedTarget(lambda r: BOTH, capabilities=("schema",))
     assert build_program(vote, select="vote")(question="Capital?").answer == "a"
+
+
+@pytest.mark.parametrize("knobs", [{"select": "ppl"}, {"select_for": "hotpotqa"}, {"select_for": "popqa"}])
+def test_the_way_out_leads_out_and_names_no_more_than_is_needed(knobs: dict[str, Any]) -> None:
+    plain = ScriptedTarget(lambda r: BOTH, capabilities=("schema",))
+    with pytest.raises(CapabilityMissing) as refused:
+        build_program(plain, **knobs)
+    way_out = dict(re.findall(r"(\w+)=(\w+)", str(refused.value).partition("; set ")[2]))
+    assert way_out.keys() == {"select", *knobs}
+    assert build_program(plain, **{**knobs, **way_out})(question="Capital?").answer == "a"
 
 
 def test_an_answer_that_cannot_be_read_is_left_out_and_none_at_all_is_an_error() -> None:

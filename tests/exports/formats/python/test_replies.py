@@ -85,3 +85,12 @@ def test_a_reply_with_small_faults_is_mended(reply: str, cut: bool) -> None:
     (call,) = program.predictors()
     outputs = module.parse("answer", module.Cut(reply) if cut else reply)
     assert outputs == read_as_program(call, reply, truncated=cut) != UNREAD
+
+
+def test_of_a_list_that_was_cut_inside_a_text_the_finished_items_are_read() -> None:
+    program = build_program(method("rankgpt"))
+    module = load_module(derive_export(program))
+    ((name, call),) = ((name, call) for name, call in program.named_predictors() if name != "answer")
+    reply = '{"order": ["3", "12", "1'
+    assert module.parse(name, module.Cut(reply)) == read_as_program(call, reply, truncated=True)
+    assert module.parse(name, module.Cut(reply)) == {"order": [3, 12]}
