@@ -365,7 +365,7 @@ def test_what_a_compile_gives_says_what_it_is(
     assert f"verdict={compiled.verdict})" in repr(program)
     assert repr(ragc.load(compiled.path)).startswith("CompiledProgram('/")
     assert compiled.example is not None
-    assert repr(compiled.example).startswith("Row('What colour is thing number")
+    assert repr(compiled.example[0]).startswith("Row('What colour is thing number")
     status = ragc.study_status(compiled.path)
     assert "finished, 2 of 2 trials" in repr(status)
 

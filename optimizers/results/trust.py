@@ -45,7 +45,7 @@ _SERVER_PLAIN = frozenset({
     "max_reply_bytes",
 })  # fmt: skip
 TARGET_PLAIN: Mapping[str, frozenset[str]] = {
-    "embedded": frozenset({"context", "parallel", "threads", "timeout_s", "quiet"}),
+    "embedded": frozenset({"context", "parallel", "threads", "timeout_s", "quiet", "keep_prefixes"}),
     "vllm": _SERVER_PLAIN | {"dtype", "start_s"},
     "hosted": _SERVER_PLAIN,
 }

@@ -52,7 +52,7 @@ def _check_cache() -> Check:
     home = cache_home()
     parts = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
     sizes = ", ".join(f"{part.name} {_mebibytes(part):.1f} MiB" for part in parts) or "empty"
-    return Check("stored", True, f"{home}: {sizes}")
+    return Check("kept", True, f"{home}: {sizes}")
 
 
 def _mebibytes(folder: Path) -> float:
