@@ -29,6 +29,8 @@ from ragc.programs.calls.prompt import setting
 from ragc.targets.base import parts_taker
 
 T = TypeVar("T")
+_LEFT = (anyio.BrokenResourceError, anyio.ClosedResourceError)
+"""What a stream raises that nobody reads any more."""
 
 
 class CallerStream:
@@ -36,21 +38,33 @@ class CallerStream:
 
     def __init__(self, stream: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._stream, self._loop = stream, loop
+        self._waiting: set[asyncio.Task[None]] = set()
 
     def post(self, item: Any) -> None:
         """Send `item`, after all that was sent before. It is lost where nobody reads any more."""
-        delivery = self._deliver(item)
-        try:
-            asyncio.run_coroutine_threadsafe(delivery, self._loop)
-        except RuntimeError:  # the loop is closed
-            delivery.close()
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._put, item)
 
     async def send(self, item: Any) -> None:
         """As `post`; DSPy sends its status messages so."""
         self.post(item)
 
+    def _put(self, item: Any) -> None:
+        """Put `item` into the stream, or have it wait behind those for which there was no room."""
+        try:
+            if not self._waiting:
+                self._stream.send_nowait(item)
+                return
+        except _LEFT:
+            return
+        except anyio.WouldBlock:
+            pass
+        task = self._loop.create_task(self._deliver(item))
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+
     async def _deliver(self, item: Any) -> None:
-        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        with contextlib.suppress(*_LEFT):
             await self._stream.send(item)
 
 
