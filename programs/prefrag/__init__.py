@@ -58,6 +58,12 @@ class PrefRagKnobs(ReadingKnobs):
         "off: it is searched again",
         paper="ours; PrefRAG's code searches again",
     )
+    thoughts: bool = switch(
+        True,
+        "the trajectory shows what the model thought in each step; off: what it searched and found alone, "
+        "which keeps small models from repeating themselves",
+        paper="PrefRAG 3.2; off is ours",
+    )
     compare_first: bool = switch(
         False, "compare the first search too, when nothing is known yet", when=_PREF, paper="PrefRAG's code"
     )

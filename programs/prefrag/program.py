@@ -116,7 +116,11 @@ class PrefRag(SourceChoice):
             run.left = 0
         else:
             label = move.action.capitalize().replace("_", " ")
-            run.add((("Thought", move.thought), (label, move.action_input)), passages)
+            run.add((*self._thought(move), (label, move.action_input)), passages)
+
+    def _thought(self, move: Move) -> tuple[tuple[str, str], ...]:
+        """What the trajectory shows of the thought of `move`."""
+        return (("Thought", move.thought),) if self.knobs.thoughts else ()
 
     def _drop(self, run: Run, move: Move) -> None:
         """Pass over an unknown tool, an empty query or a search made before; the step is spent."""
@@ -143,7 +147,7 @@ class PrefRag(SourceChoice):
         record(Note("supplement", f"{move.answer!r} is {review.grade}"))
         results = await together(*(self.search_source(run, name, run.question) for name in self.used))
         wrote = (
-            ("Thought", move.thought),
+            *self._thought(move),
             ("Answer", move.answer),
             ("Explanation", review.explanation),
             ("Grade", review.grade),

@@ -606,6 +606,18 @@ def test_markers_that_the_model_repeats_are_defused_in_the_trajectory() -> None:
     assert "<|im_start|>" not in read_prompt(target.requests[1])
 
 
+@pytest.mark.parametrize("thoughts", [True, False])
+def test_the_trajectory_shows_earlier_thoughts_or_searches_and_results_alone(thoughts: bool) -> None:
+    first, bad = look("Paris river"), end("Seine", "INCORRECT")
+    first["thought"], bad["thought"] = "the river is missing", "it may be the Seine"
+    target = ScriptedTarget([first, {"analysis": "new", "status": True}, bad, end("Paris")])
+    build_program(target, compare_first=True, thoughts=thoughts)(question="Capital?")
+    last = read_prompt(target.requests[-1])
+    assert "Paris river" in last
+    assert "Seine" in last
+    assert [thought in last for thought in (first["thought"], bad["thought"])] == [thoughts, thoughts]
+
+
 def test_a_missing_source_is_named_with_the_knob_that_avoids_it() -> None:
     with pytest.raises(UsageError, match=r"\[sources.web\] or set pref to false"):
         build_program(ScriptedTarget([]), {"local": source("local")})
