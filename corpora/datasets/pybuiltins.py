@@ -43,9 +43,7 @@ def _docstrings() -> Iterator[tuple[str, str, bool]]:
     for name, value in vars(builtins).items():
         if isinstance(value, BuiltinFunctionType) and not name.startswith("_"):
             yield name, value.__doc__ or "", True
-        elif (
-            isinstance(value, type) and value.__name__ == name
-        ):  # EnvironmentError is another name of OSError
+        elif isinstance(value, type) and value.__name__ == name:  # EnvironmentError is OSError
             yield name, value.__doc__ or "", False
     for kind in _METHODS_OF:
         for name, value in vars(kind).items():

@@ -150,15 +150,15 @@ def _flat_fields(signature: Any) -> Mapping[str, Any] | None:
 
 
 def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
-    """Whether `value` has just the outputs `fields`, as they are wanted: nothing of it would be mended."""
+    """Whether `value` has just the outputs `fields`, as its rules have them: nothing would be mended."""
     if not isinstance(value, dict) or value.keys() != fields.keys():
         return False
-    for name, wanted in fields.items():
+    for name, rule in fields.items():
         held = value[name]
-        if isinstance(wanted, tuple):
-            if not is_option(held, wanted):
+        if isinstance(rule, tuple):
+            if not is_option(held, rule):
                 return False
-        elif type(held) is not str or len(held) > wanted:
+        elif type(held) is not str or len(held) > rule:
             return False
     return True
 

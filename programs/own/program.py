@@ -39,9 +39,9 @@ class OwnProgram(RagProgram):
     """The user's `module`, called with the question and what else of its row `forward` names.
 
     Its predictors go to the target main, through store, budget and replay; so do predictors that its code
-    makes as it runs, which are not compiled. `dspy.Retrieve` inside it searches the source `local`, or
-    what `dspy.configure(rm=...)` named where there is none. It must
-    give `answer`; `passages`, texts or passages, are what it showed. A synchronous `forward` has a thread of
+    makes as it runs, which are not compiled. `dspy.Retrieve` inside it searches the source `local`, or what
+    `dspy.configure(rm=...)` named where there is none. It must give `answer`; `passages`, texts or passages,
+    are what it showed. A synchronous `forward` has a thread of
     its own, an `aforward` a loop of its own, so that neither blocks other questions. An error that it raises
     leaves the question without an answer. `most_calls` of the module, a number or a method, says how many
     calls of predictors a question takes; more are refused.

@@ -66,8 +66,8 @@ def list_mutations(root: Path) -> list[Mutation]:
         for name in operator_names():
             if not get_operator(name).arguments():  # others change variables that are named by hand
                 places = [node for node in nodes for _ in get_operator(name)().mutation_positions(node)]
-                wanted = [at for at, node in enumerate(places) if not _in_annotation(node)]
-                listed += [Mutation(str(file.relative_to(root)), name, at) for at in wanted]
+                positions = [at for at, node in enumerate(places) if not _in_annotation(node)]
+                listed += [Mutation(str(file.relative_to(root)), name, at) for at in positions]
     return sorted(listed)
 
 
