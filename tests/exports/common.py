@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hypothesis import HealthCheck
@@ -114,6 +114,16 @@ def with_demos(program: RagProgram, data: st.DataObject) -> RagProgram:
         call.signature = call.signature.with_instructions("Say so. " + data.draw(texts()))
         call.demos = data.draw(demos_for(call.signature))
     return program
+
+
+def draw_program(
+    entry: Method,
+    data: st.DataObject,
+    demos: Callable[[RagProgram, st.DataObject], RagProgram] = with_demos,
+) -> RagProgram:
+    """The program in any layout and either wording, with the demonstrations that `demos` draws."""
+    layout, wording = data.draw(st.sampled_from(LAYOUTS)), data.draw(st.sampled_from(WORDINGS))
+    return demos(build_program(entry, layout=layout, wording=wording, icl_n=2), data)
 
 
 def capture_messages(program: RagProgram, name: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:

@@ -25,9 +25,8 @@ from ragc.exports.formats.baml.format import functions_of, inputs_of
 from ragc.exports.write import export
 from ragc.programs import METHODS, method
 from ragc.programs.calls.replies import read_json
-from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import ExportedProgram
-from tests.exports.common import CALM, build_program, inputs_for, with_demos
+from tests.exports.common import CALM, build_program, draw_program, inputs_for
 from tests.exports.formats.baml_runs import ENV, draw_values, limited, read_messages, replies, wired
 
 pytest.importorskip("baml_py", reason="baml-py is not installed")
@@ -66,15 +65,7 @@ def client(program: ExportedProgram, at: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("id", SIX)
 def test_rendered_messages_are_those_sent(tmp_path: Path, id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def with_examples(data: Any) -> Any:
-        return with_demos(
-            build_program(
-                method(id),
-                layout=data.draw(st.sampled_from(LAYOUTS)),
-                wording=data.draw(st.sampled_from(WORDINGS)),
-                icl_n=2,
-            ),
-            data,
-        )
+        return draw_program(method(id), data)
 
     for number, program in enumerate(draw_values(st.data(), 2, with_examples)):
         out = derive_export(program)

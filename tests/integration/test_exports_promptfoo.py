@@ -24,10 +24,9 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.promptfoo.format import folders
 from ragc.exports.write import export
 from ragc.programs import method
-from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import Case, ExportedProgram
 from ragc.targets.openai_wire import request_body
-from tests.exports.common import build_program, inputs_for, with_demos
+from tests.exports.common import build_program, draw_program, inputs_for
 from tests.exports.formats.baml_runs import draw_values, wired
 
 HOME = os.environ.get("RAGC_NODE_MODULES", "")
@@ -77,15 +76,7 @@ def exported_with_cases(id: str) -> tuple[ExportedProgram, dict[str, list[Any]]]
     (program,) = draw_values(
         st.data(),
         1,
-        lambda data: with_demos(
-            build_program(
-                method(id),
-                layout=data.draw(st.sampled_from(LAYOUTS)),
-                wording=data.draw(st.sampled_from(WORDINGS)),
-                icl_n=2,
-            ),
-            data,
-        ),
+        lambda data: draw_program(method(id), data),
     )
     out = derive_export(program)
     cases: list[Case] = []

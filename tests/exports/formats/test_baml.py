@@ -18,11 +18,17 @@ from ragc.exports.formats.baml.types import RESERVED, NoBamlType, Types, names, 
 from ragc.exports.write import format_of
 from ragc.programs import METHODS, method
 from ragc.programs.calls.replies import read_json
-from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import ExportedProgram, Input, NotExpressible, Slot, TemplateMessage
 from ragc.prompts.render import render
 from tests.examples import examples
-from tests.exports.common import CALM, build_program, capture_messages, inputs_for, texts, with_demos
+from tests.exports.common import (
+    CALM,
+    build_program,
+    capture_messages,
+    draw_program,
+    inputs_for,
+    texts,
+)
 from tests.exports.formats.baml_runs import Baml, limited, read_messages, replies
 
 SIX = ["vanilla", "prefrag", "ragx", "ggatrieval", "rqrag", "slimplm"]
@@ -53,15 +59,7 @@ def with_last(
 @settings(max_examples=examples(5), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent_but_for_the_limits_that_it_states(id: str, data: Any) -> None:
-    program = with_demos(
-        build_program(
-            method(id),
-            layout=data.draw(st.sampled_from(LAYOUTS)),
-            wording=data.draw(st.sampled_from(WORDINGS)),
-            icl_n=2,
-        ),
-        data,
-    )
+    program = draw_program(method(id), data)
     out = derive_export(program)
     prompt = data.draw(st.sampled_from(out.prompts))
     inputs = data.draw(inputs_for(prompt))

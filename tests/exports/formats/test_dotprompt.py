@@ -21,11 +21,10 @@ from ragc.exports.formats.dotprompt import LIMITS, MOST
 from ragc.exports.write import export, format_of
 from ragc.programs import method
 from ragc.programs.base import RagProgram
-from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.base import Message
 from tests.examples import examples
-from tests.exports.common import CALM, build_program, capture_messages, inputs_for
+from tests.exports.common import CALM, build_program, capture_messages, draw_program, inputs_for
 from tests.exports.formats.handmade import changed, file_of, with_any_demos, with_texts
 
 Render = Callable[[bytes, Mapping[str, Any]], list[tuple[str, str]]]
@@ -127,15 +126,7 @@ def check_all(render: Render, program: RagProgram, data: st.DataObject) -> int:
 def test_its_messages_are_those_sent(id: str, render: Render, data: Any) -> None:
     check_all(
         render,
-        with_any_demos(
-            build_program(
-                method(id),
-                layout=data.draw(st.sampled_from(LAYOUTS)),
-                wording=data.draw(st.sampled_from(WORDINGS)),
-                icl_n=2,
-            ),
-            data,
-        ),
+        draw_program(method(id), data, with_any_demos),
         data,
     )
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.programs import method
-from ragc.programs.knobs import LAYOUTS, WORDINGS
 from tests.examples import examples
-from tests.exports.common import CALM, build_program, capture_messages, inputs_for, with_demos
+from tests.exports.common import CALM, build_program, capture_messages, draw_program, inputs_for
 
 
 def render_file(file: bytes, inputs: dict[str, Any]) -> list[tuple[str, str]]:
@@ -29,15 +28,7 @@ def render_file(file: bytes, inputs: dict[str, Any]) -> list[tuple[str, str]]:
 @settings(max_examples=examples(5), suppress_health_check=CALM)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, data: Any) -> None:
-    program = with_demos(
-        build_program(
-            method(id),
-            layout=data.draw(st.sampled_from(LAYOUTS)),
-            wording=data.draw(st.sampled_from(WORDINGS)),
-            icl_n=2,
-        ),
-        data,
-    )
+    program = draw_program(method(id), data)
     out = derive_export(program)
     files = format_of("jinja2").files(out)
     for prompt in out:

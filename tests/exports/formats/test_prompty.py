@@ -15,11 +15,10 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.prompty import LIMITS
 from ragc.exports.write import export, format_of
 from ragc.programs import method
-from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.openai_wire import request_body
 from tests.examples import examples
-from tests.exports.common import CALM, build_program, capture_messages, inputs_for
+from tests.exports.common import CALM, build_program, capture_messages, draw_program, inputs_for
 from tests.exports.formats.handmade import changed, file_of, with_any_demos
 from tests.exports.formats.prompty_runs import check, render_file
 
@@ -32,15 +31,7 @@ prompty = pytest.importorskip(
 @settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, tmp_path: Path, data: Any) -> None:
-    program = with_any_demos(
-        build_program(
-            method(id),
-            layout=data.draw(st.sampled_from(LAYOUTS)),
-            wording=data.draw(st.sampled_from(WORDINGS)),
-            icl_n=2,
-        ),
-        data,
-    )
+    program = draw_program(method(id), data, with_any_demos)
     out = derive_export(program)
     files = format_of("prompty").files(out)
     for prompt in out:

@@ -14,11 +14,10 @@ from ragc.exports.derive import derive_export
 from ragc.exports.formats.prompty_v1 import LIMITS
 from ragc.exports.write import export, format_of
 from ragc.programs import method
-from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import Input, NotExpressible, Slot, TemplateMessage
 from ragc.targets.base import Sampling
 from tests.examples import examples
-from tests.exports.common import CALM, build_program
+from tests.exports.common import CALM, build_program, draw_program
 from tests.exports.formats.handmade import changed, file_of, with_any_demos, with_calm_demos
 from tests.exports.formats.prompty_v1_runs import check_all, render_file
 
@@ -32,15 +31,7 @@ langchain_prompty = pytest.importorskip(
 @settings(max_examples=examples(4), suppress_health_check=CALM, deadline=None)
 @given(data=st.data())
 def test_its_messages_are_those_sent(id: str, demos: Any, tmp_path: Path, data: Any) -> None:
-    program = demos(
-        build_program(
-            method(id),
-            layout=data.draw(st.sampled_from(LAYOUTS)),
-            wording=data.draw(st.sampled_from(WORDINGS)),
-            icl_n=2,
-        ),
-        data,
-    )
+    program = draw_program(method(id), data, demos)
     check_all(program, tmp_path, data)
 
 
