@@ -604,7 +604,8 @@ class Shelf(dspy.Signature):
 
 
 def test_outputs_may_have_the_names_of_words_of_json_schema() -> None:
-    schema = reply_schema(Shelf)
+    signature: Any = Shelf
+    schema = reply_schema(signature)
     book = schema["$defs"]["Book"]
     assert schema["required"] == list(schema["properties"]) == ["title", "books"]
     assert book["required"] == list(book["properties"]) == ["title", "default", "properties"]
