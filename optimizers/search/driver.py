@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered
-from ragc.metrics.base import Objective, Scores
+from ragc.metrics.base import Scores
 from ragc.metrics.failures import Failures
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.runner import on_workers
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.run_trial import shuffle_dev
-from ragc.optimizers.search.selection import is_outdone, pareto_front, shrunken_means
+from ragc.optimizers.search.selection import expected_scores, is_outdone, pareto_front
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.search.study import Study
 from ragc.optimizers.search.trial import TrialResult
@@ -140,17 +140,17 @@ class StudySearch:
         return Searched(tuple(self._study.trials), self._study.spent)
 
     async def select(self, searched: Searched) -> Selected:
-        """Selects the trial with the greatest shrunken mean, on the Pareto front if there are several
+        """Selects the trial with the greatest expected score, on the Pareto front if there are several
         objectives.
         """
         task, study, trials = self.task, self._study, searched.trials
         chosen = study.select(trials, searched.budget)
         if chosen.failures.all:
             raise no_answer_error(chosen.failures, len(trials))
-        first, hope = trials[0], shrunken_means(trials, task.pick)[chosen.number]
+        first, expected = trials[0], expected_scores(trials, task.pick)[chosen.number]
         facts: dict[str, Any] = {
             "candidate": chosen.candidate.to_json(),
-            "expected": {task.pick.metric.id: _apply_sign(task.pick, hope.to_json())},
+            "expected": {task.pick.metric.id: expected.to_json(task.pick.sign)},
             "trials": len(trials) - 1,
             "stopped": sum(not trial.complete for trial in trials),
             "budget": searched.budget,
@@ -260,10 +260,6 @@ def no_answer_error(failures: Failures, programs: int) -> NothingAnswered:
 def _means(task: Task, scores: Sequence[Scores]) -> tuple[float, ...]:
     """The signed means of the objectives."""
     return tuple(sum(objective.of(row) for row in scores) / len(scores) for objective in task.objectives)
-
-
-def _apply_sign(objective: Objective, values: Mapping[str, float]) -> dict[str, float]:
-    return {name: objective.sign * value for name, value in values.items()}
 
 
 def _on_front(task: Task, trial: TrialResult) -> dict[str, Any]:
