@@ -1,4 +1,4 @@
-"""Grids: fixed settings of a program evaluated on fixed questions, as a table that studies of search can read.
+"""Grids: fixed settings of a program on fixed questions, as a table that studies of search read.
 
     recipe ──► settings ──► record ──► DIR/shards/NNN.parquet ──► DIR/cells.parquet ──► Grid
                baseline     one shard  scores, tokens, seconds    one file              arrays, settings

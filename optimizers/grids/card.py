@@ -1,4 +1,4 @@
-"""The card of a grid: what was recorded, on which data and models, where and when. It holds no text of others."""
+"""The card of a grid: what was recorded, on which data and models, where and when; no text of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a grid: read with every number checked, and written as one folder that replaces nothing foreign.
+"""The files of a grid: read with every number checked, and written without replacing foreign files.
 
     DIR/card.json            the manifest: what was recorded, where and when, and the digest of every file
     DIR/card.md              the same for people

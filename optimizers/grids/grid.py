@@ -22,8 +22,8 @@ class Grid:
     """Settings of one program, evaluated on the same questions.
 
     `settings` have the same columns each: knobs, and `demos`, `demo_set` and `demo_kind` where they are
-    varied; setting 0 is the baseline. `questions` are ids. All arrays have the shape (settings, questions) and
-    cannot be changed. `values` are the scores by metric; `tokens` and `seconds` are what a question took.
+    varied; setting 0 is the baseline. `questions` are ids. All arrays have the shape (settings, questions)
+    and cannot be changed. `values` are the scores by metric; `tokens` and `seconds` are what a question took.
     NaN marks a cell that was not recorded, a score where the metric does not apply to the question, and
     seconds where the reply came from before the recording. `failed` questions had no readable answer, and
     score as such. `card` says what was recorded, where and when.
@@ -65,7 +65,7 @@ class Grid:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """A sentence on each thing that makes the grid unfit for comparing settings; empty if there is none."""
+        """A sentence on each thing that limits comparisons of settings; empty if there is none."""
         texts = []
         cells, missing = self.recorded.size, int((~self.recorded).sum())
         if missing:
@@ -91,7 +91,9 @@ class Grid:
         scores = self.scores(metric)
         counts = (~np.isnan(scores)).sum(axis=1)
         sums = np.nansum(scores, axis=1)
-        return np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+        means: Floats = np.full(len(sums), np.nan)
+        np.divide(sums, counts, out=means, where=counts > 0)
+        return means
 
 
 def read(path: str | Path) -> Grid:

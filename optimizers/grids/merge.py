@@ -44,7 +44,7 @@ def merge(paths: Sequence[str | Path], out: str | Path | None = None) -> Recorde
 
 
 def _add(files: GridFiles, other: GridFiles) -> None:
-    """Adds the settings and cells of `other` to `files`. Equal identities have equal questions and metrics."""
+    """Adds the settings and cells of `other`, which has the same identity, to `files`."""
     numbers = {mark(one): number for number, one in enumerate(files.candidates)}
     for number, one in enumerate(other.candidates):
         at = numbers.setdefault(mark(one), len(files.candidates))

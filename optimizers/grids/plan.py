@@ -1,4 +1,4 @@
-"""The dry run of a grid: all inputs checked, nothing sent, and upper bounds on what is still to be recorded."""
+"""The dry run of a grid: all inputs checked, nothing sent, and upper bounds on what is missing."""
 
 from __future__ import annotations
 

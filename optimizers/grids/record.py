@@ -30,7 +30,7 @@ from ragc.errors import BudgetExhausted, UsageError
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.grids import card as cards
-from ragc.optimizers.grids.files import CARD, Cells, GridFiles, check_out, is_grid, mark, read_files
+from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files
 from ragc.optimizers.grids.grid import Grid, grid_of
 from ragc.optimizers.grids.settings import columns_of, settings_of
 from ragc.optimizers.grids.timing import TimedLedger, collecting
@@ -123,7 +123,7 @@ def plan_settings(task: Task, out: Path) -> tuple[GridFiles, list[int]]:
 
     Raises UsageError for a grid of something else.
     """
-    candidates = [one.to_json() for one in settings_of(task)]
+    candidates: list[Mapping[str, Any]] = [one.to_json() for one in settings_of(task)]
     if max(len(candidates), len(task.dev)) > MOST_SETTINGS:
         raise UsageError(f"A grid holds {MOST_SETTINGS:,} settings and questions at most.")
     card, columns = cards.facts(task, candidates[0]), columns_of(task)
@@ -252,7 +252,7 @@ class _Recording:
         }
         card = self._files.card
         now = {"identity": card["identity"], "demonstrations": pools}
-        advice = "choose another --out, then merge what is the same; see that its train questions are answered alike."
+        advice = "its train questions were answered in another way; choose another --out."
         cards.check_same(card, now, f"{self.out} holds a grid with", advice)
         card["demonstrations"] = {**card["demonstrations"], **pools}
 

@@ -1,4 +1,4 @@
-"""The settings of a grid: the baseline, those that the recipe lists, and those drawn from its search space."""
+"""The settings of a grid: the baseline, those that the recipe lists, and a sample of its search space."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def settings_of(task: Task) -> tuple[Candidate, ...]:
         raise UsageError(
             "The recipe lists no settings to evaluate; add a table [grid] with settings, product or sample."
         )
-    settings = {settled.mark: settled for settled in [space.baseline()]}
+    baseline = _listed(task, space.baseline(), spec.baseline, "grid.baseline")
+    settings = {baseline.mark: baseline}
     for index, values in enumerate(spec.settings):
-        one = _listed(task, values, index)
+        one = _listed(task, baseline, values, f"grid.settings.{index}")
         settings.setdefault(one.mark, one)
-    draws, most = _draws(space, task.seed), len(settings) + spec.sample
+    draws, most = _draws(space, baseline, task.seed), len(settings) + spec.sample
     for _ in range(DRAWS * spec.sample):
         if len(settings) == most:
             break
@@ -52,43 +53,43 @@ def columns_of(task: Task) -> tuple[str, ...]:
     demonstrations.
     """
     spec = task.recipe.grid
-    named = {name for values in spec.settings for name in values}
+    named = {name for values in (spec.baseline, *spec.settings) for name in values}
     named |= {knob.name for knob in task.space.first.knobs} if spec.sample else set()
     named |= {DEMOS, DEMO_SET} | ({DEMO_KIND} if len(task.recipe.search.demo_kinds) > 1 else set())
     knobs = [knob.name for knob in task.method.knobs.list_knobs()]
     return tuple(name for name in (*knobs, *DEMO_COLUMNS) if name in named)
 
 
-def _listed(task: Task, values: Mapping[str, Value], index: int) -> Candidate:
-    """The setting of a recipe with `values` over the baseline; `index` is its number there."""
+def _listed(task: Task, base: Candidate, values: Mapping[str, Value], where: str) -> Candidate:
+    """The setting with `values` over `base`; `where` names it in errors."""
     space = task.space.first
     knobs = {name: value for name, value in values.items() if name not in DEMO_COLUMNS}
-    kind = str(values.get(DEMO_KIND, space.demo_kinds[0]))
-    number = int(values.get(DEMO_SET, 0))
+    default = base.demo_kind if base.demos else space.demo_kinds[0]
+    kind, number = str(values.get(DEMO_KIND, default)), int(values.get(DEMO_SET, base.demo_set))
     if number not in space.sets(kind):
         raise UsageError(
-            f"grid.settings.{index}: demo_set must be below {len(space.sets(kind))} for {kind} "
-            f"demonstrations, found {number}."
+            f"{where}: demo_set must be below {len(space.sets(kind))} for {kind} demonstrations, "
+            f"found {number}."
         )
-    base = space.baseline()
     try:
         settled = task.method.knobs.of({**base.knobs, **knobs}).to_json()
     except UsageError as error:
-        raise UsageError(f"grid.settings.{index}: {error}") from None
-    shown = int(values.get(DEMOS, 0))
-    return _tidy(space, replace(base, knobs=settled, demos=shown, demo_set=number, demo_kind=kind))
+        raise UsageError(f"{where}: {error}") from None
+    shown = int(values.get(DEMOS, base.demos))
+    one = replace(base, knobs=settled, demos=shown, demo_set=number, demo_kind=kind)
+    return _tidy(space, base, one)
 
 
-def _draws(space: ProgramSpace, seed: int) -> Iterator[Candidate]:
-    """Settings drawn uniformly from `space`, without end; the same seed gives the same ones."""
-    source, base = random.Random(f"grid {seed}"), space.baseline()
+def _draws(space: ProgramSpace, base: Candidate, seed: int) -> Iterator[Candidate]:
+    """Settings drawn uniformly from `space` over `base`, without end; the same seed gives the same ones."""
+    source = random.Random(f"grid {seed}")
     free = [knob.name for knob in space.knobs]
     while True:
         values = {**base.knobs, **{knob.name: _draw(knob, source) for knob in space.knobs}}
         demos, kind = source.randint(0, space.demos), source.choice(space.demo_kinds)
         number = source.randrange(DEMO_SETS) % len(space.sets(kind))
         knobs = space.kind.settle(values, free)
-        yield _tidy(space, replace(base, knobs=knobs, demos=demos, demo_set=number, demo_kind=kind))
+        yield _tidy(space, base, replace(base, knobs=knobs, demos=demos, demo_set=number, demo_kind=kind))
 
 
 def _draw(knob: Knob, source: random.Random) -> Value:
@@ -104,10 +105,10 @@ def _draw(knob: Knob, source: random.Random) -> Value:
     return int(value) if knob.kind == "int" else value
 
 
-def _tidy(space: ProgramSpace, one: Candidate) -> Candidate:
-    """`one` with the baseline's value of each knob that does not matter, so that equal programs are equal."""
-    base = space.baseline().knobs
+def _tidy(space: ProgramSpace, base: Candidate, one: Candidate) -> Candidate:
+    """`one` with the value of `base` for each knob that does not matter, so that equal programs are equal."""
     matter = {knob.name: space.kind.matters(knob, one.knobs) for knob in space.kind.list_knobs()}
-    knobs = {name: value if matter[name] else base[name] for name, value in one.knobs.items()}
-    bare = {} if one.demos else {"demo_set": 0, "demo_kind": FILLED}
-    return replace(one, knobs=knobs, **bare)
+    knobs = {name: value if matter[name] else base.knobs[name] for name, value in one.knobs.items()}
+    if one.demos:
+        return replace(one, knobs=knobs)
+    return replace(one, knobs=knobs, demo_set=0, demo_kind=FILLED)

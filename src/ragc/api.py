@@ -109,7 +109,7 @@ def grid(
 def plan_grid(
     recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None
 ) -> dict[str, Any]:
-    """Check the grid of a recipe file and everything it needs, and bound the cost of what is missing in `out`.
+    """Check the grid of a recipe file and all it needs, and bound the cost of what is missing in `out`.
 
     Sends nothing. Returns a JSON object with `settings`, `recorded`, `questions` and `cells`, and the bounds
     and estimates of `plan`. Raises what `grid` raises before its first request.

@@ -111,12 +111,12 @@ class KnobChecks:
         """
         settings: list[dict[str, Value]] = []
         for index, values in enumerate(table.settings if self.methods else ()):
-            keys = ("grid", "settings", index)
+            where = ("grid", "settings", index)
             settings.append(
-                {name: self._in_grid(name, value, keys, search) for name, value in values.items()}
+                {name: self._in_grid(name, value, where, search) for name, value in values.items()}
             )
+        keys = ("grid", "product")
         for axes in table.product if self.methods else ():
-            keys = ("grid", "product")
             if bad := [name for name, values in axes.items() if not isinstance(values, list) or not values]:
                 self.problems.add(keys, f"grid.product.{bad[0]} must be a list of values that is not empty")
                 continue
@@ -127,7 +127,9 @@ class KnobChecks:
                 continue
             columns = [[self._in_grid(name, value, keys, search) for value in axes[name]] for name in axes]
             settings += [dict(zip(axes, values, strict=True)) for values in product(*columns)]
-        return GridSpec(tuple(settings), table.sample)
+        listed = table.baseline.items() if self.methods else ()
+        baseline = {name: self._in_grid(name, value, ("grid", "baseline"), search) for name, value in listed}
+        return GridSpec(baseline, tuple(settings), table.sample)
 
     def _in_grid(self, name: str, value: object, keys: Location, search: SearchTable) -> Value:
         """`value` of a knob, or of one of `DEMO_COLUMNS`; a problem at `keys` for any other."""

@@ -453,16 +453,19 @@ class StudyTable(Model):
 
 
 class GridTable(Model):
-    """The table `[grid]`: the settings that `ragc grid` evaluates on the dev questions, the baseline first."""
+    """The table `[grid]`: what `ragc grid` evaluates on the dev questions, the baseline first."""
 
+    baseline: Annotated[Table, JsonTable()] = Field(
+        default_factory=dict,
+        description="Values of setting 0 by knob, demos, demo_set and demo_kind, over those of [knobs].",
+    )
     settings: Annotated[tuple[Table, ...], Tables()] = Field(
         default=(),
-        description="Settings one by one: values by knob, and demos, demo_set and demo_kind. What a setting "
-        "leaves out is as in the baseline.",
+        description="Settings one by one, by the same keys. What one leaves out is as in the baseline.",
     )
     product: Annotated[tuple[Table, ...], Tables(single=True)] = Field(
         default=(),
-        description="Lists of values by the same keys; every combination is a setting. One table, or several.",
+        description="Lists of values by the same keys; every combination is a setting. A table or several.",
     )
     sample: Count = Field(
         default=0, description="Settings drawn with the seed from what [search] varies, in addition. From 0."

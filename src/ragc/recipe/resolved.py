@@ -139,12 +139,14 @@ DEMOS, DEMO_SET, DEMO_KIND = DEMO_COLUMNS = ("demos", "demo_set", "demo_kind")
 
 @dataclass(frozen=True, slots=True)
 class GridSpec:
-    """The settings that `ragc grid` evaluates, the baseline left out.
+    """The settings that `ragc grid` evaluates.
 
-    `settings` are values by knob and by `DEMO_COLUMNS`; what one leaves out is as in the baseline. `sample`
-    more are drawn from the search space with the recipe's seed.
+    `baseline` has values of setting 0 by knob and by `DEMO_COLUMNS`, over the recipe's fixed ones. `settings`
+    are others, by the same keys; what one leaves out is as in the baseline. `sample` more are drawn from the
+    search space with the recipe's seed.
     """
 
+    baseline: Mapping[str, Value] = field(default_factory=dict)
     settings: tuple[Mapping[str, Value], ...] = ()
     sample: int = 0
 
