@@ -80,7 +80,7 @@ def run_facts(task: Task) -> dict[str, Any]:
     return {
         "machine": f"{platform.machine()} {platform.system()}, {os.cpu_count()} cores",
         "versions": dict(task.facts["versions"]),
-        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
+        "begun": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "settings": 0,
     }
 

@@ -58,7 +58,8 @@ Array = npt.NDArray[Any]
 class Cells:
     """The cells of one setting: an entry for each question in `questions`, which are numbers from 0.
 
-    `seconds` are NaN where a reply came from before the recording, `scores` where a metric does not apply.
+    Numbers are of 32 bits, as in the files. `seconds` are NaN where a reply came from before the recording,
+    `scores` where a metric does not apply.
     """
 
     questions: Array

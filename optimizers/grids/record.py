@@ -259,14 +259,14 @@ class _Recording:
     def _add(self, number: int, rows: Sequence[tuple[Row, float]]) -> None:
         """Adds the cells of setting `number` and writes the grid."""
         scores = {
-            metric: np.array([_number(row.scores[metric]) for row, _ in rows])
+            metric: np.array([_number(row.scores[metric]) for row, _ in rows], np.float32)
             for metric in self._files.metrics
         }
         cells = Cells(
             np.arange(len(rows)),
             np.array([bool(row.failure) for row, _ in rows]),
-            np.array([float(row.counters.get("tokens", _tokens(row))) for row, _ in rows]),
-            np.array([seconds for _, seconds in rows]),
+            np.array([row.counters.get("tokens", _tokens(row)) for row, _ in rows], np.float32),
+            np.array([seconds for _, seconds in rows], np.float32),
             scores,
         )
         self._files.add(number, cells)
