@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ragc.core import extras, inputs, outputs
 from ragc.core.digest import digest, pretty
@@ -41,15 +42,52 @@ _FIXED = {"setting": "int16", "question": "int16", "failed": "bool", "tokens": "
 _SCORE = "score:"
 """What the column of a metric begins with, because a metric may be called `tokens`."""
 
-_CARD = {
-    "identity": dict,
-    "demonstrations": dict,
-    "models": dict,
-    "data": dict,
-    "sources": dict,
-    "runs": list,
-}
-"""What a card must have, and of which type."""
+
+class _Run(BaseModel):
+    machine: str
+    versions: Mapping[str, str]
+    begun: str
+    settings: int
+
+
+class _Data(BaseModel):
+    dataset: str
+    train: int
+    licence: Mapping[str, str] = {}
+    home: str = ""
+
+
+class _Card(BaseModel):
+    """What `card.json` must hold for a grid to be read, shown and merged."""
+
+    model_config = ConfigDict(strict=True)
+
+    program: str
+    metrics: list[str]
+    models: Mapping[str, Mapping[str, str]]
+    data: _Data
+    sources: Mapping[str, str]
+    in_flight: int
+    identity: Mapping[str, Any]
+    demonstrations: Mapping[str, str]
+    runs: list[_Run]
+
+
+class _Setting(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    knobs: Mapping[str, bool | int | float | str]
+    demos: int
+    demo_set: int
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    columns: list[str]
+    settings: list[_Setting]
+    questions: list[str]
+
 
 Array = npt.NDArray[Any]
 
@@ -151,23 +189,16 @@ def read_files(path: str | Path) -> GridFiles:
     if not is_grid(folder):
         raise ArtefactError(f"{folder} is no grid: it has no {CARD} of `ragc grid`; check the path.")
     listed = outputs.own_files(folder, CARD)
-    card = json.loads(_content(folder, CARD, listed))
-    del card[outputs.FILES]
-    if not all(isinstance(card.get(key), kind) for key, kind in _CARD.items()):
-        raise ArtefactError(f"{folder / CARD} is no card of `ragc grid`: it lacks {', '.join(_CARD)}.")
-    try:
-        settings = json.loads(_content(folder, SETTINGS, listed))
-        files = GridFiles(
-            _texts(settings["columns"]),
-            [_candidate(one) for one in settings["settings"]],
-            _texts(settings["questions"]),
-            _texts(card["metrics"]),
-            card,
-        )
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ArtefactError(f"{folder / SETTINGS} is no list of settings ({first_line(error)}).") from None
-    if not all(files.candidates) or max(len(files.candidates), len(files.questions)) > MOST_SETTINGS:
-        raise ArtefactError(f"{folder / SETTINGS} is no list of settings and questions.")
+    card = _checked(folder / CARD, _content(folder, CARD, listed), _Card)
+    settings = _checked(folder / SETTINGS, _content(folder, SETTINGS, listed), _Settings)
+    names = (settings["columns"], settings["questions"], card["metrics"])
+    if not settings["settings"] or any(len(set(each)) < len(each) or not each for each in names[1:]):
+        raise damaged(folder / SETTINGS, "it lists no setting or question, or one twice")
+    if max(len(settings["settings"]), len(settings["questions"])) > MOST_SETTINGS:
+        raise damaged(folder / SETTINGS, f"it lists more than {MOST_SETTINGS:,} settings or questions")
+    columns, questions, metrics = map(tuple, names)
+    facts = {key: value for key, value in card.items() if key != outputs.FILES}
+    files = GridFiles(columns, settings["settings"], questions, metrics, facts)
     for name in sorted(name for name in listed if name.endswith(".parquet")):
         if (folder / name).exists():
             content = _content(folder, name, listed)
@@ -184,12 +215,14 @@ def _content(folder: Path, name: str, listed: Mapping[str, str]) -> bytes:
         content = inputs.read_bytes(path, within=folder)
     except OSError as error:
         raise ArtefactError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if name == CARD:
-        card = {key: value for key, value in json.loads(content).items() if key != outputs.FILES}
-        actual = outputs.sha256(pretty(card).encode("utf-8", "surrogatepass"))
-    else:
-        actual = outputs.sha256(content)
-    if actual != listed.get(name):
+    plain = content
+    if name == CARD:  # it lists its own digest without the list
+        try:
+            card = {key: value for key, value in json.loads(content).items() if key != outputs.FILES}
+            plain = pretty(card).encode("utf-8", "surrogatepass")
+        except (ValueError, RecursionError) as error:
+            raise damaged(path, first_line(error)) from None
+    if outputs.sha256(plain) != listed.get(name):
         raise damaged(path, "its digest is not the one that the card lists")
     return content
 
@@ -204,20 +237,17 @@ def damaged(path: Path, reason: str) -> ArtefactError:
     return ArtefactError(f"{path} is damaged ({reason}); {again}.")
 
 
-def _texts(values: object) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise TypeError("a list of texts is needed")
-    if len(set(values)) < len(values):
-        raise ValueError("a name stands twice")
-    return tuple(values)
-
-
-def _candidate(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(value["knobs"], dict) or not all(
-        isinstance(value[n], int) for n in ("demos", "demo_set")
-    ):
-        raise TypeError("a setting has knobs and demonstrations")
-    return value
+def _checked(path: Path, content: bytes, model: type[BaseModel]) -> Any:
+    """The JSON object `content` of the file at `path`, which fits `model`. Raises ArtefactError."""
+    try:
+        model.model_validate_json(content)
+        return json.loads(content)
+    except ValidationError as error:
+        at = error.errors()[0]
+        reason = f"{'.'.join(map(str, at['loc']))}: {at['msg']}"
+    except (ValueError, RecursionError) as error:
+        reason = first_line(error)
+    raise damaged(path, reason)
 
 
 def flat(candidate: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:

@@ -42,11 +42,18 @@ from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.recipe.knobs import MOST_SETTINGS
+from ragc.recipe.resolved import BALANCED, LABELLED
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store, refuse_shared
 from ragc.targets.base import Target
 
 SILENT = Silent()
+
+_DRAWN_FROM = {LABELLED: ("taught",), BALANCED: ("demos", "judged")}
+"""The parts of a stored pool that demonstrations of a kind are drawn from, where it is not `demos`.
+
+Labelled ones do not depend on what the model answered, so every machine has the same.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +234,8 @@ class _Recording:
     async def _answer(self, candidate: Candidate) -> list[tuple[Row, float]]:
         """The rows of all questions, with the seconds of their requests."""
         program = await self._builder.program(candidate)
-        self._check_demonstrations()
+        if candidate.demos:
+            self._check_demonstrations(candidate.demo_kind)
         work = [asyncio.ensure_future(self._answer_one(program, question)) for question in self.task.dev]
         try:
             return list(await asyncio.gather(*work))
@@ -244,17 +252,16 @@ class _Recording:
             )
         return row, self._ledger.seconds(requests)
 
-    def _check_demonstrations(self) -> None:
-        """Notes the pools of demonstrations. Raises UsageError if the grid was recorded with others."""
-        pools = {
-            name: digest({key: part for key, part in self._attributes.get(name).items() if key != "counters"})
-            for name in self._attributes.names()
-        }
+    def _check_demonstrations(self, kind: str) -> None:
+        """Notes what demonstrations of a `kind` are drawn from. Raises UsageError if the grid has others."""
+        parts = _DRAWN_FROM.get(kind, ("demos",))
+        pools = {name: self._attributes.get(name) for name in self._attributes.names()}
+        drawn = {f"{name} {kind}": digest([pool[part] for part in parts]) for name, pool in pools.items()}
         card = self._files.card
-        now = {"identity": card["identity"], "demonstrations": pools}
+        now = {"identity": card["identity"], "demonstrations": drawn}
         advice = "its train questions were answered in another way; choose another --out."
         cards.check_same(card, now, f"{self.out} holds a grid with", advice)
-        card["demonstrations"] = {**card["demonstrations"], **pools}
+        card["demonstrations"] = {**card["demonstrations"], **drawn}
 
     def _add(self, number: int, rows: Sequence[tuple[Row, float]]) -> None:
         """Adds the cells of setting `number` and writes the grid."""

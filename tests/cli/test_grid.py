@@ -169,5 +169,7 @@ def test_without_pyarrow_the_extra_is_named(folder: Path, monkeypatch: pytest.Mo
         lambda: library.read_grid(folder / "mine"),
         lambda: library.merge_grids([folder / "mine"]),
     ):
-        with pytest.raises(library.UsageError, match=r"A grid needs pyarrow.*run: pip install 'ragc\[parquet\]'"):
+        with pytest.raises(
+            library.UsageError, match=r"A grid needs pyarrow.*run: pip install 'ragc\[parquet\]'"
+        ):
             call()

@@ -21,6 +21,10 @@ from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, dying, needs_demos
 from tests.optimizers.grids.common import RECIPE, Record
 
+AXES = {"top_k": range(1, 21), "noise_n": range(11), "icl_n": range(17), "chunk_size": range(50, 550, 50)}
+HUGE = f"product = {{ {', '.join(f'{knob} = {list(values)}' for knob, values in AXES.items())} }}"
+"""A product of more combinations than a grid holds."""
+
 BASELINE = {"query_pos": "before", "chunk_size": 200, "top_k": 3, "demos": 0, "demo_set": 0}
 SETTINGS = [
     {"top_k": 3, "query_pos": "before", "demos": 0, "demo_set": 0},
@@ -49,7 +53,9 @@ def test_the_baseline_is_first_and_each_setting_has_the_same_columns(record: Rec
 def test_cells_are_what_an_evaluation_of_the_same_program_gives(record: Record, folder: Path) -> None:
     grid = record().grid
     targets: dict[str, Any] = {"main": ScriptedTarget(needs_demos)}
-    opened = open_program(folder / "recipe.toml", ["knobs.top_k=1", *FIXED], store=CallStore(None), targets=targets)
+    opened = open_program(
+        folder / "recipe.toml", ["knobs.top_k=1", *FIXED], store=CallStore(None), targets=targets
+    )
     rows = score(opened, "dev").rows
     assert grid.questions == tuple(row.question.id for row in rows)
     assert grid.scores("f1")[1].tolist() == pytest.approx([row.scores["f1"] for row in rows])
@@ -133,7 +139,9 @@ def test_a_sample_has_the_seed_of_the_recipe_and_a_larger_one_begins_alike(recor
     assert all(one["top_k"] <= 4 and one["demos"] <= 2 for one in large.settings)
     assert all(one["demo_set"] == 0 for one in large.settings if not one["demos"])
     with pytest.raises(UsageError, match=r"grid\.sample = 20 asks for more settings than \[search\] has"):
-        record("none", sets=(*bare, "grid.sample=20", "search.knobs=[]", "search.ranges={}", "search.demos=1"))
+        record(
+            "none", sets=(*bare, "grid.sample=20", "search.knobs=[]", "search.ranges={}", "search.demos=1")
+        )
 
 
 def test_a_baseline_of_its_own_is_setting_0_and_the_others_are_over_it(record: Record) -> None:
@@ -185,6 +193,16 @@ def test_other_demonstrations_are_refused(record: Record, folder: Path) -> None:
         record(sets=more, target=elsewhere, store=CallStore(None))
 
 
+def test_labelled_demonstrations_are_the_same_whatever_a_model_answers(record: Record) -> None:
+    labelled = ("grid.product=[]", 'search.demo_kinds=["labelled"]')
+    record(sets=(*labelled, "grid.settings=[{demos=2}]"))
+    elsewhere = ScriptedTarget(lambda request: {"answer": "mauve"})
+    sets = (*labelled, "grid.settings=[{demos=2, demo_set=1}]")
+    grid = record(sets=sets, target=elsewhere, store=CallStore(None)).grid
+    assert [one["demos"] for one in grid.settings] == [0, 2, 2]
+    assert grid.complete
+
+
 def test_two_grids_become_one_and_equal_settings_one_row(record: Record, folder: Path) -> None:
     one = record("one", sets=("grid.product=[]",)).grid
     two = record("two", sets=("grid.settings=[{top_k=1}, {chunk_size=50}]", "grid.product=[]")).grid
@@ -232,7 +250,9 @@ def test_a_damaged_shard_is_refused_and_once_deleted_recorded_from_the_store(
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1
     shard.write_bytes(content)
-    with pytest.raises(ArtefactError, match=r"001\.parquet is damaged .*delete it and run `ragc grid` once more"):
+    with pytest.raises(
+        ArtefactError, match=r"001\.parquet is damaged .*delete it and run `ragc grid` once more"
+    ):
         ragc.read_grid(folder / "grid")
     with pytest.raises(ArtefactError, match=r"001\.parquet was changed since ragc wrote it"):
         record()
@@ -348,9 +368,8 @@ def test_a_recipe_without_a_grid_says_what_to_add(record: Record) -> None:
         ("samples = 1", "unknown key 'samples' in [grid]. Did you mean 'sample'?"),
         ('baseline = { wording = "short" }', "grid.baseline: knob wording must be one of"),
         (
-            "product = { top_k = [1,2,3,4,5,6,7,8], chunk_size = [50,100,150,200,250,300,350,400], "
-            "noise_n = [0,1,2,3,4,5,6,7,8], overlap = [0.0,0.1,0.2,0.3,0.4], icl_n = [0,1,2,3,4,5,6,7,8,9,10,11]}",
-            "grid.product has 34,560 combinations, and a grid holds 32,767 settings",
+            HUGE,
+            "grid.product has 37,400 combinations, and a grid holds 32,767 settings",
         ),
     ],
 )
@@ -392,7 +411,9 @@ def test_the_dry_run_bounds_what_is_missing(record: Record, folder: Path, monkey
     record(target=target)
     assert len(target.requests) <= plan["lm_calls_about"]
     assert estimate(recipe, folder / "grid")["cells"] == 0
-    more = estimate(recipes.load(folder / "recipe.toml", ["grid.settings=[{chunk_size=50}]"]), folder / "grid")
+    more = estimate(
+        recipes.load(folder / "recipe.toml", ["grid.settings=[{chunk_size=50}]"]), folder / "grid"
+    )
     assert (more["settings"], more["recorded"], more["cells"]) == (7, 6, 8)
 
 
