@@ -34,6 +34,7 @@ from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, ma
 from ragc.optimizers.grids.grid import Grid, grid_of
 from ragc.optimizers.grids.settings import columns_of, settings_of
 from ragc.optimizers.grids.timing import TimedLedger, collecting
+from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import small_model_note
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.storage import InMemoryAttributes
@@ -216,6 +217,7 @@ class _Recording:
         grid = self._save()
         self.progress.close()
         seconds = time.monotonic() - started
+        note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
         cost = {"sent": spent.sent, "replayed": spent.replayed, "tokens": spent.tokens, "usd": spent.usd}
         return RecordedGrid(self.out, grid, {**cost, "seconds": seconds})
 

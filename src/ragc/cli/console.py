@@ -121,7 +121,7 @@ def print_grid(result: RecordedGrid) -> None:
     """Print what a grid holds, the spread of its settings by metric, and what was sent."""
     shown = result.to_json()
     lines([f"{shown['settings']:,} settings on {shown['questions']:,} questions in {shown['grid']}"])
-    rows = [("metric", "baseline", "least", "median", "greatest")]
+    rows: list[tuple[str, ...]] = [("metric", "baseline", "least", "median", "greatest")]
     for name, spread in shown["metrics"].items():
         values = (spread.get(part) for part in ("baseline", "least", "median", "greatest"))
         rows.append((name, *("-" if value is None else f"{value:.3f}" for value in values)))

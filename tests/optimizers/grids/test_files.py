@@ -45,7 +45,7 @@ def rewrite(folder: Path, **content: bytes | dict[str, Any]) -> None:
     files = {name: (folder / name).read_bytes() for name in ("settings.json", "card.md", "cells.parquet")}
     for name, value in content.items():
         files[names[name]] = value if isinstance(value, bytes) else json.dumps(value).encode()
-    for name, data in outputs.with_manifest("card.json", card, files).items():  # type: ignore[arg-type]
+    for name, data in outputs.with_manifest("card.json", card, files).items():
         (folder / name).write_bytes(data)
 
 
@@ -76,7 +76,7 @@ def test_a_file_with_other_bytes_is_refused_in_one_sentence(grid: Path, seed: in
 
 INT16 = pa.int16()
 FORGED: dict[str, tuple[Callable[[Path], bytes], str]] = {
-    "no Parquet": (lambda folder: b"PAR1 and no more PAR1", "is damaged"),
+    "no Parquet": (lambda folder: b"PAR1 and no more PAR1", "arquet"),
     "another column": (lambda folder: table(folder, more=pa.array([1] * 24)), "its columns are"),
     "a column less": (lambda folder: table(folder, failed=None), "its columns are"),
     "texts": (lambda folder: table(folder, tokens=pa.array(["many"] * 24)), "its columns are"),
@@ -100,12 +100,9 @@ FORGED: dict[str, tuple[Callable[[Path], bytes], str]] = {
 def test_cells_that_cannot_be_are_refused(grid: Path, name: str) -> None:
     forge, reason = FORGED[name]
     rewrite(grid, cells=forge(grid))
-    with pytest.raises(
-        ArtefactError, match=rf"cells\.parquet is damaged .*{reason}|cells\.parquet is damaged"
-    ):
-        ragc.read_grid(grid)
     with pytest.raises(ArtefactError) as caught:
         ragc.read_grid(grid)
+    assert "cells.parquet is damaged (" in str(caught.value)
     assert reason in str(caught.value)
 
 
@@ -154,7 +151,9 @@ def test_arrays_cannot_be_changed(grid: Path) -> None:
 
 
 def test_an_unknown_metric_is_named_with_the_known_ones(grid: Path) -> None:
-    with pytest.raises(ragc.UnknownName, match=r"No metric of this grid is named 'f2'\. Did you mean 'f1'"):
+    with pytest.raises(
+        ragc.UnknownName, match=r"No metric of this grid is named 'f2'\. Known: em, f1, recall@5"
+    ):
         ragc.read_grid(grid).scores("f2")
 
 

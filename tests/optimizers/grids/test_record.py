@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import ragc
 from ragc import recipe as recipes
+from ragc.core.digest import digest
+from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.grids.merge import merge
 from ragc.optimizers.grids.plan import estimate
@@ -345,6 +348,20 @@ def test_seconds_of_replies_from_before_the_recording_are_unknown(record: Record
 
 def test_a_study_that_keeps_nothing_records_a_grid(record: Record) -> None:
     assert record(sets=("study.keep=false",), store=CallStore(None)).grid.complete
+
+
+def test_two_processes_do_not_record_one_grid(record: Record, folder: Path) -> None:
+    record(sets=("grid.product=[]",))
+    (state,) = (
+        path for path in (cache_home() / "grids").iterdir() if path.name.endswith(state_name(folder / "grid"))
+    )
+    with FileLock(f"{state}.lock"), pytest.raises(UsageError, match="Another process is recording to"):
+        record(target=ScriptedTarget([]))
+
+
+def state_name(out: Path) -> str:
+    """What the name of the folder of a grid's state ends with."""
+    return digest(str(out.resolve()))[:12]
 
 
 def test_a_recipe_without_a_grid_says_what_to_add(record: Record) -> None:
