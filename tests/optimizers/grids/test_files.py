@@ -36,16 +36,15 @@ def grid(recorded: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(recorded, tmp_path / "grid"))
 
 
-def rewrite(folder: Path, **content: bytes | dict[str, Any]) -> None:
+def rewrite(folder: Path, *, card: dict[str, Any] | None = None, **content: bytes | dict[str, Any]) -> None:
     """Replaces files of a grid, and lists their digests as the card of a forger would."""
-    card = json.loads((folder / "card.json").read_bytes())
-    del card["files"]
+    before = json.loads((folder / "card.json").read_bytes())
+    del before["files"]
     names = {name: f"{name}.{'parquet' if name == 'cells' else 'json'}" for name in content}
-    card = content.pop("card", card)
     files = {name: (folder / name).read_bytes() for name in ("settings.json", "card.md", "cells.parquet")}
     for name, value in content.items():
         files[names[name]] = value if isinstance(value, bytes) else json.dumps(value).encode()
-    for name, data in outputs.with_manifest("card.json", card, files).items():
+    for name, data in outputs.with_manifest("card.json", card or before, files).items():
         (folder / name).write_bytes(data)
 
 
