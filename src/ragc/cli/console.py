@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragc.metrics.stats.intervals import Interval
     from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
+    from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.programs.trace import Event
 
@@ -107,6 +108,28 @@ def plan(estimate: dict[str, Any]) -> None:
 
     lines(plan_view.lines(estimate))
     lines([estimate["note"]] if estimate["note"] else ())
+
+
+def grid_plan(estimate: dict[str, Any]) -> None:
+    """Print the estimate of a grid."""
+    from ragc.cli import plan as plan_view
+
+    lines(plan_view.grid_lines(estimate))
+
+
+def print_grid(result: RecordedGrid) -> None:
+    """Print what a grid holds, the spread of its settings by metric, and what was sent."""
+    shown = result.to_json()
+    lines([f"{shown['settings']:,} settings on {shown['questions']:,} questions in {shown['grid']}"])
+    rows: list[tuple[str, ...]] = [("metric", "baseline", "least", "median", "greatest")]
+    for name, spread in shown["metrics"].items():
+        values = (spread.get(part) for part in ("baseline", "least", "median", "greatest"))
+        rows.append((name, *("-" if value is None else f"{value:.3f}" for value in values)))
+    _grid(rows)
+    lines(shown["remarks"])
+    if cost := shown["counters"]:
+        sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
+        lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:,.2f}, {cost['seconds']:.1f} s"])
 
 
 def print_compiled(result: Compiled) -> None:

@@ -89,6 +89,17 @@ def parser() -> argparse.ArgumentParser:
     indexing.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     _sets(indexing)
 
+    gridding = _command(
+        commands, "grid", "evaluate the listed settings of a recipe on its dev questions, as a table", _grid
+    )
+    gridding.add_argument("recipe", nargs="?", metavar="RECIPE", help="the recipe, with a table [grid]")
+    _sets(gridding)
+    gridding.add_argument("--out", metavar="DIR", help="the grid (default: grids/<recipe name>)")
+    gridding.add_argument(
+        "--merge", metavar="DIR", action="append", default=[], help="without RECIPE: merge grids into --out"
+    )
+    gridding.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
+
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
         "does", choices=("status", "worker"), help="show how it is doing, or run trials for it here"
@@ -357,6 +368,26 @@ def _index(args: argparse.Namespace) -> int:
     with console_watch.watching() as progress:
         rows = api.index(args.recipe, sets=args.sets, progress=progress)
     _emit(rows) if args.json else console.print_indexes(rows)
+    return 0
+
+
+def _grid(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if bool(args.merge) == (args.recipe is not None) or (args.merge and (args.sets or args.dry_run)):
+        raise UsageError(
+            "Name a recipe, or grids to merge: ragc grid RECIPE, or ragc grid --merge DIR --out DIR."
+        )
+    if args.dry_run:
+        estimate = api.plan_grid(args.recipe, sets=args.sets, out=args.out)
+        _emit(estimate) if args.json else console.grid_plan(estimate)
+        return 0
+    if args.merge:
+        recorded = api.merge_grids(args.merge, out=args.out)
+    else:
+        with console_watch.watching() as progress:
+            recorded = api.grid(args.recipe, sets=args.sets, out=args.out, progress=progress)
+    _emit(recorded.to_json()) if args.json else console.print_grid(recorded)
     return 0
 
 

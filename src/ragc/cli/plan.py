@@ -25,17 +25,34 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
         yield f"budget: it stops at {limits}"
 
 
-def _calls(plan: Mapping[str, Any]) -> str:
+def grid_lines(plan: Mapping[str, Any]) -> Iterator[str]:
+    """The lines for an estimate of `ragc.optimizers.grids.plan.estimate`."""
+    sizes = f"{plan['settings']:,} settings on {plan['questions']:,} questions"
+    yield f"{plan['program']} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {sizes}"
+    yield f"{plan['recorded']:,} settings are recorded in {plan['out']}, {plan['cells']:,} cells are missing"
+    yield _calls(plan, "replies can be read and settings share no request")
+    for name, calls in plan["phases"].items():
+        if calls != 0:
+            yield f"  {name:<15} " + ("no bound known" if calls is None else f"about {calls:,}")
+    yield _tokens(plan)
+    yield _money(plan)
+    yield _time(plan)
+    if plan["budget"]:
+        limits = ", ".join(f"{name} {amount:g}" for name, amount in plan["budget"].items())
+        yield f"budget: it stops at {limits}"
+
+
+_AVERAGE = "replies can be read, settings are average and racing stops nothing"
+
+
+def _calls(plan: Mapping[str, Any], conditions: str = _AVERAGE) -> str:
     if not plan["bounded"]:
         why = "; ".join(plan["unbounded_because"])
         return f"no bound known on LM calls: {why}; set budget.lm_calls"
     about = plan["lm_calls_about"]
     if about is None or about == plan["lm_calls"]:
         return f"at most {plan['lm_calls']:,} LM calls"
-    return (
-        f"about {about:,} LM calls if replies can be read, settings are average and racing stops nothing; "
-        f"at most {plan['lm_calls']:,}"
-    )
+    return f"about {about:,} LM calls if {conditions}; at most {plan['lm_calls']:,}"
 
 
 def _tokens(plan: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from ragc.core.validation import (
     Names,
     Number,
     Switch,
+    Tables,
     Text,
     Whole,
     sentence,
@@ -451,6 +452,26 @@ class StudyTable(Model):
     )
 
 
+class GridTable(Model):
+    """The table `[grid]`: what `ragc grid` evaluates on the dev questions, the baseline first."""
+
+    baseline: Annotated[Table, JsonTable()] = Field(
+        default_factory=dict,
+        description="Values of setting 0 by knob, demos, demo_set and demo_kind, over those of [knobs].",
+    )
+    settings: Annotated[tuple[Table, ...], Tables()] = Field(
+        default=(),
+        description="Settings one by one, by the same keys. What one leaves out is as in the baseline.",
+    )
+    product: Annotated[tuple[Table, ...], Tables(single=True)] = Field(
+        default=(),
+        description="Lists of values by the same keys; every combination is a setting. A table or several.",
+    )
+    sample: Count = Field(
+        default=0, description="Settings drawn with the seed from what [search] varies, in addition. From 0."
+    )
+
+
 class RecipeTables(Model):
     """A recipe of ragc: what to compile, from what data, on which models, within which budget."""
 
@@ -484,6 +505,7 @@ class RecipeTables(Model):
     metrics: MetricsTable = Field(default_factory=MetricsTable, description="What is reported.")
     budget: BudgetTable = Field(default_factory=BudgetTable, description="Hard limits of the study.")
     study: StudyTable = Field(default_factory=StudyTable, description="Where the study is and who runs it.")
+    grid: GridTable = Field(default_factory=GridTable, description="What `ragc grid` evaluates.")
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:

@@ -133,13 +133,32 @@ class Budget:
     trials: int | None = None
 
 
+DEMOS, DEMO_SET, DEMO_KIND = DEMO_COLUMNS = ("demos", "demo_set", "demo_kind")
+"""What a setting of a grid may say beside knobs: the number of demonstrations, their set and their kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridSpec:
+    """The settings that `ragc grid` evaluates.
+
+    `baseline` has values of setting 0 by knob and by `DEMO_COLUMNS`, over the recipe's fixed ones. `settings`
+    are others, by the same keys; what one leaves out is as in the baseline. `sample` more are drawn from the
+    search space with the recipe's seed.
+    """
+
+    baseline: Mapping[str, Value] = field(default_factory=dict)
+    settings: tuple[Mapping[str, Value], ...] = ()
+    sample: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A resolved recipe. Paths are stored as written, relative to `base`, which is ignored in comparisons.
 
     `concurrency` is the number of questions in flight; None means as many as the targets answer at once.
     `knobs` holds only the values that the recipe fixes. `report` is never empty; `assessing` holds the
-    settings of graders. `prompts` are files by predictor, imported before the search.
+    settings of graders. `prompts` are files by predictor, imported before the search. `grid` is for
+    `ragc grid` alone.
     """
 
     program: str
@@ -155,6 +174,7 @@ class Recipe:
     budget: Budget = field(default_factory=Budget)
     study: StudySpec = field(default_factory=StudySpec)
     prompts: Mapping[str, str] = field(default_factory=dict)
+    grid: GridSpec = field(default_factory=GridSpec)
     base: Path = field(default=Path(), compare=False)
 
     @property
@@ -210,10 +230,10 @@ class Recipe:
     def identity(self) -> str:
         """The text that identifies a study of this recipe: everything except what may change on resuming.
 
-        Those are the budget, the number of questions in flight, and whether the study is kept.
+        Those are the budget, the number of questions in flight, whether the study is kept, and the grid.
         """
         study = replace(self.study, keep=True)
-        return replace(self, budget=Budget(), concurrency=None, study=study).to_toml()
+        return replace(self, budget=Budget(), concurrency=None, study=study, grid=GridSpec()).to_toml()
 
     def to_toml(self) -> str:
         """The recipe as TOML with all defaults; loading it returns an equal recipe."""

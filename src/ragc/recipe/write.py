@@ -79,6 +79,9 @@ def recipe_text(recipe: Recipe) -> str:
     tables["budget",] = asdict(recipe.budget)
     unset = asdict(type(recipe.study)())
     tables["study",] = {name: value for name, value in asdict(recipe.study).items() if value != unset[name]}
+    grid = asdict(recipe.grid)
+    if any(grid.values()):
+        tables["grid",] = grid
     return document(tables)
 
 
