@@ -29,6 +29,7 @@ from ragc.api import (
     compile,
     evaluate,
     export,
+    headroom,
     index,
     load,
     objective,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
+    from ragc.optimizers.plan.headroom.result import Headroom
     from ragc.optimizers.results.compiled import CompiledProgram
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.optimizers.results.trust_listing import TrustListing
@@ -92,6 +94,7 @@ __all__ = [
     "DataError",
     "Evaluation",
     "Exported",
+    "Headroom",
     "Hit",
     "Interval",
     "NothingAnswered",
@@ -125,6 +128,7 @@ __all__ = [
     "compile",
     "evaluate",
     "export",
+    "headroom",
     "index",
     "load",
     "number",
@@ -146,6 +150,7 @@ _IMPORTED_WHEN_USED = {
     "CompiledProgram": "ragc.optimizers.results.compiled",
     "Evaluation": "ragc.optimizers.results.evaluate",
     "Exported": "ragc.exports.write",
+    "Headroom": "ragc.optimizers.plan.headroom.result",
     "Interval": "ragc.metrics.stats.intervals",
     "Objective": "ragc.optimizers.integrations.optuna_objective",
     "Progress": "ragc.core.progress",

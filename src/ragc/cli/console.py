@@ -109,6 +109,13 @@ def plan(estimate: dict[str, Any]) -> None:
     lines([estimate["note"]] if estimate["note"] else ())
 
 
+def headroom_plan(planned: dict[str, Any]) -> None:
+    """Print what `ragc headroom` would try."""
+    from ragc.cli import plan as plan_view
+
+    status(list(plan_view.headroom_lines(planned)))
+
+
 def print_compiled(result: Compiled) -> None:
     """Print the before/after table, the verdict, the fitted thresholds, and one answered question."""
     if result.test:

@@ -74,8 +74,8 @@ def test_ten_questions_show_no_gain_that_often() -> None:
 def test_power_is_that_of_the_verdict_itself() -> None:
     rng = np.random.default_rng(4)
     before = rng.integers(0, 2, (60, 20)).astype(float)
-    moved = rng.choice([0, 1, -1], before.shape, p=[0.4, 0.5, 0.1])
-    after = np.clip(before + moved, 0, 1)
+    shift_by = rng.choice([0, 1, -1], before.shape, p=[0.4, 0.5, 0.1])
+    after = np.clip(before + shift_by, 0, 1)
     for first, second in zip(before.tolist(), after.tolist(), strict=True):
         better = verdict(compared(first, second, seed=0)) == "better"
         line = np.array(second) - np.array(first)
