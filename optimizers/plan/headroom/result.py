@@ -115,8 +115,8 @@ class Headroom:
         if self.changes is None and not self._all_solved:
             return "change it first", (
                 f"Every setting scores {self.settings[0].mean:.3f} in {self.objective}, question by "
-                "question, so there is nothing to choose by; see with `ragc ask RECIPE QUESTION --trace` what the "
-                "settings change, or name another metric."
+                "question, so there is nothing to choose by; see with `ragc ask RECIPE QUESTION --trace` "
+                "what the settings change, or name another metric."
             )
         if solved and self._all_solved:
             return "not worth it", (
