@@ -334,11 +334,12 @@ class _Probe:
         noise = None
         try:
             for candidate in design.candidates:
+                with_pool = set(pools)
                 needed = self._needs.most(candidate, design.questions)
-                if tried:
-                    needed += self._needs.new_pool(candidate, pools)
+                needed += self._needs.new_pool(candidate, with_pool)
                 if self._task.ledger.calls + needed > design.calls:
                     continue
+                pools = with_pool
                 program = await self._maker.program(candidate)
                 scores = await self._answer(program, candidate, len(self._questions))
                 tried.append((candidate, scores))

@@ -112,7 +112,7 @@ class Headroom:
                 "sources that have the answers, come before a search. What is asked and answered: "
                 "`ragc ask RECIPE QUESTION --trace`."
             )
-        if self.changes is None and not self._all_solved:
+        if len(self.settings) > 1 and self.changes is None and not self._all_solved:
             return "change it first", (
                 f"Every setting scores {self.settings[0].mean:.3f} in {self.objective}, question by "
                 "question, so there is nothing to choose by; see with `ragc ask RECIPE QUESTION --trace` "
@@ -125,8 +125,8 @@ class Headroom:
             )
         if gain is None:
             return "not known", (
-                f"{quantity(len(self.settings), 'setting')} fit the budget, and three are needed to say how "
-                "settings differ; raise --calls."
+                f"{quantity(len(self.settings), 'setting')} could be tried, and three are needed to say how "
+                "much settings differ; raise --calls, or widen what is searched."
             )
         if gain.high < self.wanted:
             return "not worth it", (
@@ -276,7 +276,7 @@ class Headroom:
     def _gain(self) -> str:
         gain, spread = self.gain, self.spread
         if gain is None or spread is None:
-            return "not estimated: fewer than three settings fit the budget"
+            return "not estimated: fewer than three settings were tried"
         apart = "" if gain.shown else ", which cannot be told apart from 0"
         return (
             f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] from {self.trials} trials drawn at random"

@@ -249,6 +249,30 @@ def test_what_cannot_be_measured_is_named_before_anything_is_sent(
     assert not target.requests
 
 
+def test_two_settings_say_nothing_of_how_much_settings_differ(measure: Probe) -> None:
+    sets = ('search.knobs=["top_k"]', "search.ranges.top_k=[2,3]", *NO_DEMOS)
+    result = measure(*sets, calls=200)
+    assert [setting.what for setting in result.settings] == ["baseline", "top_k=2"]
+    assert result.gain is None
+    assert result.verdict == "not known"
+    assert "2 settings could be tried, and three are needed" in result.why
+    assert result.to_json()["gain"] is None
+
+
+def test_demonstrations_that_cost_too_much_are_left_out_and_named(measure: Probe) -> None:
+    target = ScriptedTarget(needs_demos)
+    result = measure(target=target, calls=50)
+    assert "demonstrations, which may take 30 calls" in result.left_out
+    assert {question_number(request) for request in target.requests} <= set(range(15, 35))
+    assert any(line.startswith("not tried") for line in result.lines())
+
+
+def test_a_change_behind_a_limit_of_tokens_ends_it_with_what_there_is(measure: Probe) -> None:
+    result = measure(*NO_DEMOS, "budget.tokens=12000")
+    assert "budget of 12000 tokens is spent" in result.budget
+    assert 1 <= len(result.settings) < 12
+
+
 @pytest.mark.parametrize("gain", [0.0, -0.1, float("nan"), float("inf")])
 def test_a_gain_must_be_a_number_above_zero(measure: Probe, gain: float) -> None:
     with pytest.raises(UsageError, match="--gain must be above 0"):
