@@ -410,7 +410,8 @@ class _Probe:
         base = sum(scores[0]) / len(measured) if measured else 0.0
         changes = estimates.changes(scores) if measured else None
         spread = gain = None
-        if len(scores) >= estimates.LEAST_SETTINGS and len(measured) >= estimates.LEAST_QUESTIONS:
+        enough = len(scores) >= estimates.LEAST_SETTINGS and len(measured) >= estimates.LEAST_QUESTIONS
+        if changes is not None and enough:
             spread = estimates.spread(scores, seed=task.seed)
             limit = math.inf if objective.best is None else objective.best - base
             gain = estimates.expected_gain(

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ragc.core.display import describe, quantity
-from ragc.metrics.stats.headroom import Gain, Noise, Solved, Spread
+from ragc.metrics.stats.headroom import LEAST_SETTINGS, Gain, Noise, Solved, Spread
 from ragc.metrics.stats.intervals import Interval
 from ragc.metrics.stats.power import POWER, USUAL, Changes, questions_needed, smallest_gain
 
@@ -46,10 +46,10 @@ class Headroom:
     `settings`, the baseline first, answered the same `questions` dev questions; `dev`, `test` and `trials`
     are the sizes of the study itself. `objective` is the first objective; `full` is its greatest score, None
     if questions are not solved or missed under it. `noise` is None if the budget left no second run, `solved`
-    if `full` is, `changes` if no score differs between settings, `spread` and `gain` with fewer than three
-    settings. Gains of an objective to minimize count a decrease as positive. `wanted` is the gain that the
-    user wants shown, `left_out` what was not tried of the search space, and `budget` the message of a budget
-    that ended it early.
+    if `full` is, `changes` if no score differs between settings, `spread` and `gain` then too and with fewer
+    than three settings. Gains of an objective to minimize count a decrease as positive. `wanted` is the gain
+    that the user wants shown, `left_out` what was not tried of the search space, and `budget` the message of
+    a budget that ended it early.
     """
 
     program: str
@@ -276,7 +276,8 @@ class Headroom:
     def _gain(self) -> str:
         gain, spread = self.gain, self.spread
         if gain is None or spread is None:
-            return "not estimated: fewer than three settings were tried"
+            few = len(self.settings) < LEAST_SETTINGS
+            return f"not estimated: {'fewer than three settings were tried' if few else 'no score differs'}"
         apart = "" if gain.shown else ", which cannot be told apart from 0"
         return (
             f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] from {self.trials} trials drawn at random"

@@ -167,6 +167,8 @@ def test_constant_scores_are_named(measure: Probe) -> None:
     assert result.verdict == "change it first"
     assert "Every setting scores 0.500 in em, question by question" in result.why
     assert result.changes is None
+    assert result.gain is None
+    assert any(line.startswith("gain") and "no score differs" in line for line in result.lines())
     assert any("if as many" in line for line in result.lines())
 
 
