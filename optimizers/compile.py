@@ -34,7 +34,6 @@ from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
-from ragc.metrics.stats.power import small_data_note
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.study_address import ledger_of
@@ -245,8 +244,8 @@ async def open_models(prepared: Prepared) -> None:
     """
     task, progress = prepared.task, prepared.progress
     await asyncio.to_thread(check_programs, task)
-    if small := small_data_note(len(task.dev), len(task.test)):
-        progress.note(small)
+    if task.note:
+        progress.note(task.note)
     progress.phase("opening the model", None)
     with listening(progress.note):
         await task.runtime.open(progress.download)

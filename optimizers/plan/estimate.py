@@ -16,7 +16,6 @@ from typing import Any
 
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
-from ragc.metrics.stats.power import small_data_note
 from ragc.optimizers.plan.average import Average, average
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.cost import cost_bounds
@@ -296,7 +295,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
         },
         "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},
         "data": {name: len(held) for name, held in task.splits.items()},
-        "note": small_data_note(len(task.dev), len(task.test)),
+        "note": task.note,
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }
 

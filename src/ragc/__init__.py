@@ -30,6 +30,7 @@ from ragc.api import (
     evaluate,
     export,
     grid,
+    headroom,
     index,
     load,
     merge_grids,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
+    from ragc.optimizers.plan.headroom.result import Headroom
     from ragc.optimizers.results.compiled import CompiledProgram
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.optimizers.results.trust_listing import TrustListing
@@ -99,6 +101,7 @@ __all__ = [
     "Evaluation",
     "Exported",
     "Grid",
+    "Headroom",
     "Hit",
     "Interval",
     "NothingAnswered",
@@ -134,6 +137,7 @@ __all__ = [
     "evaluate",
     "export",
     "grid",
+    "headroom",
     "index",
     "load",
     "merge_grids",
@@ -159,6 +163,7 @@ _IMPORTED_WHEN_USED = {
     "Evaluation": "ragc.optimizers.results.evaluate",
     "Exported": "ragc.exports.write",
     "Grid": "ragc.optimizers.grids.grid",
+    "Headroom": "ragc.optimizers.plan.headroom.result",
     "Interval": "ragc.metrics.stats.intervals",
     "Objective": "ragc.optimizers.integrations.optuna_objective",
     "Progress": "ragc.core.progress",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.grids.grid import Grid
     from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.integrations.optuna_objective import Objective
+    from ragc.optimizers.plan.headroom.result import Headroom
     from ragc.optimizers.results.compiled import CompiledProgram
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.optimizers.results.trust_listing import TrustListing
@@ -140,6 +141,47 @@ def read_grid(path: str | Path) -> Grid:
     from ragc.optimizers.grids.grid import read
 
     return read(path)
+
+
+def headroom(
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    calls: int = 300,
+    gain: float = 0.05,
+    progress: Progress | None = None,
+) -> Headroom:
+    """Measure what a study of `recipe` can show, with at most `calls` LM calls on dev questions.
+
+    A few settings that differ much answer the same dev questions, and the baseline answers them twice. A
+    later compile replays what was answered. Returns a Headroom with `verdict` ("worth it", "not worth it",
+    "change it first" or "not known"), `why`, `gain` (the gain to expect, with its interval), `shows` (the
+    smallest gain that the dev and test questions show), `needed` (the questions that the gain `gain` needs)
+    and `noise`. No test question is used.
+
+        ragc.headroom("recipe.toml").why
+
+    Raises what `compile` raises before its first request, UsageError where the recipe searches nothing or
+    `calls` are too few, and NothingAnswered when no question was answered.
+    """
+    from ragc import recipe as recipes
+    from ragc.optimizers.plan.headroom import probe
+
+    resolved = recipes.load(recipe, sets)
+    return probe.headroom(resolved, calls=calls, gain=gain, progress=progress or probe.SILENT)
+
+
+def headroom_plan(
+    recipe: str | Path, *, sets: Sequence[str] = (), calls: int = 300, gain: float = 0.05
+) -> dict[str, Any]:
+    """What `headroom` would spend `calls` LM calls on, as a JSON object. Sends nothing.
+
+    Raises what `headroom` raises before its first request.
+    """
+    from ragc import recipe as recipes
+    from ragc.optimizers.plan.headroom import probe
+
+    return probe.plan(recipes.load(recipe, sets), calls=calls, gain=gain)
 
 
 def recipe_schema() -> dict[str, Any]:

@@ -132,6 +132,13 @@ def print_grid(result: RecordedGrid) -> None:
         lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:,.2f}, {cost['seconds']:.1f} s"])
 
 
+def headroom_plan(planned: dict[str, Any]) -> None:
+    """Print what `ragc headroom` would try."""
+    from ragc.cli import plan as plan_view
+
+    status(list(plan_view.headroom_lines(planned)))
+
+
 def print_compiled(result: Compiled) -> None:
     """Print the before/after table, the verdict, the fitted thresholds, and one answered question."""
     if result.test:

@@ -39,6 +39,19 @@ def parser() -> argparse.ArgumentParser:
     compiling.add_argument("--resume", action="store_true", help="go on with a study that was cut off")
     compiling.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
 
+    probing = _command(
+        commands, "headroom", "measure on a few dev questions what a study of a recipe can show", _headroom
+    )
+    probing.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
+    _sets(probing)
+    probing.add_argument(
+        "--calls", type=int, default=300, metavar="N", help="LM calls to spend at most (default: 300)"
+    )
+    probing.add_argument(
+        "--gain", type=float, default=0.05, metavar="X", help="the gain that is to be shown (default: 0.05)"
+    )
+    probing.add_argument("--dry-run", action="store_true", help="say what would be tried, and send nothing")
+
     asking = _command(commands, "ask", "answer one question", _ask)
     asking.add_argument(
         "program", metavar="COMPILED|RECIPE", help="a compiled directory, or a recipe as it is"
@@ -254,6 +267,21 @@ def _compile(args: argparse.Namespace) -> int:
             args.recipe, sets=args.sets, out=args.out, resume=args.resume, progress=progress
         )
     _emit(compiled.to_json()) if args.json else console.print_compiled(compiled)
+    return 0
+
+
+def _headroom(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.dry_run:
+        planned = api.headroom_plan(args.recipe, sets=args.sets, calls=args.calls, gain=args.gain)
+        _emit(planned) if args.json else console.headroom_plan(planned)
+        return 0
+    with console_watch.watching() as progress:
+        result = api.headroom(
+            args.recipe, sets=args.sets, calls=args.calls, gain=args.gain, progress=progress
+        )
+    _emit(result.to_json()) if args.json else console.status(list(result.lines()))
     return 0
 
 

@@ -42,6 +42,32 @@ def grid_lines(plan: Mapping[str, Any]) -> Iterator[str]:
         yield f"budget: it stops at {limits}"
 
 
+def headroom_lines(planned: Mapping[str, Any]) -> Iterator[str]:
+    """The lines for a plan of `ragc.optimizers.plan.headroom.probe.plan`, in two columns."""
+    targets = ", ".join(dict.fromkeys(planned["targets"].values()))
+    yield f"{'program':<14}{planned['program']} on {targets}"
+    yield f"{'calls':<14}at most {planned['calls']:,}"
+    yield (
+        f"{'settings':<14}at least {planned['settings_at_least']} of these on {planned['questions']} dev "
+        f"questions, {planned['repeats']} of them twice by the baseline"
+    )
+    yield from (f"{'':<14}{what}" for what in planned["settings"])
+    if planned["left_out"]:
+        yield f"{'not tried':<14}{planned['left_out']}"
+    shown = [
+        f"{planned[split]['n']} {split} questions show "
+        + ("no gain" if (gain := planned[split]["shows"]) is None else f"a gain of {gain:.3f}")
+        for split in ("dev", "test")
+        if planned[split]["n"]
+    ]
+    needed = planned["needed"]
+    number = "more than can be counted" if needed["n"] is None else f"{needed['n']:,} questions"
+    yield (
+        f"{'shown':<14}{' and '.join(shown)} with 80% probability; a gain of {needed['gain']:g} needs "
+        f"{number} (in exact match, if one question in ten gets worse)"
+    )
+
+
 _AVERAGE = "replies can be read, settings are average and racing stops nothing"
 
 
