@@ -148,6 +148,9 @@ UTF_8 = "utf-8"
 LARGEST_DOCUMENT = 4 * 2**30
 """The most unpacked bytes of a JSON document, which is read as a whole."""
 
+_SNIFFED = 20
+"""The first lines of a list that is no JSON, which decide whether it is read as lines."""
+
 DENSEST = 200
 """The greatest ratio of unpacked to compressed size, for files that unpack to more than `LONGEST_LINE`."""
 
@@ -294,12 +297,22 @@ def _lines(stream: BinaryIO) -> Iterator[Row]:
 
 
 def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
-    """The items of a JSON list in a file of JSON lines; its lines if the whole is no JSON."""
+    """The items of a JSON list in a file of JSON lines; its lines if those are JSON and the whole is not.
+
+    A damaged list thus has one problem, not one for each of its lines.
+    """
     whole = stream.read(LARGEST_DOCUMENT + 1)
     text = whole.removeprefix(decoding.BOM).strip()
-    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _Wrong):
+    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _Wrong) and _has_json_lines(text):
         return _lines(BytesIO(whole))
     return _document(BytesIO(whole), under)
+
+
+def _has_json_lines(text: bytes) -> bool:
+    """Whether at least half of the first lines of `text` are JSON by themselves."""
+    lines = [line.strip() for line in text.split(b"\n", _SNIFFED)[:_SNIFFED]]
+    values = [_decode(line, 0) for line in lines if line]
+    return 2 * sum(isinstance(value, dict | list) for value in values) >= len(values)
 
 
 def _document(stream: BinaryIO, under: str) -> Iterator[Row]:

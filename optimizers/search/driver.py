@@ -25,6 +25,7 @@ from ragc.optimizers.search.selection import is_outdone, pareto_front, shrunken_
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.search.study import Study
 from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 
@@ -157,6 +158,8 @@ class StudySearch:
         }
         if calibrated := study.calibrating.facts():
             facts["calibration"] = calibrated
+            if remarks := _fitted_remarks(calibrated, chosen.candidate, task.recipe.program):
+                facts["remarks"] = remarks
         if scores := await study.maker.demo_scores(chosen.candidate):
             facts["demonstrations"] = scores
         if len(task.objectives) > 1:
@@ -255,6 +258,20 @@ def no_answer_error(failures: Failures, programs: int) -> NothingAnswered:
         "reply is kept; see with `ragc ask RECIPE QUESTION --trace` what is asked, mend that, then compile "
         "again."
     )
+
+
+def _fitted_remarks(calibrated: Sequence[Mapping[str, Any]], chosen: Candidate, program: str) -> list[str]:
+    """A sentence for each threshold of `chosen` that was fitted to the dev questions."""
+    own = chosen.program or program
+    return [
+        f"{fit['knob']} = {fit['threshold']:g} was fitted to the dev questions. It is one trial, but the "
+        f"best of {len(fit['points'])} values, so its score on dev and what is expected of it flatter it "
+        "more than those of other trials."
+        for fit in calibrated
+        if "threshold" in fit
+        and fit["threshold"] != fit["present"]
+        and (fit["program"], chosen.knobs.get(fit["knob"])) == (own, fit["threshold"])
+    ]
 
 
 def _means(task: Task, scores: Sequence[Scores]) -> tuple[float, ...]:

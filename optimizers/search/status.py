@@ -106,7 +106,8 @@ class StudyStatus:
         yield "seed", str(recipe["seed"])
         yield "trials", f"{done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others)
         if self.best is not None:
-            yield "best so far", self._describe_trial(self.best)
+            chosen = "; chosen by these scores, which flatter it" if done["done"] else ""
+            yield "best so far", self._describe_trial(self.best) + chosen
             if (where := Path(self.study) / BEST).exists():
                 yield "its program", str(where)
         yield from (("on the front", self._describe_trial(trial)) for trial in self.front)
