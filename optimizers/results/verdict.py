@@ -51,12 +51,12 @@ def compare(
         }
         if metric.id != primary.metric.id:
             differences[metric.id] |= {"p_adjusted": adjusted, "ci_simultaneous": [low, high]}
-    result = next((one for metric, one in alone.items() if metric.id == primary.metric.id), None)
-    if result is None:
+    decisive = next((one for metric, one in alone.items() if metric.id == primary.metric.id), None)
+    if decisive is None:
         return differences, NOT_MEASURED, ""
     sides = {"better": "worse", "worse": "better"} if primary.sign < 0 else {}
-    outcome = verdict(result)
-    return differences, sides.get(outcome, outcome), power_note(result)
+    outcome = verdict(decisive)
+    return differences, sides.get(outcome, outcome), power_note(decisive)
 
 
 def _adjust(

@@ -13,6 +13,7 @@ import pytest
 from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.cli.main import main
+from ragc.core.progress import Silent
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.results import comparison
 from ragc.optimizers.results.evaluate import Evaluation, open_program, score
@@ -184,7 +185,7 @@ def test_a_ledger_that_cannot_be_used_costs_a_sentence_and_no_result(
     spoil(ledger_file())
     notes: list[str] = []
 
-    class Noting(compiling.Silent):
+    class Noting(Silent):
         def note(self, text: str) -> None:
             notes.append(text)
 
