@@ -45,7 +45,14 @@ from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, st
 from ragc.optimizers.results.evaluate import look_at_test
 from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
 from ragc.optimizers.search.directory import open_directory
-from ragc.optimizers.search.driver import Baseline, DevSearch, Searched, Selected, open_search
+from ragc.optimizers.search.driver import (
+    Baseline,
+    DevSearch,
+    Searched,
+    Selected,
+    check_optimizers,
+    open_search,
+)
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task
 from ragc.recipe import Recipe
@@ -254,6 +261,7 @@ async def open_models(prepared: Prepared) -> None:
     """
     task, progress = prepared.task, prepared.progress
     await asyncio.to_thread(check_programs, task)
+    check_optimizers(task)
     if small := small_data_note(len(task.dev), len(task.test)):
         progress.note(small)
     progress.phase("opening the model", None)

@@ -50,6 +50,21 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
     yield from search.get("remarks", ())
 
 
+def portfolio_lines(search: Mapping[str, Any]) -> Iterator[str]:
+    """The lines on the optimizers of a portfolio in `provenance.json`; none without one."""
+    parts: Sequence[Mapping[str, Any]] = search.get("parts") or ()
+    for part in parts:
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in part.get("dev", {}).items())
+        on_dev = f"{scores} on dev" if scores else "nothing to compare"
+        trials = f"{part['trials']} trial{'' if part['trials'] == 1 else 's'}"
+        calls = f"{part['spent'].get('lm_calls', 0):,.0f} calls"
+        spent = "cut off by its share" if part["budget"] else f"{calls}, replayed ones too"
+        yield f"{part['optimizer']}: {on_dev}, {trials}, {spent}"
+        yield from calibration_lines(part["search"])
+    if parts:
+        yield f"Chosen on dev: {search['winner']}. The best of several looks better on dev than it is."
+
+
 def _outcome(calibration: Mapping[str, Any]) -> str:
     before = f"{calibration['metric']} {calibration['before']:.3f} at {calibration['present']:g}"
     if calibration["threshold"] == calibration["present"]:
@@ -142,7 +157,9 @@ def print_compiled(result: Compiled) -> None:
     else:
         lines([f"There was no look at a test split. {_ON_DEV}"])
     lines(result.failure_lines)
-    lines(calibration_lines(result.program.provenance.get("search") or {}))
+    searched = result.program.provenance.get("search") or {}
+    lines(portfolio_lines(searched))
+    lines(calibration_lines(searched))
     cost = result.counters
     sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:.2f}, {cost['seconds']:.1f} s"])
