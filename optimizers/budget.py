@@ -69,7 +69,7 @@ class Spent:
 
 def share_error(what: str, limit: float, part: str) -> BudgetExhausted:
     """The error of a request that would exceed the share of `part`; `what` is as in `budget_error`."""
-    amount = f"{limit:.2f}" if isinstance(limit, float) else limit
+    amount = f"{limit:.0f}" if what in ("lm_calls", "tokens") else f"{limit:.2f}"
     return BudgetExhausted(
         f"The share of {amount} {_WORDS[what]} that {part} has of the budget is spent; raise budget.{what} "
         "or search.shares to go on."

@@ -76,11 +76,18 @@ def parts_of(task: Task) -> list[Part]:
 
 
 def divide_trials(names: Sequence[str], shares: Sequence[float], trials: int) -> list[tuple[str, int]]:
-    """The trials of each optimizer: one at least, the others divided by the `shares`, () for equal ones."""
+    """The trials of each optimizer, divided by the `shares`, () for equal ones; one at least.
+
+    There must be as many trials as optimizers.
+    """
     weights = shares or (1.0,) * len(names)
-    free, whole = max(0, trials - len(names)), sum(weights)
-    limits = [0, *(round(free * end / whole) for end in accumulate(weights))]
-    return [(name, 1 + limits[at + 1] - limits[at]) for at, name in enumerate(names)]
+    whole = sum(weights)
+    limits = [0, *(round(trials * end / whole) for end in accumulate(weights))]
+    divided = [limits[at + 1] - limits[at] for at in range(len(names))]
+    while min(divided) < 1 < max(divided):
+        divided[divided.index(max(divided))] -= 1
+        divided[divided.index(min(divided))] += 1
+    return list(zip(names, divided, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,12 +77,12 @@ class Search:
     batch: int = 4
     objectives: tuple[str, ...] = ("em",)
     optimizer: str | tuple[str, ...] = "ragc"
-    shares: tuple[float, ...] = ()
     pick: str = "em"
     programs: tuple[str, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     calibrate: bool = True
     demo_kinds: tuple[str, ...] = (FILLED,)
+    shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
