@@ -148,6 +148,7 @@ UTF_8 = "utf-8"
 LARGEST_DOCUMENT = 4 * 2**30
 """The most unpacked bytes of a JSON document, which is read as a whole."""
 
+_SNIFFED_BYTES = 1 << 10
 _SNIFFED = 20
 """The first lines of a list that is no JSON, which decide whether it is read as lines."""
 
@@ -297,14 +298,16 @@ def _lines(stream: BinaryIO) -> Iterator[Row]:
 
 
 def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
-    """The items of a JSON list in a file of JSON lines; its lines if those are JSON and the whole is not.
+    """The items of a JSON list in a file of JSON lines; its lines if the whole is no JSON.
 
-    A damaged list thus has one problem, not one for each of its lines.
+    A damaged list of objects has one problem, not one for each of its lines.
     """
     whole = stream.read(LARGEST_DOCUMENT + 1)
     text = whole.removeprefix(decoding.BOM).strip()
-    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _Wrong) and _has_json_lines(text):
-        return _lines(BytesIO(whole))
+    if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _Wrong):
+        begins_list = text[1 : 1 + _SNIFFED_BYTES].lstrip()[:1] == b"{"
+        if not begins_list or _has_json_lines(text):
+            return _lines(BytesIO(whole))
     return _document(BytesIO(whole), under)
 
 
