@@ -102,6 +102,7 @@ def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run
     renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
     assert renamed == Look(1, 20, again=True)
     wider = evaluated(folder, "recipe.toml", 'data.questions="wider.jsonl"', *PLAIN).look
+    assert wider is not None
     assert wider == Look(2, 30, seen=25)
     assert wider.text == "look 2 at these questions, 25 of which were looked at before"
 
