@@ -92,6 +92,13 @@ class KnobChecks:
         if CROSS in table.demo_kinds and not crossed:
             text = f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
             self.problems.add(("search", "demo_kinds"), text)
+        names_of = (table.optimizer,) if isinstance(table.optimizer, str) else table.optimizer
+        if table.shares and len(table.shares) != len(names_of):
+            text = (
+                f"a share for each of the {len(names_of)} optimizers is needed ({', '.join(names_of)}), got "
+                f"{len(table.shares)}"
+            )
+            self.problems.add(("search", "shares"), text)
         return Search(
             **dict(table)
             | {

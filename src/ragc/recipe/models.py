@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from ragc import corpora, metrics
@@ -56,6 +56,7 @@ from ragc.targets.options import EmbeddedOptions, HostedOptions, VllmOptions
 OPTIMIZERS = ("ragc", "mipro", "gepa", "random", "reanchor")
 PROGRAMS = NAMES
 _MAX_SEED = 2**32 - 1
+_LARGEST_SHARE = 1e6
 
 
 def check_metric(name: str) -> str:
@@ -67,6 +68,11 @@ def check_metric(name: str) -> str:
     if name.endswith("@k"):
         raise UsageError(f"metric {name!r} needs a number for k, such as {name[:-1]}5")
     return name if metric.higher_is_better else f"-{name}"
+
+
+def _check_optimizer(name: str) -> None:
+    if name not in OPTIMIZERS:
+        raise UnknownName("optimizer", name, OPTIMIZERS)
 
 
 def _check_objective(name: str) -> None:
@@ -155,6 +161,50 @@ class _Split:
         return value
 
 
+class _Optimizers(Names):
+    """The name of an optimizer, or a list of names; a list of one is the name."""
+
+    def __init__(self) -> None:
+        known = {"type": "string", "enum": list(OPTIMIZERS)}
+        super().__init__("an optimizer or a list of them", check=_check_optimizer, items=known)
+
+    def _read(self, value: object, info: ValidationInfo) -> Any:
+        if isinstance(value, str):
+            try:
+                _check_optimizer(value)
+            except UsageError as error:
+                raise sentence(error) from None
+            return value
+        names = super()._read(value, info)
+        return names[0] if len(names) == 1 else names
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        listed = super().__get_pydantic_json_schema__(schema, handler)
+        return {"anyOf": [dict(listed["items"]), listed]}
+
+
+class _Shares:
+    """A list of numbers above 0."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}}
+
+    def _read(self, value: object) -> tuple[float, ...]:
+        numbers = value if isinstance(value, list | tuple) else (None,)
+        if not all(
+            isinstance(n, int | float) and not isinstance(n, bool) and 0 < n < _LARGEST_SHARE for n in numbers
+        ):
+            raise wrong("a list of numbers above 0, one for each optimizer, such as [2, 1]")
+        return tuple(float(n) for n in numbers if n is not None)
+
+
 Words = Annotated[str, Text()]
 Path = Annotated[str, Text()]
 Split = Annotated[int | str | None, _Split()]
@@ -196,8 +246,15 @@ class SearchTable(Model):
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
     )
-    optimizer: Annotated[str, Choice("optimizer", OPTIMIZERS)] = Field(
-        default="ragc", description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor."
+    optimizer: Annotated[str | tuple[str, ...], _Optimizers()] = Field(
+        default="ragc",
+        description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor; or a list of them, "
+        "run one after another.",
+    )
+    shares: Annotated[tuple[float, ...], _Shares()] = Field(
+        default=(),
+        description="Share of trials and budget for each of several optimizers, such as [2, 1]. By default "
+        "equal.",
     )
     pick: Words = Field(
         default="", description="Objective that decides among equally good programs. By default the first."

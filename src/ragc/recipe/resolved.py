@@ -65,7 +65,8 @@ class Search:
     own. `targets` are the names of the targets that may take a role, its own first. `objectives` are metric
     ids, prefixed with `-` where less is better; `pick` is the one that selects a program from the Pareto
     front. `calibrate` says whether searched thresholds are also fitted to recorded scores. `demo_kinds` are
-    the kinds of demonstrations to choose from, some of `DEMO_KINDS`.
+    the kinds of demonstrations to choose from, some of `DEMO_KINDS`. `optimizer` is a name, or several that
+    run one after another; `shares` are then their shares of the budget, () for equal ones.
     """
 
     knobs: tuple[str, ...] = ()
@@ -75,12 +76,13 @@ class Search:
     trials: int = 30
     batch: int = 4
     objectives: tuple[str, ...] = ("em",)
-    optimizer: str = "ragc"
+    optimizer: str | tuple[str, ...] = "ragc"
     pick: str = "em"
     programs: tuple[str, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     calibrate: bool = True
     demo_kinds: tuple[str, ...] = (FILLED,)
+    shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ def recipe_text(recipe: Recipe) -> str:
     search = {
         name: value for name, value in asdict(recipe.search).items() if name not in ("ranges", "targets")
     }
+    if not recipe.search.shares:
+        del search["shares"]
     data, maps = asdict(recipe.data), ("fields", "corpus_fields", "where")
     top = {"program": recipe.program, "seed": recipe.seed, "concurrency": recipe.concurrency}
     tables: dict[tuple[str, ...], Mapping[str, object]] = {
