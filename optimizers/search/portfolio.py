@@ -179,7 +179,7 @@ class Meeting:
         rows: Sequence[Row] = await evaluate(
             program, self._order, self.task.scorer, limit=self._limit, done=self._progress.step
         )
-        # The rule of selection tells entrants apart by their candidates; what was searched differs by optimizer.
+        # Selection tells entrants apart by their candidates; what was searched differs by optimizer.
         candidate = replace(self.task.space.baseline(), program=name)
         result = result_of(len(self.entrants), candidate, rows, self.task.objectives, None)
         entrant = Entrant(name, program, result, outcome)

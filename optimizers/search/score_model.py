@@ -236,7 +236,8 @@ class _Seen:
 
 
 def _root(similarity: Array) -> Array:
-    return np.linalg.cholesky(similarity + _JITTER * np.eye(len(similarity)))
+    root: Array = np.asarray(np.linalg.cholesky(similarity + _JITTER * np.eye(len(similarity))), np.float64)
+    return root
 
 
 def _similarities(settings: Sequence[Mapping[str, Any]]) -> tuple[Array, Array]:

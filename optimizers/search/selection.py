@@ -81,8 +81,8 @@ def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict
     margin = MARGIN if objective.metric.bounds else MARGIN * abs(means[0])
     risks = posterior.worse_than(0, margin / scale)
     values = posterior.mean * scale + centre
-    for line in {tuple(line) for line in lines}:
-        same = [index for index, other in enumerate(lines) if tuple(other) == line]
+    for series in {tuple(line) for line in lines}:
+        same = [index for index, line in enumerate(lines) if tuple(line) == series]
         values[same], risks[same] = values[same].mean(), risks[same].min()
     by_mark = {
         trial.candidate.mark: ExpectedScore(float(value), mean - float(value), float(risk))
@@ -107,11 +107,13 @@ def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick:
 
 def _columns(candidate: Candidate) -> dict[str, Value]:
     """What makes candidates alike. Demonstration sets and instructions are names, without an order."""
-    shown = {"demos": candidate.demos, "demo_set": f"{candidate.demo_kind} {candidate.demo_set}"}
+    shown: dict[str, Value] = {"demos": candidate.demos}
+    if candidate.demos:
+        shown["demo_set"] = f"{candidate.demo_kind} {candidate.demo_set}"
     return {
         "program": candidate.program,
         **{f"knob.{name}": value for name, value in candidate.knobs.items()},
-        **(shown if candidate.demos else {"demos": 0}),
+        **shown,
         **{f"demos.{name}": f"{count} of {number}" for name, (count, number) in candidate.own_demos.items()},
         **{f"instructions.{name}": f"text {number}" for name, number in candidate.instructions.items()},
         **{f"target.{role}": name for role, name in candidate.targets.items()},
