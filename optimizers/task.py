@@ -211,6 +211,10 @@ def prepare(
     )
     if recipe.search.demos:
         _check_demos(task, questions=questions)
+    if recipe.search.instructions and recipe.search.optimizer == "ragc" and questions and not task.train:
+        raise UsageError(
+            "search.instructions needs train questions, found none; set data.train, or instructions = 0."
+        )
     return task
 
 
