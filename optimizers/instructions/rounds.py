@@ -4,22 +4,22 @@
                                                                                    children, the next trials
 
 A round draws parents from the trials that lead on some dev question (`parents`). Each parent answers train
-questions, and the teacher rewrites the instruction of one of its calls after reading the failures. The last
-child of a later round unites two parents instead. A child has all other settings of its parent, and races on
+questions, and the teacher rewrites the instruction of one of its calls after reading the failures. The child
+answers further train questions and is rewritten again, up to `STEPS` times before it races. The last child of a later round unites two parents instead. A child has all other settings of its parent, and races on
 the dev questions like any trial.
 
 Dev questions choose parents by their scores and never reach the teacher, because dev also chooses the winner.
 A round is a function of the task, the trials before it and the store. Its record is one attribute of the
 study, so a killed study resumes with the same children, and workers read the texts there.
 Paper: Agrawal et al. 2025, arXiv:2507.19457. Differs: a child is not tested on the parent's minibatch before
-it sees dev questions, since racing stops a bad one after about as many; a reflection reads `FAILURES` failed
-questions and no others.
+it sees dev questions, since racing stops a bad one after about as many; several reflections follow each other
+before a race, and each reads failed questions only.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -28,26 +28,33 @@ from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
 from ragc.optimizers.answering import Row
 from ragc.optimizers.external.harness import Harness
-from ragc.optimizers.instructions.filters import TrainTexts, new_texts
+from ragc.optimizers.instructions.filters import NO_TEXTS, TrainTexts, new_texts
 from ragc.optimizers.instructions.parents import ParentPool
 from ragc.optimizers.instructions.reflection import Example, example_of, rewrite, run_in_harness, run_parallel
 from ragc.optimizers.search.builder import ProgramBuilder, Round, round_name
 from ragc.optimizers.search.selection import eligible_trials
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
-from ragc.records import Question
+from ragc.programs.base import RagProgram
 
-ANSWERED = 24
-"""The most train questions that a parent answers for one child."""
+STEPS = 3
+"""The most reflections on one child before it races: each reads new failures, the child's own after the first.
+
+An answer to a train question costs a fraction of a race on dev, and a text may need several changes before
+any of them shows in a score.
+"""
+
+ANSWERED = 12
+"""The most train questions that are answered for one reflection."""
 
 BLOCK = 6
-"""The train questions that a parent answers at a time, until enough have failed."""
+"""The train questions that are answered at a time, until enough have failed."""
 
 FAILURES = 6
-"""The most failed questions that the teacher reads for one child."""
+"""The most failed questions that the teacher reads in one reflection."""
 
 DRAWS = 2
-"""The most replies of the teacher for one child, when the first cannot be used."""
+"""The most replies of the teacher in one reflection, when the first cannot be used."""
 
 _UNITE = (
     " Another instruction for the same task does better on other questions. Write one that keeps what each "
@@ -57,16 +64,18 @@ _UNITE = (
 
 @dataclass(slots=True)
 class _Plan:
-    """A child before it is written: its parent, the call to rewrite and the text to unite it with.
+    """A child that is being written, number `turn` of the study.
 
-    `failed` are the parent's failed train questions for this child.
+    `text` is the instruction of the call `predictor` so far, the parent's at first. `other` is a text to
+    unite it with. `examples` are the failures to reflect on next.
     """
 
+    turn: int
     parent: TrialResult
     other: str = ""
     predictor: str = ""
     text: str = ""
-    failed: list[Row] = field(default_factory=list)
+    changed: bool = False
     examples: list[Example] = field(default_factory=list)
 
 
@@ -124,91 +133,91 @@ class InstructionRounds:
             if pair and (united := _combine(*pair)) is not None and united.mark not in tried:
                 children.append(united)
                 continue
-            plan = await self._plan_union(*pair) if pair else None
-            plans.append(plan or _Plan(pool.draw(rng)))
-        rows = await self._answer(bench, number, plans)
-        for turn, plan in enumerate(plans):
-            await self._aim(bench, plan, (number - 1) * self._children + turn)
-        written = await self._write(bench, number, [plan for plan in plans if plan.examples], rows)
+            number_of = (number - 1) * self._children + turn
+            plan = await self._plan_union(number_of, *pair) if pair else None
+            plans.append(plan or _Plan(number_of, pool.draw(rng)))
+        await self._write(bench, plans)
         texts: dict[str, dict[str, list[str]]] = {}
-        for plan, text in written:
+        for plan in plans:
+            if not plan.changed:
+                continue
             candidate = plan.parent.candidate
-            mine = texts.setdefault(candidate.program, {}).setdefault(plan.predictor, [])
-            before = (await builder.instruction_texts(candidate.program))[plan.predictor]
-            mine.append(text)
-            at = len(before) + len(mine) - 1
+            mine = texts.get(candidate.program, {}).get(plan.predictor, [])
+            known = [*(await builder.instruction_texts(candidate.program))[plan.predictor], *mine]
+            if not new_texts(known, [plan.text], (), 1, train=NO_TEXTS):
+                continue
+            texts.setdefault(candidate.program, {})[plan.predictor] = [*mine, plan.text]
+            at = len(known)
             children.append(replace(candidate, instructions={**candidate.instructions, plan.predictor: at}))
         return texts, children
 
-    async def _plan_union(self, one: TrialResult, other: TrialResult) -> _Plan | None:
+    async def _plan_union(self, turn: int, one: TrialResult, other: TrialResult) -> _Plan | None:
         """The plan to unite the texts of the first call where both parents have new ones; None if none."""
         texts = await self._builder.instruction_texts(one.candidate.program)
         for name, number in sorted(one.candidate.instructions.items()):
             second = other.candidate.instructions.get(name, 0)
             if number and second and number != second:
-                return _Plan(one, texts[name][second], name)
+                return _Plan(turn, one, texts[name][second], name)
         return None
 
-    async def _answer(self, bench: Harness, number: int, plans: Sequence[_Plan]) -> list[Row]:
-        """Answers train questions with the parents of `plans` and gives each plan its failed ones.
+    async def _write(self, bench: Harness, plans: Sequence[_Plan]) -> None:
+        """Writes the texts of `plans`, in at most STEPS reflections each.
 
-        Returns all rows. The questions are in an order drawn with the seed; a round begins where the one
-        before began, and a block further. Siblings share the answers of their parent, not the failures.
+        A plan ends earlier when no question fails, or when no reply can be used.
         """
-        order = list(self._task.train)
-        random.Random(f"rounds {self._task.seed}").shuffle(order)
-        start = (number - 1) * BLOCK % len(order)
-        order = order[start:] + order[:start]
-        every = list[Row]()
-        for mark in dict.fromkeys(plan.parent.candidate.mark for plan in plans):
-            siblings = [plan for plan in plans if plan.parent.candidate.mark == mark]
-            rows = await self._failures_of(bench, siblings[0].parent, order, len(siblings))
-            every += rows
-            failed = [row for row in rows if bench.value(row) < bench.best]
-            for at, plan in enumerate(siblings):
-                others = failed[at :: len(siblings)] or failed
-                plan.failed = others[:FAILURES]
-        return every
+        writing = list(plans)
+        for step in range(STEPS):
+            rows = list[Row]()
+            for plan in writing:
+                rows += await self._read_failures(bench, plan, step)
+            writing = [plan for plan in writing if plan.examples]
+            writing = await self._reflect(bench, writing, rows)
+            for plan in writing:
+                plan.other = ""
 
-    async def _failures_of(
-        self, bench: Harness, parent: TrialResult, order: Sequence[Question], children: int
-    ) -> list[Row]:
-        """`parent`'s answers, block by block, until enough failed for its `children`."""
-        program = await self._builder.program(parent.candidate)
-        rows = list[Row]()
-        failed = 0
-        most = min(len(order), children * ANSWERED)
-        while len(rows) < most and failed < children * FAILURES:
-            block = order[len(rows) : min(most, len(rows) + BLOCK)]
-            rows += await bench.rows(program, block)
-            failed = sum(bench.value(row) < bench.best for row in rows)
-        return rows
+    async def _read_failures(self, bench: Harness, plan: _Plan, step: int) -> list[Row]:
+        """Answers train questions with the child so far and gives `plan` the failed ones as examples.
 
-    async def _aim(self, bench: Harness, plan: _Plan, turn: int) -> None:
-        """Chooses the call that `plan` rewrites, in turn among those that failed questions made."""
+        Returns all rows. The questions are in an order drawn with the seed; every reflection begins a block
+        further. The first chooses the call to rewrite, in turn among those that failed questions made.
+        """
         candidate = plan.parent.candidate
+        program = await self._builder.program(candidate)
+        for name, call in program.named_predictors():
+            if plan.changed and name == plan.predictor:
+                call.signature = call.signature.with_instructions(plan.text)
+        rows = await self._answer(bench, program, (plan.turn * STEPS + step) * BLOCK)
+        failed = [row for row in rows if bench.value(row) < bench.best][:FAILURES]
         texts = await self._builder.instruction_texts(candidate.program)
         calls = {
             name: shown
             for name in texts
-            if (shown := [one for row in plan.failed if (one := example_of(bench, row, name)) is not None])
+            if (shown := [one for row in failed if (one := example_of(bench, row, name)) is not None])
         }
-        if plan.predictor not in calls:
-            plan.other = ""
-            plan.predictor = list(calls)[turn % len(calls)] if calls else ""
-        if plan.predictor:
-            plan.examples = calls[plan.predictor]
+        if not step and plan.predictor not in calls:
+            plan.other, plan.predictor = "", list(calls)[plan.turn % len(calls)] if calls else ""
+        if not step and plan.predictor:
             plan.text = texts[plan.predictor][candidate.instructions.get(plan.predictor, 0)]
+        plan.examples = calls.get(plan.predictor, [])
+        return rows
 
-    async def _write(
-        self, bench: Harness, number: int, plans: Sequence[_Plan], rows: Sequence[Row]
-    ) -> list[tuple[_Plan, str]]:
-        """The plans with their new texts; a plan whose draws give nothing usable is left out."""
+    async def _answer(self, bench: Harness, program: RagProgram, start: int) -> list[Row]:
+        """Answers of `program` to train questions from place `start` on, until enough have failed."""
+        order = list(self._task.train)
+        random.Random(f"rounds {self._task.seed}").shuffle(order)
+        start %= len(order)
+        order = (order[start:] + order[:start])[:ANSWERED]
+        rows = list[Row]()
+        while len(rows) < len(order) and sum(bench.value(row) < bench.best for row in rows) < FAILURES:
+            rows += await bench.rows(program, order[len(rows) : len(rows) + BLOCK])
+        return rows
+
+    async def _reflect(self, bench: Harness, plans: Sequence[_Plan], rows: Sequence[Row]) -> list[_Plan]:
+        """One reflection on each of `plans`; returns those whose text changed."""
         train, golds = self._task.train, [gold for question in self._task.train for gold in question.answers]
         copied = TrainTexts.of(train, rows)
-        written = list[tuple[_Plan, str]]()
-        waiting = list(plans)
-        for draw in range(DRAWS):
+        waiting, changed = list(plans), list[_Plan]()
+        for draw in range(DRAWS if plans else 0):
             jobs = [
                 partial(
                     rewrite,
@@ -216,31 +225,21 @@ class InstructionRounds:
                     plan.predictor,
                     plan.text,
                     plan.examples,
-                    (number - 1) * self._children * DRAWS + draw * self._children + at,
+                    plan.turn * DRAWS + draw,
                     _UNITE + plan.other if plan.other else "",
                 )
-                for at, plan in enumerate(plans)
-                if plan in waiting
+                for plan in waiting
             ]
             if not jobs:
                 break
             replies = await run_in_harness(bench, partial(run_parallel, jobs, self._task.in_flight))
             for plan, reply in zip(tuple(waiting), replies, strict=True):
-                texts = await self._builder.instruction_texts(plan.parent.candidate.program)
-                known = [*texts[plan.predictor], *_texts_of(written, plan)]
-                usable = new_texts(known, [reply], golds, 1, train=copied)
+                usable = new_texts([plan.text], [reply], golds, 1, train=copied)
                 if usable and await self._builder.fits(plan.parent.candidate, {plan.predictor: usable[0]}):
-                    written.append((plan, usable[0]))
+                    plan.text, plan.changed = usable[0], True
+                    changed.append(plan)
                     waiting.remove(plan)
-        return written
-
-
-def _texts_of(written: Sequence[tuple[_Plan, str]], like: _Plan) -> Iterator[str]:
-    """The texts already written for the same call of the same program."""
-    for plan, text in written:
-        same = plan.parent.candidate.program == like.parent.candidate.program
-        if same and plan.predictor == like.predictor:
-            yield text
+        return [plan for plan in plans if plan in changed]
 
 
 def _combine(one: TrialResult, other: TrialResult) -> Candidate | None:

@@ -31,6 +31,6 @@ def proposal_calls(n: int, predictors: int, questions: int, task: Task) -> tuple
 
 def round_bounds(task: Task, children: int) -> tuple[int, int]:
     """Train questions answered, and requests of the teacher, for `children` of all rounds together."""
-    from ragc.optimizers.instructions.rounds import ANSWERED, DRAWS
+    from ragc.optimizers.instructions.rounds import ANSWERED, DRAWS, STEPS
 
-    return children * min(len(task.train), ANSWERED), children * DRAWS
+    return children * STEPS * min(len(task.train), ANSWERED), children * STEPS * DRAWS

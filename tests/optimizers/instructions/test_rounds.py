@@ -14,6 +14,7 @@ from ragc import recipe as recipes
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.compile import Compiled
+from ragc.optimizers.instructions.rounds import ANSWERED, STEPS
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
@@ -146,7 +147,7 @@ def test_the_dry_run_bounds_the_rounds(run: Run, folder: Path) -> None:
     run(sets=ROUNDS, target=target)
     plan = estimate(recipes.load(folder / "recipe.toml", ROUNDS))
     assert plan["bounded"]
-    assert plan["phases"]["instructions"]["questions"] == 2 * 3 * 15
+    assert plan["phases"]["instructions"]["questions"] == 2 * 3 * STEPS * ANSWERED
     assert len(target.requests) <= plan["lm_calls"]
 
 
