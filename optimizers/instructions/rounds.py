@@ -5,8 +5,9 @@
 
 A round draws parents from the trials that lead on some dev question (`parents`). Each parent answers train
 questions, and the teacher rewrites the instruction of one of its calls after reading the failures. The child
-answers further train questions and is rewritten again, up to `STEPS` times before it races. The last child of a later round unites two parents instead. A child has all other settings of its parent, and races on
-the dev questions like any trial.
+answers further train questions and is rewritten again, up to `STEPS` times before it races. The last child of
+a later round unites two parents instead. A child has all other settings of its parent, and races on the dev
+questions like any trial.
 
 Dev questions choose parents by their scores and never reach the teacher, because dev also chooses the winner.
 A round is a function of the task, the trials before it and the store. Its record is one attribute of the
@@ -38,7 +39,7 @@ from ragc.optimizers.space import Candidate
 from ragc.programs.base import RagProgram
 
 STEPS = 3
-"""The most reflections on one child before it races: each reads new failures, the child's own after the first.
+"""The most reflections on one child before it races; each reads new failures, after the first its own.
 
 An answer to a train question costs a fraction of a race on dev, and a text may need several changes before
 any of them shows in a score.

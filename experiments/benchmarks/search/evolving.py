@@ -1,4 +1,4 @@
-"""Evolving instructions beside GEPA on three scripted tasks: how many answers until the best text is near the top.
+"""Evolving instructions beside GEPA on three scripted tasks: answers until the best text is near the top.
 
     PYTHONPATH=src python -m experiments.benchmarks.search.evolving [--seeds N] [--first SEED]
 
@@ -217,11 +217,10 @@ def script(world: World, answers: Answers) -> Callable[[ChatRequest], dict[str, 
         if "new_instruction" in json.dumps(request.schema):
             return {"new_instruction": teach(prompt, str(request.sample), instructed_by(prompt))}
         entry, kind = _ASKED.findall(request.messages[-1].content)[-1]
-        one, held = world.kinds[kind], marks(request.messages[0].content)
+        text, one = request.messages[0].content, world.kinds[kind]
+        held = marks(text)
         shown = sorted(held & (one.needs | one.hurt_by))
-        text = request.messages[0].content
-        question = request.messages[-1].content
-        answers.log.append((text, _ASKED.findall(question)[-1][0], world.right(kind, held)))
+        answers.log.append((text, entry, world.right(kind, held)))
         return {"answer": " ".join([entry, *shown])}
 
     return reply
@@ -265,7 +264,8 @@ def main() -> None:
             reached = sum(map(isfinite, leaders))
             line = " ".join("-" if value == inf else str(value) for value in leaders)
             print(
-                f"{name:10}{system:8}{median(leaders):8g}{reached:6d}/{len(leaders):<3}{median(tried):7g}  {line}",
+                f"{name:10}{system:8}{median(leaders):8g}{reached:6d}/{len(leaders):<3}"
+                f"{median(tried):7g}  {line}",
                 flush=True,
             )
 

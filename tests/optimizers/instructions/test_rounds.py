@@ -45,7 +45,8 @@ def evolving(request: ChatRequest) -> dict[str, Any]:
         missing = [rule for rule in RULES if rule not in rules]
         mark = int(sha256(f"{prompt}{request.sample}".encode()).hexdigest()[:8], 16)
         rules += [missing[mark % len(missing)]] if missing else []
-        return {"new_instruction": " ".join(["Name the colour.", *(f"Use {rule}." for rule in sorted(rules))])}
+        text = " ".join(["Name the colour.", *(f"Use {rule}." for rule in sorted(rules))])
+        return {"new_instruction": text}
     rules = [rule for rule in RULES if f"Use {rule}." in prompt]
     number = int(re.findall(r"thing number(\d+)\?", prompt)[-1])
     right = colour_of(request)
