@@ -26,6 +26,9 @@ from ragc.optimizers.search.trial import TrialResult
 SPREADS = (0.0004, 0.0016, 0.0036, 0.0064, 0.01, 0.0225, 0.04)
 """Variances of the effect of a demonstration that are compared; the square of .02 to .2 of a score."""
 
+PRIOR = 0.01
+"""The variance of the effect of a demonstration before any trial."""
+
 SETTINGS = 0.04
 """The variance of the effect of other settings."""
 
@@ -63,19 +66,20 @@ def estimate_effects(shown: Sequence[Shown], keys: Sequence[str], objective: Obj
 
     Without trials that tell them apart, all are equal in the mean.
     """
+    if not shown:
+        return Effects(tuple(keys), np.zeros(len(keys)), np.eye(len(keys)) * PRIOR**0.5)
     gains, noise = _gains([one.trial for one in shown], objective)
     every = tuple(sorted({*keys, *(key for one in shown for key in one.keys)}))
-    has = np.array([[float(key in one.keys) for key in every] for one in shown]).reshape(len(shown), -1)
+    has = np.array([[float(key in one.keys) for key in every] for one in shown])
     kinds = sorted({one.settings for one in shown})
     rest = np.array([[*(float(k == one.settings) for k in kinds), float(bool(one.keys))] for one in shown])
-    rest = rest.reshape(len(shown), -1)
     base = np.diag(noise) + SETTINGS * rest @ rest.T
     spread = max(
         SPREADS, key=lambda value: (round(_likelihood(value * has @ has.T + base, gains), 9), -value)
     )
     places = [every.index(key) for key in keys]
     mine = has[:, places]
-    weighed = spread * np.linalg.solve(spread * has @ has.T + base, mine).T if len(shown) else mine.T
+    weighed = spread * np.linalg.solve(spread * has @ has.T + base, mine).T
     covariance = spread * (np.eye(len(keys)) - weighed @ mine)
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     root = vectors @ np.diag(np.sqrt(np.clip(values, 0, None))) @ vectors.T
@@ -99,7 +103,7 @@ def _gains(trials: Sequence[TrialResult], objective: Objective) -> tuple[np.ndar
 def _likelihood(covariance: np.ndarray, gains: np.ndarray) -> float:
     """The log likelihood of `gains`, without its constant."""
     _, size = np.linalg.slogdet(covariance)
-    return float(-0.5 * (size + gains @ np.linalg.solve(covariance, gains))) if len(gains) else 0.0
+    return float(-0.5 * (size + gains @ np.linalg.solve(covariance, gains)))
 
 
 def order_by_help(keys: Mapping[str, Sequence[str]], drawn: Mapping[str, float]) -> dict[str, list[int]]:

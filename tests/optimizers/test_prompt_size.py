@@ -9,6 +9,7 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import UsageError
 from ragc.optimizers.plan.estimate import estimate
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, needs_demos
@@ -27,18 +28,18 @@ def longest(target: ScriptedTarget) -> int:
 def demos_of(run: Run, *sets: str) -> tuple[int, int]:
     """The demonstrations of the winner, and the words of the longest prompt."""
     target = ScriptedTarget(needs_demos)
-    compiled = run(sets=(*SHORT, *sets), target=target)
+    compiled = run(sets=(*SHORT, *sets), target=target, store=CallStore(None))
     return len(compiled.program.state.predictors["answer"].demos), longest(target)
 
 
-def test_candidates_show_fewer_demonstrations_under_a_cap(run: Run, folder: Path) -> None:
-    free, most = demos_of(run)
+def test_candidates_show_fewer_demonstrations_under_a_cap(run: Run) -> None:
+    free, _ = demos_of(run)
     assert free == 2
     with pytest.raises(UsageError) as caught:
-        estimate(recipes.load(folder / "recipe.toml", (*SHORT, "search.prompt_tokens=1")))
+        demos_of(run, "search.prompt_tokens=1")
     least = int(str(caught.value).split("about ")[1].split()[0])
     shown = {}
-    for cap in range(least, least + most, 12):
+    for cap in range(least, least + 60, 12):
         shown[cap], length = demos_of(run, f"search.prompt_tokens={cap}")
         assert length <= cap
     assert sorted(set(shown.values())) == [0, 1, 2]
