@@ -131,7 +131,7 @@ class InstructionRounds:
         plans, children = list[_Plan](), list[Candidate]()
         for turn in range(self._children):
             pair = pool.draw_pair(rng) if number > 1 and turn == self._children - 1 else None
-            if pair and (united := _combine(*pair)) is not None and united.mark not in tried:
+            if pair and (united := combine(*pair)) is not None and united.mark not in tried:
                 children.append(united)
                 continue
             number_of = (number - 1) * self._children + turn
@@ -243,7 +243,7 @@ class InstructionRounds:
         return [plan for plan in plans if plan in changed]
 
 
-def _combine(one: TrialResult, other: TrialResult) -> Candidate | None:
+def combine(one: TrialResult, other: TrialResult) -> Candidate | None:
     """The candidate of `one` with some instructions of `other`; None if that is no new combination.
 
     A call that only one parent rewrote has that text. Of the calls that both rewrote, in the order of their

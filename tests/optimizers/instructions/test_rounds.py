@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 
 from ragc import recipe as recipes
+from ragc.core import event_loop
+from ragc.core.progress import Silent
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.compile import Compiled
-from ragc.optimizers.instructions.rounds import ANSWERED, STEPS
+from ragc.optimizers.instructions.rounds import ANSWERED, STEPS, combine
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.search.builder import ProgramBuilder, Round, round_name
+from ragc.optimizers.search.storage import StudyAttributes, study_directory
+from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
@@ -126,7 +134,7 @@ def test_killed_anywhere_it_ends_as_if_it_had_not_been(
     target = ScriptedTarget(evolving)
     whole = run(sets=(*ROUNDS, *more), target=target)
     total = len(target.requests)
-    for number, after in enumerate(range(3, total, max(1, total // 12))):
+    for number, after in enumerate(range(3, total, max(1, total // 6))):
         store = CallStore(tmp_path_factory.mktemp(f"store{number}"))
         with pytest.raises(Killed):
             run(f"cut{number}", sets=(*ROUNDS, *more), target=dying(evolving, after), store=store)
@@ -176,3 +184,67 @@ def test_rounds_without_instructions_and_without_train_questions_are_refused(run
         run(sets=("search.instruction_rounds=3",), target=ScriptedTarget([]))
     with pytest.raises(UsageError, match="needs train questions, found none"):
         run(sets=(*ROUNDS, "data.train=0"), target=ScriptedTarget([]))
+
+
+def test_another_process_builds_the_programs_of_later_rounds(folder: Path) -> None:
+    """As a worker does, which opens the study once and is sent candidates of every round."""
+    recipe = recipes.load(folder / "recipe.toml", ROUNDS)
+    task = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget(evolving)})
+    study = optuna.create_study()
+    ours, theirs = (
+        ProgramBuilder(task, StudyAttributes(study), asyncio.Semaphore(4), Silent()) for _ in range(2)
+    )
+
+    async def instruction(number: int) -> str:
+        built = await theirs.program(Candidate(task.space.baseline().knobs, instructions={"answer": number}))
+        return str(built.answer.signature.instructions)
+
+    async def go() -> list[str]:
+        await ours.proposals("")
+        texts = []
+        for number in (1, 2):
+            result = Round(number, {"": {"answer": [f"The text of round {number}."]}}, ())
+            ours.put_round(round_name(number), result)
+            texts.append(await instruction(number))
+        return texts
+
+    assert event_loop.run(go()) == ["The text of round 1.", "The text of round 2."]
+
+
+def lead(number: int, **instructions: int) -> TrialResult:
+    return TrialResult(number, Candidate({}, instructions=instructions), ({"em": 1.0},), (1.0,), True, {})
+
+
+def test_two_parents_that_rewrote_different_calls_are_combined_without_a_request() -> None:
+    united = combine(lead(1, query=2), lead(2, answer=3))
+    assert united is not None
+    assert united.instructions == {"query": 2, "answer": 3}
+    united = combine(lead(1, query=2, answer=1), lead(2, query=4, answer=3))
+    assert united is not None
+    assert united.instructions == {"answer": 1, "query": 4}
+    assert combine(lead(1, answer=2), lead(2, answer=3)) is None
+    assert combine(lead(1, answer=2), lead(2)) is None
+
+
+def test_two_texts_of_one_call_are_united_by_the_teacher(run: Run) -> None:
+    """Each of two rules is right for other questions, and the teacher writes both only where it reads both."""
+
+    def split(request: ChatRequest) -> Any:
+        prompt = prompt_of(request)
+        if is_reflection(request):
+            mark = int(sha256(f"{prompt}{request.sample}".encode()).hexdigest()[:8], 16)
+            unite = "The other instruction" in prompt
+            rules = [rule for rule in RULES if f"Use {rule}." in prompt] if unite else [RULES[mark % 2]]
+            return {"new_instruction": " ".join(["Name the colour.", *(f"Use {rule}." for rule in rules)])}
+        number = int(re.findall(r"thing number(\d+)\?", prompt)[-1])
+        right = colour_of(request)
+        return {"answer": right if f"Use {RULES[number % 2]}." in prompt else f"It may be {right}"}
+
+    target = ScriptedTarget(split)
+    compiled = run(sets=(*ROUNDS, "search.trials=12", "search.instruction_rounds=6"), target=target)
+    united = [
+        p for p in map(prompt_of, filter(is_reflection, target.requests)) if "The other instruction" in p
+    ]
+    assert united
+    assert all(all(f"Use {rule}." in text for rule in RULES) for text in united)
+    assert compiled.test["em"].mean == 1.0
