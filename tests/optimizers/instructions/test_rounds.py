@@ -227,7 +227,7 @@ def test_two_parents_that_rewrote_different_calls_are_combined_without_a_request
 
 
 def test_two_texts_of_one_call_are_united_by_the_teacher(run: Run) -> None:
-    """Each of two rules is right for other questions, and the teacher writes both only where it reads both."""
+    """Each of two rules is right for other questions; the teacher writes both only where it reads both."""
 
     def split(request: ChatRequest) -> Any:
         prompt = prompt_of(request)
