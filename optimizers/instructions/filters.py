@@ -28,7 +28,7 @@ COPIED = 8
 
 Instructions in general English share up to 6 words in a row with questions and passages that they were not
 written from: of 204 instructions and field descriptions of ours and of DSPy's, one shared 6 with 61,000
-passages of seven data sets and none shared 7, with the passages or with 9,300 questions. 8 leaves a margin.
+passages of seven corpora and none shared 7, with the passages or with 9,300 questions. 8 leaves a margin.
 """
 
 SHORT_TEXT = 5
