@@ -10,6 +10,7 @@ import json
 import math
 import time
 import weakref
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,11 +58,30 @@ def budget_error(what: str, limits: Budget) -> BudgetExhausted:
     )
 
 
+@dataclass(slots=True)
+class Spent:
+    """The charges of one part of a study."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+
+def share_error(what: str, limit: float, part: str) -> BudgetExhausted:
+    """The error of a request that would exceed the share of `part`; `what` is as in `budget_error`."""
+    amount = f"{limit:.0f}" if what in ("lm_calls", "tokens") else f"{limit:.2f}"
+    return BudgetExhausted(
+        f"The share of {amount} {_WORDS[what]} that {part} has of the budget is spent; raise budget.{what} "
+        "or search.shares to go on."
+    )
+
+
 class FileLedger:
     """A ledger in an append-only file, one charge a request, which a resumed study reads again.
 
-    Each line carries its own digest. Raises StoreError if the file cannot be read or a line is damaged,
-    because the total would be too low.
+    A study of several parts names each with `enter`; a charge counts for the part that was first to send the
+    request. Each line carries its own digest. Raises StoreError if the file cannot be read or a line is
+    damaged, because the total would be too low.
     """
 
     def __init__(self, path: Path | None, budget: Budget) -> None:
@@ -77,6 +97,8 @@ class FileLedger:
         self._file: Any = None
         self._path = path
         self._torn = 0
+        self._part, self._limits = "", Budget()
+        self._parts: dict[str, Spent] = {}
         if path is not None and path.exists():
             self._read(path)
 
@@ -106,20 +128,22 @@ class FileLedger:
         try:
             if row.keys() == {"minutes"}:
                 self._spent_before = max(self._spent_before, float(row["minutes"]))
-            elif row.keys() == {"key", "tokens", "usd"}:
+            elif row.keys() - {"part"} == {"key", "tokens", "usd"}:
                 tokens, usd = int(row["tokens"]), float(row["usd"])
                 if tokens < 0 or not 0 <= usd < math.inf:
                     return False
-                self._add(str(row["key"]), tokens, usd)
+                self._add(str(row["key"]), tokens, usd, str(row.get("part", "")))
             else:
                 return False
         except (ValueError, TypeError, OverflowError):
             return False
         return True
 
-    def _add(self, key: str, tokens: int, usd: float) -> bool:
+    def _add(self, key: str, tokens: int, usd: float, part: str) -> bool:
         if key in self._charged:
             return False
+        spent = self.spent(part)
+        spent.calls, spent.tokens, spent.usd = spent.calls + 1, spent.tokens + tokens, spent.usd + usd
         self._charged.add(key)
         self.calls += 1
         self.tokens += tokens
@@ -139,17 +163,49 @@ class FileLedger:
         """Holds back `calls` LM calls for later; 0 releases them."""
         self._held = calls
 
+    def enter(self, part: str, limits: Budget) -> None:
+        """Charges what follows to `part`, within `limits`, which replace those of the whole where not None.
+
+        The caller divides the whole, so that a resumed part ends where it ended before, whatever later parts
+        have spent since. `limits.minutes` are those of the whole study at the end of the part.
+        """
+        self._part, self._limits = part, limits
+
+    def spent(self, part: str) -> Spent:
+        """The charges of `part` so far, by earlier processes too."""
+        return self._parts.setdefault(part, Spent())
+
+    def _is_whole(self, what: str) -> bool:
+        """Whether the limit of the whole on `what` applies: the present part has none of its own."""
+        return getattr(self._limits, what) is None
+
+    def _reserve_in_part(self, tokens: int) -> None:
+        """Raises BudgetExhausted if a call of at most `tokens` exceeds the limits of the present part."""
+        limits, spent = self._limits, self.spent(self._part)
+        after = {
+            "lm_calls": spent.calls + len(self._reserved) + 1,
+            "tokens": spent.tokens + sum(self._reserved.values()) + tokens,
+        }
+        for what, amount in after.items():
+            if (limit := getattr(limits, what)) is not None and amount > limit:
+                raise share_error(what, limit, self._part)
+        if limits.usd is not None and spent.usd >= limits.usd:
+            raise share_error("usd", limits.usd, self._part)
+        if limits.minutes is not None and self.minutes >= limits.minutes:
+            raise share_error("minutes", limits.minutes, self._part)
+
     def reserve(self, key: str, tokens: int) -> None:
         """Reserves one call of at most `tokens`. Raises BudgetExhausted if it does not fit."""
         self._start()
         if key in self._charged or key in self._reserved:
             return
         limits = self.budget
+        self._reserve_in_part(tokens)
         calls = self.calls + len(self._reserved) + self._held + 1
-        if limits.lm_calls is not None and calls > limits.lm_calls:
+        if self._is_whole("lm_calls") and limits.lm_calls is not None and calls > limits.lm_calls:
             raise budget_error("lm_calls", limits)
         due = self.tokens + sum(self._reserved.values()) + tokens
-        if limits.tokens is not None and due > limits.tokens:
+        if self._is_whole("tokens") and limits.tokens is not None and due > limits.tokens:
             raise budget_error("tokens", limits)
         if limits.usd is not None and self.usd >= limits.usd:
             raise budget_error("usd", limits)
@@ -161,13 +217,14 @@ class FileLedger:
         """Charges the cost of a request; a request that was charged before costs nothing."""
         self._start()
         self._reserved.pop(key, None)
-        if self._add(key, tokens, usd) and self._path is not None:
+        if self._add(key, tokens, usd, self._part) and self._path is not None:
             if self._file is None:
                 self._file = self._path.open("ab")
                 weakref.finalize(self, self._file.close)  # an Optuna objective is dropped, never closed
                 if self._torn:
                     self._file.truncate(self._path.stat().st_size - self._torn)
-            rows = {"key": key, "tokens": tokens, "usd": usd}, {"minutes": round(self.minutes, 4)}
+            charge = {"key": key, "tokens": tokens, "usd": usd} | ({"part": self._part} if self._part else {})
+            rows = charge, {"minutes": round(self.minutes, 4)}
             self._file.write("".join(json.dumps(add_digest(row)) + "\n" for row in rows).encode())
             self._file.flush()
 

@@ -34,7 +34,6 @@ from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
-from ragc.metrics.stats.power import small_data_note
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.study_address import ledger_of
@@ -42,17 +41,29 @@ from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
+from ragc.optimizers.results.evaluate import look_at_test
 from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
 from ragc.optimizers.search.directory import open_directory
-from ragc.optimizers.search.driver import Baseline, DevSearch, Searched, Selected, open_search
+from ragc.optimizers.search.driver import (
+    Baseline,
+    DevSearch,
+    Searched,
+    Selected,
+    check_optimizers,
+    open_search,
+)
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task
 from ragc.recipe import Recipe
 from ragc.store.call_store import CallStore, open_store
+from ragc.store.looks import Look
 from ragc.targets.base import Target
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
 SILENT = Silent()
+
+FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
+"""The remark on dev scores in `provenance.json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ class Verified:
 
     `rows`, `scores` (an interval a metric) and `failures` are by program, "baseline" and "winner". Without a
     test split, or if the budget ran out, all are empty and the verdict says so. `differences` are paired, by
-    metric; `note` is a remark on the verdict.
+    metric; `note` is a remark on the verdict. `look` counts how often the test questions were looked at.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
@@ -85,6 +96,7 @@ class Verified:
     failures: Mapping[str, Failures]
     verdict: str
     note: str = ""
+    look: Look | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +132,8 @@ class Compiled:
     `baseline` and `test` hold an interval a metric on the test split. Without a test split, or if the budget
     ran out, both are empty and the verdict says so. `failures` are the unanswered questions, by split ("dev",
     "test") and program ("baseline", "winner"). `example` is one question of the test split as the
-    baseline and as the winner answered it.
+    baseline and as the winner answered it. `look` says how often the test questions were looked at on this
+    machine; None if they were not.
     """
 
     path: Path
@@ -133,6 +146,7 @@ class Compiled:
     counters: Mapping[str, float]
     example: tuple[Row, Row] | None = field(default=None, compare=False)
     failures: Mapping[str, Mapping[str, Failures]] = field(default_factory=dict)
+    look: Look | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         means = {
@@ -164,6 +178,7 @@ class Compiled:
             "failures": failures_json(self.failures),
             "note": self.note,
             "counters": dict(self.counters),
+            **({"look": self.look.to_json()} if self.look else {}),
         }
 
 
@@ -245,8 +260,9 @@ async def open_models(prepared: Prepared) -> None:
     """
     task, progress = prepared.task, prepared.progress
     await asyncio.to_thread(check_programs, task)
-    if small := small_data_note(len(task.dev), len(task.test)):
-        progress.note(small)
+    check_optimizers(task)
+    if task.note:
+        progress.note(task.note)
     progress.phase("opening the model", None)
     with listening(progress.note):
         await task.runtime.open(progress.download)
@@ -303,7 +319,10 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         verdict = f"nothing answered: {failures['winner'].reason}"
     if measured and state_of(selected.best) == state_of(selected.baseline):
         note = "The baseline is kept: on the dev questions no trial promised to be better."
-    return Verified(rows, scores, differences, failures, verdict, note)
+    look = await asyncio.to_thread(look_at_test, task, programs.values(), prepared.out) if measured else None
+    if look and look.warning:
+        progress.note(look.warning)
+    return Verified(rows, scores, differences, failures, verdict, note, look)
 
 
 def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost) -> Compiled:
@@ -319,15 +338,15 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     provenance = {
         **task.facts,
         "dev": {name: intervals_to_json(task.summarize(scores)) for name, scores in selected.dev.items()},
+        "remarks": [FLATTERED],
         "test": test | {"differences": verified.differences},
         "failures": failures_json(failures),
         "verdict": verified.verdict,
         "search": dict(selected.facts),
         "counters": total_cost(selected.costs, rows),
     }
-    compiled = CompiledProgram.of(
-        selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=_run_facts(task, cost)
-    )
+    run = _run_facts(task, cost, verified.look)
+    compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     compiled.save(prepared.out, selected.best)
     (prepared.directory / "trials.json").write_text(pretty(list(selected.trials)), "utf-8")
     prepared.progress.close()
@@ -342,10 +361,11 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
         counters=cost.to_json(),
         example=choose_example(task.objectives[0], verified.rows["baseline"], verified.rows["winner"]),
         failures=failures,
+        look=verified.look,
     )
 
 
-def _run_facts(task: Task, cost: Cost) -> dict[str, Any]:
+def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
     """The facts for `run.json`, which differ from run to run."""
     return {
         "sent": cost.sent,
@@ -355,6 +375,7 @@ def _run_facts(task: Task, cost: Cost) -> dict[str, Any]:
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
         "base": str(task.recipe.base.resolve()),
+        **({"look": look.to_json()} if look else {}),
     }
 
 

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from ragc.errors import RecipeError, UsageError
-from ragc.optimizers.prompt_size import check_cap
+from ragc.optimizers.plan.prompt_size import check_cap
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.targets.parameters import SMALL, parameters

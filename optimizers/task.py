@@ -125,6 +125,18 @@ class Task:
         """The search space, derived at its first use. Raises UsageError as `Method.build` does."""
         return spaces(self.recipe, self.runtime)
 
+    @property
+    def note(self) -> str:
+        """What the study cannot show, from its sizes alone and before anything is sent; "" for nothing."""
+        from ragc.metrics.stats.power import small_data_note
+
+        lines = [small_data_note(len(self.dev), len(self.test))]
+        if self.recipe.search.optimizer == "ragc" and not (
+            self.space.size or self.recipe.search.instructions
+        ):
+            lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
+        return " ".join(filter(None, lines))
+
     def summarize(self, scores: Sequence[Scores]) -> dict[str, Interval]:
         """The interval of each metric that applies to any question; empty for no questions."""
         if not scores:
@@ -211,7 +223,7 @@ def prepare(
     )
     if recipe.search.demos:
         _check_demos(task, questions=questions)
-    if recipe.search.instructions and recipe.search.optimizer == "ragc" and questions and not task.train:
+    if recipe.search.instructions and "ragc" in recipe.search.optimizer and questions and not task.train:
         raise UsageError(
             "search.instructions needs train questions, found none; set data.train, or instructions = 0."
         )

@@ -148,6 +148,10 @@ UTF_8 = "utf-8"
 LARGEST_DOCUMENT = 4 * 2**30
 """The most unpacked bytes of a JSON document, which is read as a whole."""
 
+_SNIFFED_BYTES = 1 << 10
+_SNIFFED = 20
+"""The first lines of a list that is no JSON, which decide whether it is read as lines."""
+
 DENSEST = 200
 """The greatest ratio of unpacked to compressed size, for files that unpack to more than `LONGEST_LINE`."""
 
@@ -294,12 +298,24 @@ def _lines(stream: BinaryIO) -> Iterator[Row]:
 
 
 def _list(stream: BinaryIO, under: str) -> Iterator[Row]:
-    """The items of a JSON list in a file of JSON lines; its lines if the whole is no JSON."""
+    """The items of a JSON list in a file of JSON lines; its lines if the whole is no JSON.
+
+    A damaged list of objects has one problem, not one for each of its lines.
+    """
     whole = stream.read(LARGEST_DOCUMENT + 1)
     text = whole.removeprefix(decoding.BOM).strip()
     if len(whole) <= LARGEST_DOCUMENT and isinstance(_decode(text, 0), _Wrong):
-        return _lines(BytesIO(whole))
+        begins_list = text[1 : 1 + _SNIFFED_BYTES].lstrip()[:1] == b"{"
+        if not begins_list or _has_json_lines(text):
+            return _lines(BytesIO(whole))
     return _document(BytesIO(whole), under)
+
+
+def _has_json_lines(text: bytes) -> bool:
+    """Whether at least half of the first lines of `text` are JSON by themselves."""
+    lines = [line.strip() for line in text.split(b"\n", _SNIFFED)[:_SNIFFED]]
+    values = [_decode(line, 0) for line in lines if line]
+    return 2 * sum(isinstance(value, dict | list) for value in values) >= len(values)
 
 
 def _document(stream: BinaryIO, under: str) -> Iterator[Row]:

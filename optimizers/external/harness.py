@@ -202,9 +202,13 @@ def example(question: Question) -> Any:
     return dspy.Example(**inputs, answer=question.answers[0]).with_inputs(*inputs)
 
 
-def optimizer_error(name: str, error: Exception) -> RagcError:
+class OptimizerFailed(RagcError):
+    """An optimizer of DSPy ended with an error of its own."""
+
+
+def optimizer_error(name: str, error: Exception) -> OptimizerFailed:
     """The error for a DSPy optimizer that failed before it evaluated anything."""
     message = " ".join(str(error).split())[:300]
-    return RagcError(
+    return OptimizerFailed(
         f"The optimizer {name!r} failed ({type(error).__name__}: {message}); try another one, such as 'ragc'."
     )

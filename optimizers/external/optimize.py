@@ -59,7 +59,7 @@ class ExternalResult:
     `trials` are the means of the first objective (more is better) of every fully scored program, in order,
     the baseline's first. They are on dev, for ReAnchor on train, and empty if the budget did not last for the
     baseline. `notes` are sentences for people. `counters` are the cost of the search, replayed calls included
-    (`Counters.invariant`).
+    (`Counters.invariant`). `ended` says why the search ended early, "" if it did not.
     """
 
     name: str
@@ -68,6 +68,7 @@ class ExternalResult:
     trials: tuple[float, ...]
     notes: tuple[str, ...]
     counters: Mapping[str, float]
+    ended: str = ""
 
     async def program(self, task: Task) -> RagProgram:
         """Builds the program of `task` with these choices, as `CompiledProgram.of` takes it.
@@ -98,6 +99,7 @@ class ExternalResult:
             "trials": list(self.trials),
             "notes": list(self.notes),
             "counters": dict(self.counters),
+            "ended": self.ended,
         }
 
     @classmethod
@@ -106,7 +108,13 @@ class ExternalResult:
         predictors = {name: PredictorChoice.of(predictor) for name, predictor in value["predictors"].items()}
         trials = tuple(float(score) for score in value["trials"])
         return cls(
-            value["name"], dict(value["knobs"]), predictors, trials, tuple(value["notes"]), value["counters"]
+            value["name"],
+            dict(value["knobs"]),
+            predictors,
+            trials,
+            tuple(value["notes"]),
+            value["counters"],
+            value["ended"],
         )
 
 
@@ -124,25 +132,33 @@ async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress:
         raise UnknownName("optimizer", name, ("ragc", *PEERS))
     check(name, task)
     with counting(Counters()) as cost:
-        best, trials, notes = await _search(name, task, limit, progress)
+        best, trials, notes, ended = await _search(name, task, limit, progress)
     return ExternalResult(
-        name, dict(best.knobs), dict(best.predictors), trials, tuple(notes), cost.invariant()
+        name, dict(best.knobs), dict(best.predictors), trials, tuple(notes), cost.invariant(), ended
     )
 
 
 def check(name: str, task: Task) -> None:
-    """Raises UsageError if `task` lacks questions that the optimizer `name` needs."""
+    """Raises UsageError if `task` lacks questions or settings that the optimizer `name` needs."""
     for split, questions in (("train", task.train), ("dev", task.dev)):
         if not questions:
             raise UsageError(f"The optimizer {name!r} needs {split} questions, found none; set data.{split}.")
     ids = [question.id for question in (*task.train, *task.dev)]
     if len(set(ids)) != len(ids):
         raise UsageError(f"The optimizer {name!r} tells questions apart by id, and some ids occur twice.")
+    if name == "random":
+        from ragc.optimizers.external.random_search import max_shown_demos
+
+        max_shown_demos(task)
+    elif name == "reanchor":
+        from ragc.optimizers.external.reanchor import settings_most
+
+        settings_most(task)
 
 
 async def _search(
     name: str, task: Task, limit: asyncio.Semaphore, progress: Progress
-) -> tuple[EvaluatedProgram, tuple[float, ...], list[str]]:
+) -> tuple[EvaluatedProgram, tuple[float, ...], list[str], str]:
     peer, bench = PEERS[name], Harness(task, limit, progress)
     student = await bench.build()
     progress.phase("baseline on dev", len(task.dev))
@@ -150,7 +166,7 @@ async def _search(
         rows = await bench.rows(student, task.dev)
     except BudgetExhausted as error:
         note = f"{peer.title} did not begin, the baseline is kept: {error}"
-        return EvaluatedProgram(0.0, student.knobs.to_json(), read_choices(student)), (), [note]
+        return EvaluatedProgram(0.0, student.knobs.to_json(), read_choices(student)), (), [note], note
     base = EvaluatedProgram(bench.mean(rows), student.knobs.to_json(), read_choices(student))
     progress.phase(f"{peer.title} on dev", None)
     watch = SearchMonitor(
@@ -167,7 +183,7 @@ async def _search(
     if ended:
         notes.append(ended)
     trials = tuple(one.score for one in watch.evaluated) or (base.score,)
-    return best or base, trials, notes
+    return best or base, trials, notes, ended
 
 
 async def _run_optimizer(

@@ -53,7 +53,7 @@ from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.directory import open_directory
-from ragc.optimizers.search.driver import open_search
+from ragc.optimizers.search.driver import check_optimizers, open_search
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
@@ -220,6 +220,7 @@ class Compile(Teleprompter):
         self, task: Task, recipe: Recipe, directory: Path
     ) -> tuple[RagProgram, CompiledProgram]:
         """The program of the best candidate, and its compiled form; no test questions are answered."""
+        check_optimizers(task)
         await task.runtime.open()
         limit = asyncio.Semaphore(task.in_flight)
         async with open_search(task, directory, limit, self.progress) as dev_search:

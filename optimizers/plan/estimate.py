@@ -16,16 +16,16 @@ from typing import Any
 
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
-from ragc.metrics.stats.power import small_data_note
 from ragc.optimizers.plan.average import Average, average
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.cost import cost_bounds
+from ragc.optimizers.plan.prompt_size import chunk_tokens, passage_tokens
 from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
-from ragc.optimizers.prompt_size import chunk_tokens, passage_tokens
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import refuse_foreign
-from ragc.optimizers.search.driver import OWN
+from ragc.optimizers.search.driver import check_optimizers
+from ragc.optimizers.search.portfolio import OWN, parts_of
 from ragc.optimizers.task import Task, prepare
 from ragc.optimizers.thresholds.curve import POINTS
 from ragc.recipe import Recipe
@@ -194,16 +194,10 @@ class _Plan:
 
     def peer(self, name: str) -> None:
         """Adds the phases of the external optimizer `name`."""
-        from ragc.optimizers.external.optimize import check
-
         task, trials = self.task, self.task.trials
-        check(name, task)
         self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the peer begins with it
         self._fit(self.bounds[0], 2)
         if name == "random":
-            from ragc.optimizers.external.random_search import max_shown_demos
-
-            max_shown_demos(task)
             self.add("trials", task.dev, max(2, trials + 1), self.baseline)
             self.add("demonstrations", task.train, max(1, trials - 1), self.baseline)
         elif name == "reanchor":
@@ -219,6 +213,25 @@ class _Plan:
         self.add("winner", task.dev, 1, self.bounds[0].most, about=(1, self.average.calls))
         self._fit(self.bounds[0], 1)
 
+    def portfolio(self) -> None:
+        """Adds the phases of several optimizers, and of their meeting on dev."""
+        self.add("baseline", self.task.dev, 1, self.baseline)
+        for part in parts_of(self.task):
+            own = _Plan(part.task)
+            own.search(part.optimizer)
+            for name, phase in own.phases.items():
+                self._put(name, phase)
+            self.add("winner", self.task.dev, 1, self.most, about=(1, self.average.calls))
+
+    def search(self, optimizer: str | tuple[str, ...]) -> None:
+        """Adds the phases of a search by `optimizer`, or by several."""
+        if not isinstance(optimizer, str):
+            self.portfolio()
+        elif optimizer == OWN:
+            self.own()
+        else:
+            self.peer(optimizer)
+
     def test(self) -> None:
         """Adds the test questions, answered by baseline and winner."""
         self.add("test", self.task.test, 1, self.baseline)
@@ -227,9 +240,12 @@ class _Plan:
     @property
     def open_ends(self) -> list[str]:
         """The reasons why no bound is known, a clause each; empty if there is a bound."""
-        reasons = []
-        if (name := self.recipe.search.optimizer) in UNBOUNDED_PEERS:
-            reasons.append(f"{UNBOUNDED_PEERS[name]} decides itself how much it asks")
+        reasons = list[str]()
+        reasons += [
+            f"{UNBOUNDED_PEERS[part.optimizer]} decides itself how much it asks"
+            for part in parts_of(self.task)
+            if part.optimizer in UNBOUNDED_PEERS
+        ]
         if "judge" in self.task.runtime.targets and any(
             math.isinf(most_judge_calls(families(self.task.metrics), self.recipe.assessing, question))
             for question in (*self.task.dev, *self.task.test)[:1]
@@ -255,11 +271,9 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     require(recipe)
     task = prepare(recipe, store=CallStore(None))
     check_programs(task)
+    check_optimizers(task)
     plan = _Plan(task)
-    if recipe.search.optimizer == OWN:
-        plan.own()
-    else:
-        plan.peer(recipe.search.optimizer)
+    plan.search(recipe.search.optimizer)
     plan.test()
     chain = 1 + max((len(others) for others in task.runtime.gateway.fallbacks.values()), default=0)
     requests = chain * sum(phase.requests for phase in plan.phases.values())
@@ -300,7 +314,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
         },
         "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},
         "data": {name: len(held) for name, held in task.splits.items()},
-        "note": small_data_note(len(task.dev), len(task.test)),
+        "note": task.note,
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ragc.metrics.reports import compare_runs, runs
@@ -21,10 +22,19 @@ def compare(
 
     Raises RagcError.
     """
-    return compare_runs.compare(_run(a, evaluate), _run(b, evaluate), by=by, seed=seed)
+    evaluations: dict[Path, Evaluation] = {}
 
+    def read_or_score(path: Path) -> Run:
+        if path.suffix == ROWS:
+            return runs.read(path)
+        evaluations[path] = evaluation = evaluate(path)
+        return runs.of_rows(str(path), (row.to_json() for row in evaluation.rows))
 
-def _run(path: Path, evaluate: Callable[[Path], Evaluation]) -> Run:
-    if path.suffix == ROWS:
-        return runs.read(path)
-    return runs.of_rows(str(path), (row.to_json() for row in evaluate(path).rows))
+    first, second = read_or_score(a), read_or_score(b)
+    looks = [one.look for one in evaluations.values() if one.look]
+    remarks = [f"{path}: {one.remark}" for path, one in evaluations.items() if one.remark]
+    return replace(
+        compare_runs.compare(first, second, by=by, seed=seed),
+        look=max(looks, key=lambda look: look.number or 0, default=None),
+        remarks=tuple(remarks),
+    )

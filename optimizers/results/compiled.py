@@ -354,6 +354,15 @@ def state_of(program: RagProgram) -> ProgramState:
     )
 
 
+def shown_as(program: RagProgram, facts: Mapping[str, Any]) -> str:
+    """The digest by which the ledger of looks knows `program`: its state, its targets and its sources.
+
+    `facts` are those of its task.
+    """
+    inputs_of = {name: facts.get(name) for name in ("sources", "targets")}
+    return digest([state_of(program).model_dump(mode="json"), inputs_of])[:32]
+
+
 def _object(content: bytes, name: str) -> dict[str, Any]:
     """The JSON object in the file `name`. Raises ValueError and RecursionError."""
     value = json.loads(content)

@@ -6,7 +6,7 @@ If other targets play the roles than at the compile, the change of the score is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress, Silent, listening
+from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.answering import Row, answer, evaluate, failures_of
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import give_prompts
-from ragc.optimizers.results.compiled import CompiledProgram, load
+from ragc.optimizers.results.compiled import CompiledProgram, load, shown_as
 from ragc.optimizers.results.resolve import Opening, opening, resolve
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.task import Task, prepare
@@ -30,6 +31,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
+from ragc.store.looks import Look, count_look
 from ragc.targets.base import Target
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
@@ -88,6 +90,9 @@ def measure_score_shift(
 
 SILENT = Silent()
 
+FLATTERED = "The program was chosen by its scores on these questions, so they flatter it."
+"""The remark on the scores of a compiled program on its dev questions."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenProgram:
@@ -117,6 +122,8 @@ class Evaluation:
     """A program scored on a split: rows in the order of the questions, means with intervals.
 
     `score_shift` compares a compiled program's means with those of its compile, if its targets have changed.
+    `look` says how often test questions were looked at on this machine; None for other splits. `remark` is a
+    sentence on what the scores cannot show, "" for none.
     """
 
     rows: tuple[Row, ...]
@@ -124,6 +131,8 @@ class Evaluation:
     counters: Mapping[str, float]
     backends: Mapping[str, str] = field(default_factory=dict)
     score_shift: ScoreShift | None = None
+    look: Look | None = field(default=None, compare=False)
+    remark: str = ""
 
     def __repr__(self) -> str:
         failures = quantity(self.failures.n, "failure") if self.failures.n else None
@@ -140,6 +149,8 @@ class Evaluation:
             "counters": dict(self.counters),
             **self._judging_json(),
             **({"moved": self.score_shift.to_json()} if self.score_shift else {}),
+            **({"look": self.look.to_json()} if self.look else {}),
+            **({"remark": self.remark} if self.remark else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
 
@@ -267,8 +278,32 @@ def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILE
     note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
     means = task.summarize([row.scores for row in rows])
+    home = opened.compiled.path if opened.compiled else None
+    look = look_at_test(task, [opened.program], home) if split == "test" else None
+    if look and look.warning:
+        progress.note(look.warning)
     since = opened.compiled and measure_score_shift(opened.compiled.provenance, task.facts, split, means)
-    return Evaluation(rows, means, cost, task.scorer.backends, since or None)
+    remark = FLATTERED if _was_chosen_on(opened, split) else ""
+    return Evaluation(rows, means, cost, task.scorer.backends, since or None, look, remark)
+
+
+def look_at_test(task: Task, programs: Iterable[RagProgram], home: Path | None = None) -> Look:
+    """Counts the look at the test questions by `programs`, whose scores are about to be shown.
+
+    `home` is the directory of the compiled program. Two questions are the same as in `check_disjoint`.
+    """
+    texts = (normalise(question.question) for question in task.test)
+    shown = (shown_as(program, task.facts) for program in programs)
+    return count_look(texts, shown, keep=task.recipe.study.keep, beside=home)
+
+
+def _was_chosen_on(opened: OpenProgram, split: str) -> bool:
+    """Whether a search chose the program by its scores on the questions of `split`."""
+    if opened.compiled is None or split != "dev":
+        return False
+    provenance, facts = opened.compiled.provenance, opened.task.facts
+    data = [(held.get("data") or {}).get(split) for held in (provenance, facts)]
+    return data[0] == data[1] and (provenance.get("search") or {}).get("trials") != 0
 
 
 async def _open(task: Task, progress: Progress) -> None:

@@ -1,14 +1,22 @@
-"""The verdict: baseline against winner on the same questions, as intervals and paired differences."""
+"""The verdict: baseline against winner on the same questions, as intervals and paired differences.
+
+The first objective is the primary metric: the recipe named it before anything was measured, and the verdict
+rests on it alone, so its p and its interval are not adjusted. Whoever looks through the other metrics for a
+difference finds one by chance, so their p-values are adjusted and their intervals simultaneous, over the
+family of all metrics that are reported, as in `ragc eval A B` (`ragc.metrics.stats.multiple`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 from ragc.metrics import Metric
 from ragc.metrics.base import Objective
 from ragc.metrics.short_answer import acc, f1
 from ragc.metrics.stats.intervals import Interval, Paired, paired, power_note, verdict
+from ragc.metrics.stats.multiple import Contrast, holm, judge, widen
 from ragc.metrics.stats.ratios import pooled_paired
 from ragc.optimizers.answering import Row
 from ragc.optimizers.task import Task, columns_of
@@ -24,23 +32,52 @@ def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
 def compare(
     task: Task, before: Sequence[Row], after: Sequence[Row]
 ) -> tuple[dict[str, dict[str, Any]], str, str]:
-    """The paired difference of each metric, the verdict on the first objective, and a note on its power."""
+    """The paired difference of each metric, the verdict on the first objective, and a note on its power.
+
+    `p` and `ci` are those of a metric alone. Metrics that are not primary also have `p_adjusted` and
+    `ci_simultaneous`.
+    """
+    results = {metric: _difference(metric, before, after, task.seed) for metric in task.metrics}
+    alone = {metric: result for metric, result in results.items() if result is not None}
+    primary = task.objectives[0]
+    family = _adjust(alone, before, after, task.seed)
     differences: dict[str, dict[str, Any]] = {}
-    decided, note = NOT_MEASURED, ""
-    for metric in task.metrics:
-        result = _difference(metric, before, after, task.seed)
-        if result is None:
-            continue
+    for (metric, result), (adjusted, low, high) in zip(alone.items(), family, strict=True):
         differences[metric.id] = {
             "mean": result.diff,
             "ci": [result.low, result.high],
             "p": result.p,
             "n": result.n,
         }
-        if metric.id == task.objectives[0].metric.id:
-            sides = {"better": "worse", "worse": "better"} if task.objectives[0].sign < 0 else {}
-            decided, note = sides.get(outcome := verdict(result), outcome), power_note(result)
-    return differences, decided, note
+        if metric.id != primary.metric.id:
+            differences[metric.id] |= {"p_adjusted": adjusted, "ci_simultaneous": [low, high]}
+    decisive = next((one for metric, one in alone.items() if metric.id == primary.metric.id), None)
+    if decisive is None:
+        return differences, NOT_MEASURED, ""
+    sides = {"better": "worse", "worse": "better"} if primary.sign < 0 else {}
+    outcome = verdict(decisive)
+    return differences, sides.get(outcome, outcome), power_note(decisive)
+
+
+def _adjust(
+    alone: Mapping[Metric, Paired], before: Sequence[Row], after: Sequence[Row], seed: int
+) -> list[tuple[float, float, float]]:
+    """The adjusted p and the simultaneous interval of each metric, over all of them.
+
+    A figure that is no mean over questions cannot share the signs of the others; with one, Holm's method
+    adjusts all.
+    """
+    if any(metric.combine for metric in alone):
+        adjusted = holm([result.p for result in alone.values()])
+        critical = NormalDist().inv_cdf(1 - 0.025 / len(alone)) / NormalDist().inv_cdf(0.975)
+        return [(p, *widen(result, p, critical)) for p, result in zip(adjusted, alone.values(), strict=True)]
+
+    def column(rows: Sequence[Row], metric: Metric) -> dict[str, float | None]:
+        return {f"{at:09d}": row.scores[metric.id] for at, row in enumerate(rows)}
+
+    contrasts = [Contrast(column(before, m), column(after, m), m.bounds) for m in alone]
+    judged = judge(contrasts, seed=seed)
+    return [(one.adjusted, one.low, one.high) for one in judged if one is not None]
 
 
 def choose_example(

@@ -31,7 +31,7 @@ Mask = NDArray[np.bool_]
 MARGIN = 0.01
 """The difference below the baseline that counts as worse, in units of the score."""
 
-RISK = 0.15
+RISK = 0.2
 """The greatest probability of being worse than the baseline that a winner may have."""
 
 BLOCK, ROUND = 5, 4

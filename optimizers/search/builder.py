@@ -19,7 +19,7 @@ from ragc.core.progress import Progress
 from ragc.optimizers.demos.bootstrap import collect, set_demos
 from ragc.optimizers.demos.effects import Shown, estimate_effects, order_by_help
 from ragc.optimizers.demos.pool import ByPredictor, Demonstration, Pool
-from ragc.optimizers.prompt_size import longest_prompt
+from ragc.optimizers.plan.prompt_size import longest_prompt
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import DEMO_SETS, Candidate

@@ -15,24 +15,35 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered
-from ragc.metrics.base import Objective, Scores
+from ragc.metrics.base import Scores
 from ragc.metrics.failures import Failures
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.runner import on_workers
 from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.portfolio import (
+    BASELINE,
+    OWN,
+    Meeting,
+    Part,
+    failed,
+    ledger_of,
+    part_facts,
+    parts_of,
+    run_portfolio,
+)
+from ragc.optimizers.search.portfolio import Outcome as PartOutcome
 from ragc.optimizers.search.run_trial import shuffle_dev
-from ragc.optimizers.search.selection import is_outdone, pareto_front, shrunken_means
+from ragc.optimizers.search.selection import expected_scores, is_outdone, pareto_front, select
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.search.study import Study
 from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
+from ragc.recipe import Budget
 
 if TYPE_CHECKING:
     from ragc.optimizers.external.optimize import ExternalResult
-
-OWN = "ragc"
-"""The value of `search.optimizer` that selects ragc's own study."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +123,9 @@ async def open_search(
 
     `limit` bounds the questions in flight.
     """
+    if not isinstance(task.recipe.search.optimizer, str):
+        yield PortfolioSearch(task, directory, limit, progress)
+        return
     if task.recipe.search.optimizer != OWN:
         yield ExternalSearch(task, limit, progress)
         return
@@ -140,23 +154,25 @@ class StudySearch:
         return Searched(tuple(self._study.trials), self._study.spent)
 
     async def select(self, searched: Searched) -> Selected:
-        """Selects the trial with the greatest shrunken mean, on the Pareto front if there are several
+        """Selects the trial with the greatest expected score, on the Pareto front if there are several
         objectives.
         """
         task, study, trials = self.task, self._study, searched.trials
         chosen = study.select(trials, searched.budget)
         if chosen.failures.all:
             raise no_answer_error(chosen.failures, len(trials))
-        first, hope = trials[0], shrunken_means(trials, task.pick)[chosen.number]
+        first, expected = trials[0], expected_scores(trials, task.pick)[chosen.number]
         facts: dict[str, Any] = {
             "candidate": chosen.candidate.to_json(),
-            "expected": {task.pick.metric.id: _apply_sign(task.pick, hope.to_json())},
+            "expected": {task.pick.metric.id: expected.to_json(task.pick.sign)},
             "trials": len(trials) - 1,
             "stopped": sum(not trial.complete for trial in trials),
             "budget": searched.budget,
         }
         if calibrated := study.calibrating.facts():
             facts["calibration"] = calibrated
+            if remarks := _fitted_remarks(calibrated, chosen.candidate, task.recipe.program):
+                facts["remarks"] = remarks
         if scores := await study.maker.demo_scores(chosen.candidate):
             facts["demonstrations"] = scores
         if len(task.objectives) > 1:
@@ -198,7 +214,7 @@ class ExternalSearch:
         """Runs the external optimizer. When a budget is spent, the result is the best program so far."""
         from ragc.optimizers.external.optimize import optimize
 
-        name = self.task.recipe.search.optimizer
+        name = str(self.task.recipe.search.optimizer)
         external = await optimize(name, self.task, limit=self._limit, progress=self._progress)
         for note in external.notes:
             self._progress.note(note)
@@ -244,6 +260,115 @@ class ExternalSearch:
         )
 
 
+class PortfolioSearch:
+    """The searches of several optimizers, one after another (`ragc.optimizers.search.portfolio`)."""
+
+    def __init__(self, task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> None:
+        self.task, self._directory, self._limit, self._progress = task, directory, limit, progress
+        self._meeting = Meeting(task, limit, progress)
+        self._outcomes: list[tuple[Part, PartOutcome]] = []
+        ledger_of(task)
+
+    async def baseline(self) -> Baseline:
+        """Answers the dev questions with the recipe's program."""
+        ledger_of(self.task).enter(BASELINE, Budget())
+        maker = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
+        program = await maker.program(self.task.space.baseline())
+        first = (await self._meeting.answer(BASELINE, program)).result
+        calls = first.counters["lm_calls"] / max(1, len(self.task.dev))
+        return Baseline(first.scores, first.failures, calls)
+
+    async def search(self, reserved: int) -> Searched:
+        """Runs the optimizers, and answers the dev questions with what each of them chose."""
+        self._outcomes = await run_portfolio(self._meeting, self._run, self._progress, reserved=reserved)
+        self.task.ledger.hold(0)
+        return Searched()
+
+    async def _run(self, part: Part, reserved: int) -> PartOutcome:
+        run = self._run_own if part.optimizer == OWN else self._run_external
+        outcome = await run(part, reserved)
+        for note in outcome.notes:
+            self._progress.note(note)
+        return outcome
+
+    async def _run_own(self, part: Part, reserved: int) -> PartOutcome:
+        study = StudySearch(Study(part.task, self._directory, self._limit, self._progress))
+        await study.baseline()
+        searched = await study.search(reserved)
+        self.task.ledger.hold(reserved)
+        try:
+            selected = await study.select(searched)
+        except NothingAnswered as error:
+            return failed(part.optimizer, error, [trial.counters for trial in searched.trials])
+        trials, stopped = selected.facts["trials"], selected.facts["stopped"]
+        return PartOutcome(
+            selected.best,
+            trials,
+            stopped,
+            searched.budget,
+            facts=selected.facts,
+            costs=selected.costs,
+            tried=selected.trials,
+        )
+
+    async def _run_external(self, part: Part, reserved: int) -> PartOutcome:
+        from ragc.optimizers.external.harness import OptimizerFailed
+        from ragc.optimizers.external.optimize import optimize
+
+        task, name = part.task, part.optimizer
+        try:
+            external = await optimize(name, task, limit=self._limit, progress=self._progress)
+            program = await external.program(task)
+        except OptimizerFailed as error:
+            return failed(name, error)
+        trials = max(0, len(external.trials) - 1)
+        # The counters of a search that was cut off depend on what was in flight then.
+        costs = () if external.ended else (external.counters,)
+        return PartOutcome(program, trials, ended=external.ended, notes=external.notes, costs=costs)
+
+    async def select(self, searched: Searched) -> Selected:
+        """Selects among the baseline and the optimizers' programs by the rule that selects a trial."""
+        task, entrants = self.task, self._meeting.entrants
+        results = [entrant.result for entrant in entrants]
+        chosen = select(results, task.objectives, task.pick)
+        if chosen.failures.all:
+            raise no_answer_error(chosen.failures, len(entrants))
+        first, winner = entrants[0], entrants[chosen.number]
+        by_name = {entrant.name: entrant for entrant in entrants[1:]}
+        expected = expected_scores(results, task.pick)[chosen.number]
+        facts: dict[str, Any] = {
+            "optimizer": [part.optimizer for part, _ in self._outcomes],
+            "winner": winner.name,
+            "expected": {task.pick.metric.id: expected.to_json(task.pick.sign)},
+            "trials": sum(outcome.trials for _, outcome in self._outcomes),
+            "stopped": sum(outcome.stopped for _, outcome in self._outcomes),
+            "budget": "",
+            "parts": [
+                part_facts(part, outcome, by_name.get(part.optimizer), task)
+                for part, outcome in self._outcomes
+            ],
+        }
+        return Selected(
+            first.program,
+            winner.program,
+            {"baseline": first.result.scores, "winner": winner.result.scores},
+            facts,
+            [first.result.counters, *(cost for _, outcome in self._outcomes for cost in outcome.costs)],
+            [trial for _, outcome in self._outcomes for trial in outcome.tried],
+            {"baseline": first.result.failures, "winner": winner.result.failures},
+        )
+
+
+def check_optimizers(task: Task) -> None:
+    """Raises UsageError for an optimizer of `task` that lacks something it needs; nothing is sent."""
+    several = not isinstance(task.recipe.search.optimizer, str)
+    for part in parts_of(task) if several or task.recipe.search.optimizer != OWN else ():
+        if part.optimizer != OWN:
+            from ragc.optimizers.external.optimize import check
+
+            check(part.optimizer, part.task)
+
+
 def no_answer_error(failures: Failures, programs: int) -> NothingAnswered:
     """The error of a search in which none of `programs` programs answered a question.
 
@@ -257,13 +382,23 @@ def no_answer_error(failures: Failures, programs: int) -> NothingAnswered:
     )
 
 
+def _fitted_remarks(calibrated: Sequence[Mapping[str, Any]], chosen: Candidate, program: str) -> list[str]:
+    """A sentence for each threshold of `chosen` that was fitted to the dev questions."""
+    own = chosen.program or program
+    return [
+        f"{fit['knob']} = {fit['threshold']:g} was fitted to the dev questions. It is one trial, but the "
+        f"best of {len(fit['points'])} values, so its score on dev and what is expected of it flatter it "
+        "more than those of other trials."
+        for fit in calibrated
+        if "threshold" in fit
+        and fit["threshold"] != fit["present"]
+        and (fit["program"], chosen.knobs.get(fit["knob"])) == (own, fit["threshold"])
+    ]
+
+
 def _means(task: Task, scores: Sequence[Scores]) -> tuple[float, ...]:
     """The signed means of the objectives."""
     return tuple(sum(objective.of(row) for row in scores) / len(scores) for objective in task.objectives)
-
-
-def _apply_sign(objective: Objective, values: Mapping[str, float]) -> dict[str, float]:
-    return {name: objective.sign * value for name, value in values.items()}
 
 
 def _on_front(task: Task, trial: TrialResult) -> dict[str, Any]:

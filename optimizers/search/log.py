@@ -49,7 +49,9 @@ class StudyLog:
         """Logs the end of the search: the `chosen` trial, the number of trials and the spent budget."""
         ended = f"{spent} " if spent else ""
         searched = f"{trials - 1} trial{'' if trials == 2 else 's'} and the baseline"
-        self._write([f"{ended}Searched {searched}; trial {chosen.number} wins: {self._values(chosen)}"])
+        flattered = " on dev, where the winner's scores flatter it" if trials > 1 else ""
+        wins = f"trial {chosen.number} wins: {self._values(chosen)}{flattered}"
+        self._write([f"{ended}Searched {searched}; {wins}"])
 
     def _values(self, trial: TrialResult) -> str:
         pairs = zip(self._task.objectives, trial.values, strict=True)

@@ -1,14 +1,15 @@
-"""Selects the trial to compile, with shrinkage against the winner's curse.
+"""Selects the trial to compile, with a model of all scores against the winner's curse.
 
 The greatest of many means is biased upwards: with more trials and fewer questions, more of its lead is luck.
-Each trial's paired difference to the baseline, d with standard error s, is therefore shrunk towards the mean
-of all trials (a random-effects model, DerSimonian and Laird 1986). With m the mean of the differences and t2
-the variance between trials beyond what the questions explain, the expected difference is m + (d - m) t2 / (t2
-+ s2). The baseline's own difference is 0 and exact. If trials differ much, they are hardly shrunk. If all
-differences are noise, every trial is expected to score the same.
+The expected score of a trial is therefore its posterior mean under `score_model`, given the scores of all
+trials, stopped ones included: what its own questions say is pulled towards what trials with the same values
+scored, the more so the less the trials differ beyond what questions explain. On simulated studies this
+chooses no worse than the plain mean and is right about what to expect; random-effects shrinkage of single
+trials (DerSimonian and Laird 1986) chose worse (experiments/LOG.md).
 
-The winner is the trial with the greatest expected value. Ties go to the higher mean, then to fewer failed
-questions, then to the baseline, then to fewer tokens a question, then to the earlier trial.
+The winner is the trial with the greatest expected score among those whose probability of being worse than the
+baseline by more than a margin is at most `RISK`. Ties go to the higher mean, then to fewer failed questions,
+then to the baseline, then to fewer tokens a question, then to the earlier trial.
 
 Only eligible trials can win, be a rival in a race or be on the front:
 
@@ -26,56 +27,95 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
+from ragc.optimizers.search.allocation import MARGIN, RISK
 from ragc.optimizers.search.racing import dominated
+from ragc.optimizers.search.score_model import ScoreModel
 from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.space import Candidate
+from ragc.programs.knobs import Value
 
 FAILING = 0.1
 """A trial whose share of failures exceeds another's by more than this must score better than the other."""
 
 
 @dataclass(frozen=True, slots=True)
-class ShrunkenMean:
-    """The expected signed mean of a trial beyond this dev set, and the amount subtracted by shrinkage."""
+class ExpectedScore:
+    """The expected signed mean of a trial beyond this dev set.
+
+    `shrunk` is what its mean over the questions seen lies above that. `risk` is the probability that it is
+    worse than the baseline by more than the margin.
+    """
 
     value: float
     shrunk: float
+    risk: float = 0.0
 
-    def to_json(self) -> dict[str, float]:
-        """JSON values only."""
-        return {"value": round(self.value, 6), "shrunk": round(self.shrunk, 6)}
+    def to_json(self, sign: int = 1) -> dict[str, float]:
+        """JSON values only; `sign` turns signed values into the metric's."""
+        amounts = {"value": sign * self.value, "shrunk": sign * self.shrunk, "risk": self.risk}
+        return {name: round(amount, 6) for name, amount in amounts.items()}
 
 
-def shrunken_means(trials: Sequence[TrialResult], objective: Objective) -> dict[int, ShrunkenMean]:
-    """The shrunken mean of every complete trial, by trial number. The first of `trials` is the baseline."""
-    whole = [trial for trial in trials if trial.complete]
-    base, *others = whole
-    start = _mean(base.series(objective))
-    expectations = {base.number: ShrunkenMean(start, 0.0)}
-    if not others:
-        return expectations
-    lines = [_differences(trial, base, objective) for trial in others]
+def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict[int, ExpectedScore]:
+    """The expected score of every trial, by trial number. The first of `trials` is the baseline.
+
+    Trials with the same scores on the same questions are expected to score the same.
+    """
+    unique = list({trial.candidate.mark: trial for trial in reversed(trials)}.values())[::-1]
+    lines = [trial.series(objective) for trial in unique]
     means = [_mean(line) for line in lines]
-    errors = _floor_errors([_squared_error(line) for line in lines])
-    centre, between = _common(means, errors)
-    for trial, mean, error in zip(others, means, errors, strict=True):
-        weight = 1 / (1 + error / between) if between else 0.0
-        value = centre + (mean - centre) * weight
-        expectations[trial.number] = ShrunkenMean(start + value, mean - value)
-    return expectations
+    scores = np.full((len(lines), max(map(len, lines))), np.nan)
+    for row, line in zip(scores, lines, strict=True):
+        row[: len(line)] = line
+    centre, scale = float(np.nanmean(scores)), float(np.nanstd(scores))
+    if scale < 1e-12:
+        return {trial.number: ExpectedScore(_mean(trial.series(objective)), 0.0) for trial in trials}
+    scores = (scores - centre) / scale
+    model = ScoreModel([_columns(trial.candidate) for trial in unique])
+    model.fit(scores)
+    posterior = model.posterior(scores)
+    margin = MARGIN if objective.metric.bounds else MARGIN * abs(means[0])
+    risks = posterior.worse_than(0, margin / scale)
+    values = posterior.mean * scale + centre
+    for line in {tuple(line) for line in lines}:
+        same = [index for index, other in enumerate(lines) if tuple(other) == line]
+        values[same], risks[same] = values[same].mean(), risks[same].min()
+    by_mark = {
+        trial.candidate.mark: ExpectedScore(float(value), mean - float(value), float(risk))
+        for trial, value, mean, risk in zip(unique, values, means, risks, strict=True)
+    }
+    return {trial.number: by_mark[trial.candidate.mark] for trial in trials}
 
 
 def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick: Objective) -> TrialResult:
     """The trial to compile: the best by `pick`, of the Pareto front if there are several objectives."""
-    hopes = shrunken_means(trials, pick)
+    expected = expected_scores(trials, pick)
     pick_index = list(objectives).index(pick)
 
     def rank(trial: TrialResult) -> tuple[float, ...]:
-        hope = round(hopes[trial.number].value, 9)
-        return (-hope, -round(trial.values[pick_index], 12), *_among_equals(trial, trials[0]))
+        value = round(expected[trial.number].value, 9)
+        return (-value, -round(trial.values[pick_index], 12), *_among_equals(trial, trials[0]))
 
-    return min(pareto_front(trials, objectives), key=rank)
+    front = pareto_front(trials, objectives)
+    safe = [trial for trial in front if expected[trial.number].risk <= RISK]
+    return min(safe or front, key=rank)
+
+
+def _columns(candidate: Candidate) -> dict[str, Value]:
+    """What makes candidates alike. Demonstration sets and instructions are names, without an order."""
+    shown = {"demos": candidate.demos, "demo_set": f"{candidate.demo_kind} {candidate.demo_set}"}
+    return {
+        "program": candidate.program,
+        **{f"knob.{name}": value for name, value in candidate.knobs.items()},
+        **(shown if candidate.demos else {"demos": 0}),
+        **{f"demos.{name}": f"{count} of {number}" for name, (count, number) in candidate.own_demos.items()},
+        **{f"instructions.{name}": f"text {number}" for name, number in candidate.instructions.items()},
+        **{f"target.{role}": name for role, name in candidate.targets.items()},
+    }
 
 
 def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> TrialResult:
@@ -126,7 +166,7 @@ def pareto_front(trials: Sequence[TrialResult], objectives: Sequence[Objective])
     """The eligible trials that no other dominates: the Pareto front, in the order of trials.
 
     Of trials with equal values only one is returned, by the tie-breaking order. With one objective all
-    eligible trials are returned, because the best of them is decided by shrinkage.
+    eligible trials are returned, because the best of them is decided by what is expected of them.
     """
     whole = eligible_trials(trials, objectives)
     if len(objectives) == 1:
@@ -138,42 +178,6 @@ def pareto_front(trials: Sequence[TrialResult], objectives: Sequence[Objective])
         t for t in unique.values() if not any(dominated(t.values, o.values) for o in unique.values())
     ]
     return sorted(undominated, key=lambda t: t.number)
-
-
-def _differences(trial: TrialResult, base: TrialResult, objective: Objective) -> list[float]:
-    pairs = zip(trial.series(objective), base.series(objective), strict=True)
-    return [mine - other for mine, other in pairs]
-
-
-def _common(means: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
-    """The mean difference and the variance between trials beyond that of the questions."""
-    if not all(errors):
-        return _mean(means), math.inf  # without sampling error nothing is shrunk
-    weights = [1 / error for error in errors]
-    total = math.fsum(weights)
-    centre = math.fsum(w * m for w, m in zip(weights, means, strict=True)) / total
-    spread = math.fsum(w * (m - centre) ** 2 for w, m in zip(weights, means, strict=True))
-    scale = total - math.fsum(w * w for w in weights) / total
-    between = max(0.0, (spread - (len(means) - 1)) / scale) if scale > 0 else 0.0
-    if not between:
-        return centre, 0.0
-    again = [1 / (between + error) for error in errors]
-    return math.fsum(w * m for w, m in zip(again, means, strict=True)) / math.fsum(again), between
-
-
-def _floor_errors(errors: Sequence[float]) -> list[float]:
-    """Raises each squared error to at least a quarter of the mean.
-
-    A trial that answers nearly as the baseline does would otherwise look exact.
-    """
-    least = _mean(errors) / 4
-    return [max(error, least) for error in errors]
-
-
-def _squared_error(line: Sequence[float]) -> float:
-    n = len(line)
-    mean = _mean(line)
-    return math.fsum((value - mean) ** 2 for value in line) / (n - 1) / n if n > 1 else 0.0
 
 
 def _mean(values: Sequence[float]) -> float:

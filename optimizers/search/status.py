@@ -27,6 +27,8 @@ from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
+from ragc.optimizers.search.portfolio import OWN as OWN_SEARCH
+from ragc.optimizers.search.portfolio import divide_trials
 from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
 from ragc.optimizers.search.trial import TrialResult, read_results
@@ -106,7 +108,8 @@ class StudyStatus:
         yield "seed", str(recipe["seed"])
         yield "trials", f"{done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others)
         if self.best is not None:
-            yield "best so far", self._describe_trial(self.best)
+            chosen = "; chosen by these scores, which flatter it" if done["done"] else ""
+            yield "best so far", self._describe_trial(self.best) + chosen
             if (where := Path(self.study) / BEST).exists():
                 yield "its program", str(where)
         yield from (("on the front", self._describe_trial(trial)) for trial in self.front)
@@ -163,7 +166,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     state = _state(directory)
     best = select(tried, objectives, pick) if tried else None
     beside = pareto_front(tried, objectives) if len(objectives) > 1 else []
-    n_trials = recipe.search.trials
+    n_trials = _own_trials(recipe)
     return StudyStatus(
         str(directory),
         state,
@@ -171,7 +174,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         _counts(
             study,
             tried,
-            n_trials if recipe.budget.trials is None else min(n_trials, recipe.budget.trials),
+            n_trials,
             state,
         ),
         _trial_json(best, objectives) if best else None,
@@ -223,6 +226,15 @@ def _about(recipe: Recipe) -> dict[str, Any]:
         "seed": recipe.seed,
         "searched": list(recipe.search.knobs),
     }
+
+
+def _own_trials(recipe: Recipe) -> int:
+    """The trials of ragc's own study: all, or its part of those of several optimizers."""
+    limit, search = recipe.budget.trials, recipe.search
+    total = search.trials if limit is None else min(search.trials, limit)
+    if isinstance(search.optimizer, str):
+        return total
+    return dict(divide_trials(search.optimizer, search.shares, total)).get(OWN_SEARCH, 0)
 
 
 def _script_status(directory: Path) -> StudyStatus:

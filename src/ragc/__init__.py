@@ -29,11 +29,16 @@ from ragc.api import (
     compile,
     evaluate,
     export,
+    grid,
+    headroom,
     index,
     load,
+    merge_grids,
     objective,
     plan,
+    plan_grid,
     program,
+    read_grid,
     source,
     study,
     study_status,
@@ -71,8 +76,11 @@ if TYPE_CHECKING:
     from ragc.metrics.stats.intervals import Interval
     from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
+    from ragc.optimizers.grids.grid import Grid
+    from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
+    from ragc.optimizers.plan.headroom.result import Headroom
     from ragc.optimizers.results.compiled import CompiledProgram
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.optimizers.results.trust_listing import TrustListing
@@ -92,6 +100,8 @@ __all__ = [
     "DataError",
     "Evaluation",
     "Exported",
+    "Grid",
+    "Headroom",
     "Hit",
     "Interval",
     "NothingAnswered",
@@ -104,6 +114,7 @@ __all__ = [
     "RagcError",
     "Recipe",
     "RecipeError",
+    "RecordedGrid",
     "Row",
     "RunComparison",
     "Source",
@@ -125,12 +136,17 @@ __all__ = [
     "compile",
     "evaluate",
     "export",
+    "grid",
+    "headroom",
     "index",
     "load",
+    "merge_grids",
     "number",
     "objective",
     "plan",
+    "plan_grid",
     "program",
+    "read_grid",
     "source",
     "study",
     "study_status",
@@ -146,11 +162,14 @@ _IMPORTED_WHEN_USED = {
     "CompiledProgram": "ragc.optimizers.results.compiled",
     "Evaluation": "ragc.optimizers.results.evaluate",
     "Exported": "ragc.exports.write",
+    "Grid": "ragc.optimizers.grids.grid",
+    "Headroom": "ragc.optimizers.plan.headroom.result",
     "Interval": "ragc.metrics.stats.intervals",
     "Objective": "ragc.optimizers.integrations.optuna_objective",
     "Progress": "ragc.core.progress",
     "RagProgram": "ragc.programs.base",
     "Recipe": "ragc.recipe",
+    "RecordedGrid": "ragc.optimizers.grids.record",
     "Row": "ragc.optimizers.answering",
     "RunComparison": "ragc.metrics.reports.compare_runs",
     "Source": "ragc.corpora.sources.base",

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
+    from ragc.optimizers.grids.grid import Grid
+    from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.integrations.optuna_objective import Objective
+    from ragc.optimizers.plan.headroom.result import Headroom
     from ragc.optimizers.results.compiled import CompiledProgram
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.optimizers.results.trust_listing import TrustListing
@@ -76,6 +79,109 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None
     from ragc.optimizers.plan.estimate import estimate
 
     return estimate(recipes.load(recipe, sets), out)
+
+
+def grid(
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> RecordedGrid:
+    """Evaluate the settings in the table `[grid]` of a recipe on its dev questions, and write a grid.
+
+    It is written to the directory `out`, by default `grids/` and the name of the recipe file. A grid that is
+    there is completed, also one that was cut off, and gets the settings that it lacks. Returns a RecordedGrid
+    with `path`, the `grid` and `counters`.
+
+        recorded = ragc.grid("recipe.toml", out="grids/mine", sets=["grid.sample=8"])
+        print(recorded.grid.scores("f1").mean(axis=1))
+
+    Raises RecipeError, UsageError for an `out` with a grid of other questions, data, models or metrics,
+    ArtefactError for one with something else, BudgetExhausted, and TargetError.
+    """
+    from ragc import recipe as recipes
+    from ragc.optimizers.grids import record
+
+    resolved = recipes.load(recipe, sets)
+    return record.record(resolved, _grid_folder(recipe, out), progress=progress or record.SILENT)
+
+
+def plan_grid(
+    recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None
+) -> dict[str, Any]:
+    """Check the grid of a recipe file and all it needs, and bound the cost of what is missing in `out`.
+
+    Sends nothing. Returns a JSON object with `settings`, `recorded`, `questions` and `cells`, and the bounds
+    and estimates of `plan`. Raises what `grid` raises before its first request.
+    """
+    from ragc import recipe as recipes
+    from ragc.optimizers.grids.plan import estimate
+
+    return estimate(recipes.load(recipe, sets), _grid_folder(recipe, out))
+
+
+def _grid_folder(recipe: str | Path, out: str | Path | None) -> Path:
+    return Path(out) if out is not None else Path("grids") / Path(recipe).stem
+
+
+def merge_grids(paths: Sequence[str | Path], *, out: str | Path | None = None) -> RecordedGrid:
+    """Merge the grids in the directories `paths` into one in `out`, by default the first of them.
+
+    They must be of the same questions, data, models and program; settings of each are added. A grid in `out`
+    is the first part. Raises UsageError and ArtefactError, with nothing written.
+    """
+    from ragc.optimizers.grids.merge import merge
+
+    return merge(paths, out)
+
+
+def read_grid(path: str | Path) -> Grid:
+    """Read the grid in the directory `path`, complete or not. Raises ArtefactError and UsageError."""
+    from ragc.optimizers.grids.grid import read
+
+    return read(path)
+
+
+def headroom(
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    calls: int = 300,
+    gain: float = 0.05,
+    progress: Progress | None = None,
+) -> Headroom:
+    """Measure what a study of `recipe` can show, with at most `calls` LM calls on dev questions.
+
+    A few settings that differ much answer the same dev questions, and the baseline answers them twice. A
+    later compile replays what was answered. Returns a Headroom with `verdict` ("worth it", "not worth it",
+    "change it first" or "not known"), `why`, `gain` (the gain to expect, with its interval), `shows` (the
+    smallest gain that the dev and test questions show), `needed` (the questions that the gain `gain` needs)
+    and `noise`. No test question is used.
+
+        ragc.headroom("recipe.toml").why
+
+    Raises what `compile` raises before its first request, UsageError where the recipe searches nothing or
+    `calls` are too few, and NothingAnswered when no question was answered.
+    """
+    from ragc import recipe as recipes
+    from ragc.optimizers.plan.headroom import probe
+
+    resolved = recipes.load(recipe, sets)
+    return probe.headroom(resolved, calls=calls, gain=gain, progress=progress or probe.SILENT)
+
+
+def headroom_plan(
+    recipe: str | Path, *, sets: Sequence[str] = (), calls: int = 300, gain: float = 0.05
+) -> dict[str, Any]:
+    """What `headroom` would spend `calls` LM calls on, as a JSON object. Sends nothing.
+
+    Raises what `headroom` raises before its first request.
+    """
+    from ragc import recipe as recipes
+    from ragc.optimizers.plan.headroom import probe
+
+    return probe.plan(recipes.load(recipe, sets), calls=calls, gain=gain)
 
 
 def recipe_schema() -> dict[str, Any]:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from ragc.optimizers.grids.settings import settings_of
+from ragc.optimizers.task import prepare
 from ragc.programs.runtime import Runtime
 from ragc.recipe.load import parse
 from ragc.records import Passage
+from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
@@ -35,9 +38,27 @@ def reply(request: ChatRequest) -> Reply:
     return Reply(text, logprobs=(TokenLogprob(text, -3.0),) if request.logprobs else ())
 
 
-@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda path: path.stem)
+GRIDS = {"pydocs": (48, 100), "hotpotqa_smollm2": (32, 80), "hotpotqa_qwen": (16, 40)}
+"""Settings and questions of the recipes in `grids`."""
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.rglob("*.toml")), ids=lambda path: path.stem)
 def test_a_recipe_can_be_read(path: Path) -> None:
     assert parse(path.read_text("utf-8"), files=False).methods
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("grids/*.toml")), ids=lambda path: path.stem)
+def test_a_grid_has_the_settings_and_questions_that_it_promises(path: Path) -> None:
+    """On questions of pydocs, because those of HotpotQA are not part of the project."""
+    sets = [] if path.stem == "pydocs" else ["data.dataset=pydocs", "data.questions=pydocs.jsonl"]
+    recipe = parse(path.read_text("utf-8"), sets, files=False)
+    task = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget([])})
+    settings = settings_of(task)
+    assert (len(settings), len(task.dev)) == GRIDS[path.stem]
+    assert settings[0].demos == 0
+    assert {one.demo_kind for one in settings if one.demos} == {"labelled"}
+    assert {one.demo_set for one in settings if one.demos} > {0, 1}
+    assert not task.test
 
 
 @pytest.mark.parametrize("entry", SLIMPLM.methods, ids=lambda entry: entry.id)

@@ -356,3 +356,22 @@ def test_a_compile_killed_in_any_pass_goes_on_to_the_same_bytes(folder: Path, ru
     run("cut", sets=sets, store=store, target=rest, resume=True)
     assert identical(folder / "whole", folder / "cut")
     assert len(rest.requests) < len(whole.requests)
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        (("search.demos=0", "search.knobs=[]"), "The recipe searches nothing, so its program is compiled"),
+        (("data.dev=4", "data.test=8"), "4 dev questions cannot show anything: 6 must get better"),
+        (("data.dev=4", "data.test=8"), "8 test questions show no gain in exact match with 80% probability"),
+    ],
+)
+def test_what_a_study_cannot_show_is_noted_before_anything_is_sent(
+    folder: Path, sets: tuple[str, ...], expected: str
+) -> None:
+    target = ScriptedTarget([])
+    with prepared_in(folder, target, *sets) as prepared:
+        event_loop.run(open_models(prepared))
+        assert isinstance(prepared.progress, Watched)
+        assert expected in prepared.progress.notes[0]
+    assert not target.requests

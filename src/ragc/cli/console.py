@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from ragc.metrics.stats.intervals import Interval
     from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
+    from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.programs.trace import Event
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _COLUMNS = 40
+_ON_DEV = (
+    "The dev scores are in provenance.json; those of the compiled program flatter it, because it was chosen "
+    "by them."
+)
 
 
 def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
@@ -43,6 +48,22 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {name}: {_outcome(calibration)} {reached}"
         points = calibration["points"]
         yield f"    {points[0]:g} {curve(points, calibration['means'])} {points[-1]:g}"
+    yield from search.get("remarks", ())
+
+
+def portfolio_lines(search: Mapping[str, Any]) -> Iterator[str]:
+    """The lines on the optimizers of a portfolio in `provenance.json`; none without one."""
+    parts: Sequence[Mapping[str, Any]] = search.get("parts") or ()
+    for part in parts:
+        scores = ", ".join(f"{name} {value:.3f}" for name, value in part.get("dev", {}).items())
+        on_dev = f"{scores} on dev" if scores else "nothing to compare"
+        trials = f"{part['trials']} trial{'' if part['trials'] == 1 else 's'}"
+        calls = f"{part['spent'].get('lm_calls', 0):,.0f} calls"
+        spent = "cut off by its share" if part["budget"] else f"{calls}, replayed ones too"
+        yield f"{part['optimizer']}: {on_dev}, {trials}, {spent}"
+        yield from calibration_lines(part["search"])
+    if parts:
+        yield f"Chosen on dev: {search['winner']}. The best of several looks better on dev than it is."
 
 
 def _outcome(calibration: Mapping[str, Any]) -> str:
@@ -109,6 +130,35 @@ def plan(estimate: dict[str, Any]) -> None:
     lines([estimate["note"]] if estimate["note"] else ())
 
 
+def grid_plan(estimate: dict[str, Any]) -> None:
+    """Print the estimate of a grid."""
+    from ragc.cli import plan as plan_view
+
+    lines(plan_view.grid_lines(estimate))
+
+
+def print_grid(result: RecordedGrid) -> None:
+    """Print what a grid holds, the spread of its settings by metric, and what was sent."""
+    shown = result.to_json()
+    lines([f"{shown['settings']:,} settings on {shown['questions']:,} questions in {shown['grid']}"])
+    rows: list[tuple[str, ...]] = [("metric", "baseline", "least", "median", "greatest")]
+    for name, spread in shown["metrics"].items():
+        values = (spread.get(part) for part in ("baseline", "least", "median", "greatest"))
+        rows.append((name, *("-" if value is None else f"{value:.3f}" for value in values)))
+    _grid(rows)
+    lines(shown["remarks"])
+    if cost := shown["counters"]:
+        sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
+        lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:,.2f}, {cost['seconds']:.1f} s"])
+
+
+def headroom_plan(planned: dict[str, Any]) -> None:
+    """Print what `ragc headroom` would try."""
+    from ragc.cli import plan as plan_view
+
+    status(list(plan_view.headroom_lines(planned)))
+
+
 def print_compiled(result: Compiled) -> None:
     """Print the before/after table, the verdict, the fitted thresholds, and one answered question."""
     if result.test:
@@ -117,16 +167,29 @@ def print_compiled(result: Compiled) -> None:
             after, change = result.test[name], result.differences.get(name)
             if change is None:
                 continue
-            low, high = change["ci"]
+            low, high = change.get("ci_simultaneous", change["ci"])
             gap = f"{change['mean']:+.3f} [{low:+.3f}, {high:+.3f}]"
-            rows.append((name, _interval(before), _interval(after), gap, f"{change['p']:.4f}"))
+            rows.append(
+                (
+                    name,
+                    _interval(before),
+                    _interval(after),
+                    gap,
+                    f"{change.get('p_adjusted', change['p']):.4f}",
+                )
+            )
         _grid(rows)
+        lines(_adjustment_lines(result))
         n_questions = next(iter(result.test.values())).n
         lines(["", f"Verdict on test ({n_questions} questions): {result.verdict}. {result.note}"])
+        if result.look and result.look.number:
+            lines([result.look.sentence])
     else:
-        lines(["There was no look at a test split; the dev scores are in provenance.json."])
+        lines([f"There was no look at a test split. {_ON_DEV}"])
     lines(result.failure_lines)
-    lines(calibration_lines(result.program.provenance.get("search") or {}))
+    searched = result.program.provenance.get("search") or {}
+    lines(portfolio_lines(searched))
+    lines(calibration_lines(searched))
     cost = result.counters
     sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:.2f}, {cost['seconds']:.1f} s"])
@@ -137,6 +200,15 @@ def print_compiled(result: Compiled) -> None:
         old, new = result.example
         print_answer(new, trace=False)
         lines([f"   the baseline: {old.prediction if old.prediction is not None else 'none'}"])
+
+
+def _adjustment_lines(result: Compiled) -> Iterator[str]:
+    """The line on p-values that are adjusted for several metrics."""
+    primary = [name for name, change in result.differences.items() if "p_adjusted" not in change]
+    if len(result.differences) > 1:
+        decides = f"{primary[0]} decides. " if primary else ""
+        count = len(result.differences)
+        yield f"{decides}Intervals and p of the other metrics are adjusted for all {count} metrics."
 
 
 def print_export(result: Exported) -> None:
@@ -206,6 +278,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
     lines(f"{name:<{size}}  {_interval(value)}  n={value.n}" for name, value in evaluation.metrics.items())
     if any(row.failure for row in evaluation.rows):
         lines([evaluation.failures.text])
+    if evaluation.look and evaluation.look.number:
+        lines([f"{evaluation.look.text.capitalize()}."])
+    lines([evaluation.remark] if evaluation.remark else ())
     for family, backend in evaluation.backends.items():
         tally = ", ".join(f"{n} {by}" for by, n in evaluation.decided.get(family, {}).items())
         lines([f"{family}: {backend}" + (f" ({tally})" if tally else "")])

@@ -39,6 +39,19 @@ def parser() -> argparse.ArgumentParser:
     compiling.add_argument("--resume", action="store_true", help="go on with a study that was cut off")
     compiling.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
 
+    probing = _command(
+        commands, "headroom", "measure on a few dev questions what a study of a recipe can show", _headroom
+    )
+    probing.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
+    _sets(probing)
+    probing.add_argument(
+        "--calls", type=int, default=300, metavar="N", help="LM calls to spend at most (default: 300)"
+    )
+    probing.add_argument(
+        "--gain", type=float, default=0.05, metavar="X", help="the gain that is to be shown (default: 0.05)"
+    )
+    probing.add_argument("--dry-run", action="store_true", help="say what would be tried, and send nothing")
+
     asking = _command(commands, "ask", "answer one question", _ask)
     asking.add_argument(
         "program", metavar="COMPILED|RECIPE", help="a compiled directory, or a recipe as it is"
@@ -88,6 +101,17 @@ def parser() -> argparse.ArgumentParser:
     indexing = _command(commands, "index", "build the indexes that a recipe's program searches", _index)
     indexing.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     _sets(indexing)
+
+    gridding = _command(
+        commands, "grid", "evaluate the listed settings of a recipe on its dev questions, as a table", _grid
+    )
+    gridding.add_argument("recipe", nargs="?", metavar="RECIPE", help="the recipe, with a table [grid]")
+    _sets(gridding)
+    gridding.add_argument("--out", metavar="DIR", help="the grid (default: grids/<recipe name>)")
+    gridding.add_argument(
+        "--merge", metavar="DIR", action="append", default=[], help="without RECIPE: merge grids into --out"
+    )
+    gridding.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
 
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
@@ -246,6 +270,21 @@ def _compile(args: argparse.Namespace) -> int:
     return 0
 
 
+def _headroom(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if args.dry_run:
+        planned = api.headroom_plan(args.recipe, sets=args.sets, calls=args.calls, gain=args.gain)
+        _emit(planned) if args.json else console.headroom_plan(planned)
+        return 0
+    with console_watch.watching() as progress:
+        result = api.headroom(
+            args.recipe, sets=args.sets, calls=args.calls, gain=args.gain, progress=progress
+        )
+    _emit(result.to_json()) if args.json else console.status(list(result.lines()))
+    return 0
+
+
 def _ask(args: argparse.Namespace) -> int:
     from ragc import api
 
@@ -357,6 +396,26 @@ def _index(args: argparse.Namespace) -> int:
     with console_watch.watching() as progress:
         rows = api.index(args.recipe, sets=args.sets, progress=progress)
     _emit(rows) if args.json else console.print_indexes(rows)
+    return 0
+
+
+def _grid(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    if bool(args.merge) == (args.recipe is not None) or (args.merge and (args.sets or args.dry_run)):
+        raise UsageError(
+            "Name a recipe, or grids to merge: ragc grid RECIPE, or ragc grid --merge DIR --out DIR."
+        )
+    if args.dry_run:
+        estimate = api.plan_grid(args.recipe, sets=args.sets, out=args.out)
+        _emit(estimate) if args.json else console.grid_plan(estimate)
+        return 0
+    if args.merge:
+        recorded = api.merge_grids(args.merge, out=args.out)
+    else:
+        with console_watch.watching() as progress:
+            recorded = api.grid(args.recipe, sets=args.sets, out=args.out, progress=progress)
+    _emit(recorded.to_json()) if args.json else console.print_grid(recorded)
     return 0
 
 

@@ -25,17 +25,60 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
         yield f"budget: it stops at {limits}"
 
 
-def _calls(plan: Mapping[str, Any]) -> str:
+def grid_lines(plan: Mapping[str, Any]) -> Iterator[str]:
+    """The lines for an estimate of `ragc.optimizers.grids.plan.estimate`."""
+    sizes = f"{plan['settings']:,} settings on {plan['questions']:,} questions"
+    yield f"{plan['program']} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {sizes}"
+    yield f"{plan['recorded']:,} settings are recorded in {plan['out']}, {plan['cells']:,} cells are missing"
+    yield _calls(plan, "replies can be read and settings share no request")
+    for name, calls in plan["phases"].items():
+        if calls != 0:
+            yield f"  {name:<15} " + ("no bound known" if calls is None else f"about {calls:,}")
+    yield _tokens(plan)
+    yield _money(plan)
+    yield _time(plan)
+    if plan["budget"]:
+        limits = ", ".join(f"{name} {amount:g}" for name, amount in plan["budget"].items())
+        yield f"budget: it stops at {limits}"
+
+
+def headroom_lines(planned: Mapping[str, Any]) -> Iterator[str]:
+    """The lines for a plan of `ragc.optimizers.plan.headroom.probe.plan`, in two columns."""
+    targets = ", ".join(dict.fromkeys(planned["targets"].values()))
+    yield f"{'program':<14}{planned['program']} on {targets}"
+    yield f"{'calls':<14}at most {planned['calls']:,}"
+    yield (
+        f"{'settings':<14}at least {planned['settings_at_least']} of these on {planned['questions']} dev "
+        f"questions, {planned['repeats']} of them twice by the baseline"
+    )
+    yield from (f"{'':<14}{what}" for what in planned["settings"])
+    if planned["left_out"]:
+        yield f"{'not tried':<14}{planned['left_out']}"
+    shown = [
+        f"{planned[split]['n']} {split} questions show "
+        + ("no gain" if (gain := planned[split]["shows"]) is None else f"a gain of {gain:.3f}")
+        for split in ("dev", "test")
+        if planned[split]["n"]
+    ]
+    needed = planned["needed"]
+    number = "more than can be counted" if needed["n"] is None else f"{needed['n']:,} questions"
+    yield (
+        f"{'shown':<14}{' and '.join(shown)} with 80% probability; a gain of {needed['gain']:g} needs "
+        f"{number} (in exact match, if one question in ten gets worse)"
+    )
+
+
+_AVERAGE = "replies can be read, settings are average and racing stops nothing"
+
+
+def _calls(plan: Mapping[str, Any], conditions: str = _AVERAGE) -> str:
     if not plan["bounded"]:
         why = "; ".join(plan["unbounded_because"])
         return f"no bound known on LM calls: {why}; set budget.lm_calls"
     about = plan["lm_calls_about"]
     if about is None or about == plan["lm_calls"]:
         return f"at most {plan['lm_calls']:,} LM calls"
-    return (
-        f"about {about:,} LM calls if replies can be read, settings are average and racing stops nothing; "
-        f"at most {plan['lm_calls']:,}"
-    )
+    return f"about {about:,} LM calls if {conditions}; at most {plan['lm_calls']:,}"
 
 
 def _tokens(plan: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "web": ("ddgs", "trafilatura"),
     "api": ("rapidfuzz",),
     "hub": ("datasets",),
+    "parquet": ("pyarrow",),
     "metrics": ("rouge_score", "ftfy", "punkt"),
     "nli": ("torch", "transformers"),
     "vllm": ("vllm",),

@@ -17,6 +17,8 @@ from ragc.doctor.check import Check
 from ragc.errors import RagcError
 
 SILENT = Silent()
+LISTED = 5
+"""The most sets of test questions whose looks are listed."""
 
 
 def store_check(*, whole: bool, progress: Progress = SILENT) -> Check:
@@ -131,9 +133,31 @@ def study_checks(progress: Progress = SILENT) -> list[Check]:
     return checks
 
 
+def look_checks() -> list[Check]:
+    """One check for the ledger of looks at test questions, if there is one."""
+    from ragc.store.looks import ledger_file, read
+
+    path = ledger_file()
+    try:
+        ledger = read(path)
+    except OSError as error:
+        return [Check("looks", False, f"{path} cannot be read: {error.strerror or error}", needed=False)]
+    if ledger.damaged:
+        message = f"{ledger.damaged:,} lines of {path} are damaged, so there may have been more looks"
+        return [Check("looks", False, message, needed=False)]
+    if not ledger.entries:
+        return []
+    sets = [f"{looks:,} at {questions:,} questions" for questions, looks in ledger.sets]
+    rest = f" and {len(sets) - LISTED:,} sets more" if len(sets) > LISTED else ""
+    listed = ", ".join(sets[:LISTED])
+    total = f"{len(ledger.entries):,} at test questions"
+    return [Check("looks", True, f"{total}: {listed}{rest}, in {path}", needed=False)]
+
+
 def examine_kept(*, whole: bool, progress: Progress = SILENT) -> Sequence[Check]:
     """All checks of this module; without `whole` no file content is read."""
     checks = [store_check(whole=whole, progress=progress), *weights_checks(whole=whole, progress=progress)]
+    checks += look_checks()
     if whole:
         checks += [*index_checks(progress), *prefix_checks(progress), *study_checks(progress)]
     return checks

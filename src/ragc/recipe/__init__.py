@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ragc.recipe.load import load, parse, set_keys, settings
 from ragc.recipe.models import OPTIMIZERS
-from ragc.recipe.resolved import Budget, Data, Recipe, Search, SourceSpec, StudySpec
+from ragc.recipe.resolved import Budget, Data, GridSpec, Recipe, Search, SourceSpec, StudySpec
 
 __all__ = [
     "OPTIMIZERS",
     "Budget",
     "Data",
+    "GridSpec",
     "Recipe",
     "Search",
     "SourceSpec",

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeVar
 
 from ragc.core.validation import Location, dotted
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import Method
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe.models import SearchTable, check_metric
+from ragc.recipe.models import GridTable, SearchTable, check_metric
 from ragc.recipe.problems import Problems
-from ragc.recipe.resolved import CROSS, FILLED, HELPFUL, Search
+from ragc.recipe.resolved import CROSS, DEMO_COLUMNS, DEMO_KIND, DEMOS, FILLED, HELPFUL, GridSpec, Search
 from ragc.targets.base import ROLES
 
 T = TypeVar("T")
@@ -21,6 +22,9 @@ T = TypeVar("T")
 BUDGET = "context_tokens"
 STUDY_CONTEXT_TOKENS = 3000
 """Most tokens of passages that a call reads where programs are compared: the prompt that SlimPLM caps at."""
+
+MOST_SETTINGS = 32_767
+"""Most settings of a grid, and most questions: what 16 bits hold."""
 
 Methods = tuple[Method, ...]
 """The programs of a recipe, its own first; empty when that is invalid."""
@@ -97,6 +101,13 @@ class KnobChecks:
                 "that a round writes; set it to 1 or more"
             )
             self.problems.add(("search", "instruction_rounds"), text)
+        names_of = (table.optimizer,) if isinstance(table.optimizer, str) else table.optimizer
+        if table.shares and len(table.shares) != len(names_of):
+            text = (
+                f"a share for each of the {len(names_of)} optimizers is needed ({', '.join(names_of)}), got "
+                f"{len(table.shares)}"
+            )
+            self.problems.add(("search", "shares"), text)
         return Search(
             **dict(table)
             | {
@@ -108,6 +119,56 @@ class KnobChecks:
                 "targets": self._players(table.targets),
             }
         )
+
+    def grid(self, table: GridTable, search: SearchTable) -> GridSpec:
+        """The settings of a grid, those of its products among them.
+
+        A value may be any that a knob of the recipe's own program has, whether the recipe fixes it or not.
+        """
+        settings: list[dict[str, Value]] = []
+        for index, values in enumerate(table.settings if self.methods else ()):
+            where = ("grid", "settings", index)
+            settings.append(
+                {name: self._in_grid(name, value, where, search) for name, value in values.items()}
+            )
+        keys = ("grid", "product")
+        for axes in table.product if self.methods else ():
+            if bad := [name for name, values in axes.items() if not isinstance(values, list) or not values]:
+                self.problems.add(keys, f"grid.product.{bad[0]} must be a list of values that is not empty")
+                continue
+            sizes = math.prod(map(len, axes.values()))
+            if sizes > MOST_SETTINGS:
+                text = f"grid.product has {sizes:,} combinations, and a grid holds {MOST_SETTINGS:,} settings"
+                self.problems.add(keys, text)
+                continue
+            columns = [[self._in_grid(name, value, keys, search) for value in axes[name]] for name in axes]
+            settings += [dict(zip(axes, values, strict=True)) for values in product(*columns)]
+        listed = table.baseline.items() if self.methods else ()
+        baseline = {name: self._in_grid(name, value, ("grid", "baseline"), search) for name, value in listed}
+        return GridSpec(baseline, tuple(settings), table.sample)
+
+    def _in_grid(self, name: str, value: object, keys: Location, search: SearchTable) -> Value:
+        """`value` of a knob, or of one of `DEMO_COLUMNS`; a problem at `keys` for any other."""
+        own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
+        try:
+            if name in own:
+                return _value(own[name], value)
+            if name == DEMO_KIND and value in search.demo_kinds:
+                return str(value)
+            if name == DEMO_KIND:
+                raise UnknownName(
+                    "kind of demonstrations in search.demo_kinds", str(value), search.demo_kinds
+                )
+            if name not in DEMO_COLUMNS:
+                raise UnknownName(f"knob of {self.methods[0].id}", name, (*own, *DEMO_COLUMNS))
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise UsageError(f"{name} must be an integer of at least 0, found {repr(value)[:60]}")
+            if name == DEMOS and value > search.demos:
+                raise UsageError(f"{name} = {value} is more than search.demos = {search.demos}; raise that")
+            return value
+        except UsageError as error:
+            self.problems.add(keys, f"{dotted(keys)}: {error}")
+            return 0
 
     def _checked(
         self, table: str, values: Mapping[str, object], check: Callable[[Knob, object], T]

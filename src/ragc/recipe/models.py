@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 from ragc import corpora, metrics
@@ -26,6 +26,7 @@ from ragc.core.validation import (
     Names,
     Number,
     Switch,
+    Tables,
     Text,
     Whole,
     sentence,
@@ -55,6 +56,7 @@ from ragc.targets.options import EmbeddedOptions, HostedOptions, VllmOptions
 OPTIMIZERS = ("ragc", "mipro", "gepa", "random", "reanchor")
 PROGRAMS = NAMES
 _MAX_SEED = 2**32 - 1
+_LARGEST_SHARE = 1e6
 
 
 def check_metric(name: str) -> str:
@@ -66,6 +68,11 @@ def check_metric(name: str) -> str:
     if name.endswith("@k"):
         raise UsageError(f"metric {name!r} needs a number for k, such as {name[:-1]}5")
     return name if metric.higher_is_better else f"-{name}"
+
+
+def _check_optimizer(name: str) -> None:
+    if name not in OPTIMIZERS:
+        raise UnknownName("optimizer", name, OPTIMIZERS)
 
 
 def _check_objective(name: str) -> None:
@@ -154,6 +161,50 @@ class _Split:
         return value
 
 
+class _Optimizers(Names):
+    """The name of an optimizer, or a list of names; a list of one is the name."""
+
+    def __init__(self) -> None:
+        known = {"type": "string", "enum": list(OPTIMIZERS)}
+        super().__init__("an optimizer or a list of them", check=_check_optimizer, items=known)
+
+    def _read(self, value: object, info: ValidationInfo) -> Any:
+        if isinstance(value, str):
+            try:
+                _check_optimizer(value)
+            except UsageError as error:
+                raise sentence(error) from None
+            return value
+        names = super()._read(value, info)
+        return names[0] if len(names) == 1 else names
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        listed = super().__get_pydantic_json_schema__(schema, handler)
+        return {"anyOf": [dict(listed["items"]), listed]}
+
+
+class _Shares:
+    """A list of numbers above 0."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}}
+
+    def _read(self, value: object) -> tuple[float, ...]:
+        numbers = value if isinstance(value, list | tuple) else (None,)
+        if not all(
+            isinstance(n, int | float) and not isinstance(n, bool) and 0 < n < _LARGEST_SHARE for n in numbers
+        ):
+            raise wrong("a list of numbers above 0, one for each optimizer, such as [2, 1]")
+        return tuple(float(n) for n in numbers if n is not None)
+
+
 Words = Annotated[str, Text()]
 Path = Annotated[str, Text()]
 Split = Annotated[int | str | None, _Split()]
@@ -204,8 +255,15 @@ class SearchTable(Model):
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
     )
-    optimizer: Annotated[str, Choice("optimizer", OPTIMIZERS)] = Field(
-        default="ragc", description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor."
+    optimizer: Annotated[str | tuple[str, ...], _Optimizers()] = Field(
+        default="ragc",
+        description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor; or a list of them, "
+        "run one after another.",
+    )
+    shares: Annotated[tuple[float, ...], _Shares()] = Field(
+        default=(),
+        description="Share of trials and budget for each of several optimizers, such as [2, 1]. By default "
+        "equal.",
     )
     pick: Words = Field(
         default="", description="Objective that decides among equally good programs. By default the first."
@@ -461,6 +519,26 @@ class StudyTable(Model):
     )
 
 
+class GridTable(Model):
+    """The table `[grid]`: what `ragc grid` evaluates on the dev questions, the baseline first."""
+
+    baseline: Annotated[Table, JsonTable()] = Field(
+        default_factory=dict,
+        description="Values of setting 0 by knob, demos, demo_set and demo_kind, over those of [knobs].",
+    )
+    settings: Annotated[tuple[Table, ...], Tables()] = Field(
+        default=(),
+        description="Settings one by one, by the same keys. What one leaves out is as in the baseline.",
+    )
+    product: Annotated[tuple[Table, ...], Tables(single=True)] = Field(
+        default=(),
+        description="Lists of values by the same keys; every combination is a setting. A table or several.",
+    )
+    sample: Count = Field(
+        default=0, description="Settings drawn with the seed from what [search] varies, in addition. From 0."
+    )
+
+
 class RecipeTables(Model):
     """A recipe of ragc: what to compile, from what data, on which models, within which budget."""
 
@@ -494,6 +572,7 @@ class RecipeTables(Model):
     metrics: MetricsTable = Field(default_factory=MetricsTable, description="What is reported.")
     budget: BudgetTable = Field(default_factory=BudgetTable, description="Hard limits of the study.")
     study: StudyTable = Field(default_factory=StudyTable, description="Where the study is and who runs it.")
+    grid: GridTable = Field(default_factory=GridTable, description="What `ragc grid` evaluates.")
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:

@@ -67,9 +67,10 @@ class Search:
     own. `targets` are the names of the targets that may take a role, its own first. `objectives` are metric
     ids, prefixed with `-` where less is better; `pick` is the one that selects a program from the Pareto
     front. `calibrate` says whether searched thresholds are also fitted to recorded scores. `demo_kinds` are
-    the kinds of demonstrations to choose from, some of `DEMO_KINDS`. In each of `instruction_rounds` at most
-    `instructions` candidates are written; with 0 they are proposed once. `prompt_tokens` bounds the prompts
-    of candidates; 0 bounds nothing.
+    the kinds of demonstrations to choose from, some of `DEMO_KINDS`. `optimizer` is a name, or several that
+    run one after another; `shares` are then their shares of the budget, () for equal ones. In each of
+    `instruction_rounds` at most `instructions` candidates are written; with 0 they are proposed once.
+    `prompt_tokens` bounds the prompts of candidates; 0 bounds nothing.
     """
 
     knobs: tuple[str, ...] = ()
@@ -79,7 +80,7 @@ class Search:
     trials: int = 30
     batch: int = 4
     objectives: tuple[str, ...] = ("em",)
-    optimizer: str = "ragc"
+    optimizer: str | tuple[str, ...] = "ragc"
     pick: str = "em"
     programs: tuple[str, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class Search:
     demo_kinds: tuple[str, ...] = (FILLED,)
     instruction_rounds: int = 0
     prompt_tokens: int = 0
+    shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +141,32 @@ class Budget:
     trials: int | None = None
 
 
+DEMOS, DEMO_SET, DEMO_KIND = DEMO_COLUMNS = ("demos", "demo_set", "demo_kind")
+"""What a setting of a grid may say beside knobs: the number of demonstrations, their set and their kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class GridSpec:
+    """The settings that `ragc grid` evaluates.
+
+    `baseline` has values of setting 0 by knob and by `DEMO_COLUMNS`, over the recipe's fixed ones. `settings`
+    are others, by the same keys; what one leaves out is as in the baseline. `sample` more are drawn from the
+    search space with the recipe's seed.
+    """
+
+    baseline: Mapping[str, Value] = field(default_factory=dict)
+    settings: tuple[Mapping[str, Value], ...] = ()
+    sample: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A resolved recipe. Paths are stored as written, relative to `base`, which is ignored in comparisons.
 
     `concurrency` is the number of questions in flight; None means as many as the targets answer at once.
     `knobs` holds only the values that the recipe fixes. `report` is never empty; `assessing` holds the
-    settings of graders. `prompts` are files by predictor, imported before the search.
+    settings of graders. `prompts` are files by predictor, imported before the search. `grid` is for
+    `ragc grid` alone.
     """
 
     program: str
@@ -161,6 +182,7 @@ class Recipe:
     budget: Budget = field(default_factory=Budget)
     study: StudySpec = field(default_factory=StudySpec)
     prompts: Mapping[str, str] = field(default_factory=dict)
+    grid: GridSpec = field(default_factory=GridSpec)
     base: Path = field(default=Path(), compare=False)
 
     @property
@@ -216,10 +238,10 @@ class Recipe:
     def identity(self) -> str:
         """The text that identifies a study of this recipe: everything except what may change on resuming.
 
-        Those are the budget, the number of questions in flight, and whether the study is kept.
+        Those are the budget, the number of questions in flight, whether the study is kept, and the grid.
         """
         study = replace(self.study, keep=True)
-        return replace(self, budget=Budget(), concurrency=None, study=study).to_toml()
+        return replace(self, budget=Budget(), concurrency=None, study=study, grid=GridSpec()).to_toml()
 
     def to_toml(self) -> str:
         """The recipe as TOML with all defaults; loading it returns an equal recipe."""

@@ -50,6 +50,9 @@ def json_schema() -> dict[str, Any]:
     schema["properties"]["knobs"] |= _table({name: _value_schema(same) for name, same in knobs.items()})
     search = tables["SearchTable"]["properties"]
     search["ranges"] |= _table({name: _range_schema(same) for name, same in knobs.items()})
+    values = {name: _value_schema(same) for name, same in knobs.items()}
+    grid = tables["GridTable"]["properties"]
+    grid["settings"]["items"] = {"type": "object", "properties": values}
     names = {"type": "array", "items": {"enum": sorted(knobs)}, "uniqueItems": True}
     search["knobs"]["anyOf"] = [{"const": "all"}, names]
     tables["Metric"], tables["Objective"], tables["Filter"] = _metric(), _metric(signed=True), _FILTER

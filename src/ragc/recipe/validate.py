@@ -108,6 +108,7 @@ class _Reader:
             budget=Budget(**dict(tables.budget)),
             study=self._study(),
             prompts=dict(tables.prompts),
+            grid=knobs.grid(tables.grid, tables.search),
             base=self.base,
         )
         for program in methods:

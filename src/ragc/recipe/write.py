@@ -58,6 +58,8 @@ def recipe_text(recipe: Recipe) -> str:
         for name, value in asdict(recipe.search).items()
         if name not in ("ranges", "targets") and (value or name not in _LATER)
     }
+    if not recipe.search.shares:
+        del search["shares"]
     data, maps = asdict(recipe.data), ("fields", "corpus_fields", "where")
     top = {"program": recipe.program, "seed": recipe.seed, "concurrency": recipe.concurrency}
     tables: dict[tuple[str, ...], Mapping[str, object]] = {
@@ -84,6 +86,9 @@ def recipe_text(recipe: Recipe) -> str:
     tables["budget",] = asdict(recipe.budget)
     unset = asdict(type(recipe.study)())
     tables["study",] = {name: value for name, value in asdict(recipe.study).items() if value != unset[name]}
+    grid = asdict(recipe.grid)
+    if any(grid.values()):
+        tables["grid",] = grid
     return document(tables)
 
 

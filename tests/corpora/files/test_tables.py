@@ -201,6 +201,19 @@ def test_a_list_in_a_file_of_json_lines_is_read(tmp_path: Path, name: str, inden
     assert [question.id for question in read_questions(tmp_path / name)] == ["0", "1", "2"]
 
 
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_damaged_list_in_a_file_of_json_lines_has_one_problem(tmp_path: Path, indent: int | None) -> None:
+    items = [{"id": str(n), "question": "Who?", "answers": ["Ada"]} for n in range(500)]
+    cut = json.dumps(items, indent=indent).encode()[:-1]
+    (tmp_path / "q.jsonl.gz").write_bytes(gzip.compress(cut))
+    (row,) = rows(tmp_path / "q.jsonl.gz")
+    assert row.problems
+    assert "not JSON" in row.problems[0]
+    lines = [json.dumps([1]), *map(json.dumps, items)]
+    (tmp_path / "lines.jsonl").write_text("\n".join(lines))
+    assert sum(bool(row.problems) for row in rows(tmp_path / "lines.jsonl")) == 1
+
+
 def office(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("[Content_Types].xml", "<Types/>")

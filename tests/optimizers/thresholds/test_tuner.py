@@ -127,7 +127,11 @@ def test_a_known_threshold_is_found_without_sending_a_request_twice(
     assert len(on_dev) == 3 * 20  # the gate, and an answer either way
     assert "selfrag_threshold calibrated on 20 questions, 20 of which reached it" in log(folder)
     console.print_compiled(result)
-    assert f"1.000 at {record['threshold']:g}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"1.000 at {record['threshold']:g}" in shown
+    (remark,) = json.loads((folder / "out" / "provenance.json").read_text())["search"]["remarks"]
+    assert f"the best of {len(record['points'])} values" in remark
+    assert remark in shown
 
 
 def test_the_curve_is_that_of_trials_at_its_points(run: Run, folder: Path) -> None:

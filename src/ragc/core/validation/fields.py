@@ -225,6 +225,30 @@ class JsonTable:
         return dict(value)
 
 
+class Tables:
+    """A list of tables of JSON values; with `single`, also one table, which is a list of itself."""
+
+    def __init__(self, *, single: bool = False) -> None:
+        self._single = single
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        listed = {"type": "array", "items": {"type": "object"}}
+        return {"anyOf": [{"type": "object"}, listed]} if self._single else listed
+
+    def _read(self, value: object) -> tuple[Mapping[str, Any], ...]:
+        tables = [value] if self._single and isinstance(value, Mapping) else value
+        if not isinstance(tables, list | tuple) or not all(isinstance(table, Mapping) for table in tables):
+            raise wrong("a table or a list of tables" if self._single else "a list of tables")
+        if not all(map(is_json, tables)):
+            raise wrong("tables of text, numbers, booleans, or lists of them")
+        return tuple(dict(table) for table in tables)
+
+
 def wrong(expected: str) -> PydanticCustomError:
     """The error "must be `expected`"."""
     return PydanticCustomError(EXPECTED, "{expected}", {"expected": expected})

@@ -6,7 +6,7 @@ The report lists the metrics and the changed questions, as JSON and as text tabl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragc.core.display import describe
@@ -15,6 +15,7 @@ from ragc.metrics import Metric, get
 from ragc.metrics.reports.runs import Run, RunRow
 from ragc.metrics.stats.intervals import Interval, Verdict, mean_ci, power_note
 from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Method, judge, match
+from ragc.store.looks import Look
 
 WIDEST = 60
 """Maximum characters of a question or prediction in a table."""
@@ -66,7 +67,9 @@ class RunComparison:
     """Run `b` compared with run `a`.
 
     `changed` holds the questions whose score of the metric `by` changed most, largest change first; `rose`
-    and `fell` count all questions whose score did. `skipped` names metrics that only one run has.
+    and `fell` count all questions whose score did. `skipped` names metrics that only one run has. `look` says
+    how often the test questions were looked at, where they were answered for this comparison; `remarks` are
+    sentences on what the scores cannot show.
     """
 
     a: Run
@@ -78,6 +81,8 @@ class RunComparison:
     fell: int
     changed: tuple[Change, ...]
     skipped: tuple[str, ...]
+    look: Look | None = field(default=None, compare=False)
+    remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         shown = {"rose": self.rose, "fell": self.fell, "by": self.by}
@@ -100,6 +105,8 @@ class RunComparison:
             "rose": self.rose,
             "fell": self.fell,
             "changed": [change.to_json() for change in self.changed],
+            **({"look": self.look.to_json()} if self.look else {}),
+            "remarks": list(self.remarks),
         }
 
     def table(self) -> tuple[tuple[str, ...], ...]:
@@ -130,6 +137,9 @@ class RunComparison:
         for run in (self.a, self.b):
             if run.failures.n:
                 sentences.append(f"{run.name}: {run.failures.text}.")
+        sentences += self.remarks
+        if self.look and self.look.number:
+            sentences.append(self.look.sentence)
         sentences.append(f"{self.by}: {self.rose} questions rose and {self.fell} fell from {self.a.name}.")
         first = next((row.judged for row in self.rows if row.metric == self.by and row.judged), None)
         return (*sentences, f"{self.by}: {power_note(first.result)}") if first else tuple(sentences)

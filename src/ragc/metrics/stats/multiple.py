@@ -230,10 +230,14 @@ def _span(bounds: Bounds) -> float:
 
 
 def _simultaneous(result: Paired, adjusted: float, stretch: float, span: float) -> ContrastResult:
-    low = max(-span, result.diff - stretch * (result.diff - result.low))
-    high = min(span, result.diff + stretch * (result.high - result.diff))
+    low, high = widen(result, adjusted, stretch)
+    return ContrastResult(result, adjusted, max(-span, low), min(span, high))
+
+
+def widen(result: Paired, adjusted: float, stretch: float) -> tuple[float, float]:
+    """The interval of `result`, `stretch` times as wide; the end nearer to 0 agrees with the `adjusted` p."""
+    low = result.diff - stretch * (result.diff - result.low)
+    high = result.diff + stretch * (result.high - result.diff)
     if adjusted < 1 - result.confidence:
-        low, high = (max(low, 0.0), high) if result.diff > 0 else (low, min(high, 0.0))
-    else:
-        low, high = min(low, 0.0), max(high, 0.0)
-    return ContrastResult(result, adjusted, low, high)
+        return (max(low, 0.0), high) if result.diff > 0 else (low, min(high, 0.0))
+    return min(low, 0.0), max(high, 0.0)

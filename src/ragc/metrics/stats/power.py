@@ -1,13 +1,73 @@
-"""Statistical power before a study: the smallest gain that a number of questions can show."""
+"""Statistical power before a study: the smallest gain that a number of questions can show.
+
+The test is the one of `intervals.paired` and `intervals.verdict`. A gain is shown when the verdict is
+"better". Some questions get better and some get worse, all by the same amount. For such differences the
+sign-flip test is the exact test of McNemar (1947, doi:10.1007/BF02295996), so its power is a sum over the
+number of questions that change. Where amounts vary, `changes_of` replaces them by one amount and a share of
+questions with the same mean of sizes and of squares. scipy is imported on first use.
+"""
 
 from __future__ import annotations
 
-from math import ceil, comb, log2
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, fsum, log2, sqrt
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Counts = NDArray[np.int64]
 
 ALPHA, POWER = 0.05, 0.8
 
 LARGE = 0.2
 """No warning is needed when the questions can show a gain below this."""
+
+MOST = 1_000_000
+"""The most questions that `questions_needed` looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How two settings differ question by question: a share of questions that get worse, and by how much.
+
+    `lost` is the share of questions that get worse under the setting with the higher mean, 0..0.5; those that
+    get better are more by the gain. A question changes by `size`: 1 for exact match.
+    """
+
+    lost: float
+    size: float = 1.0
+
+    def gained(self, gain: float) -> float:
+        """The share of questions that get better if the mean rises by `gain`."""
+        return self.lost + gain / self.size
+
+    @property
+    def most(self) -> float:
+        """The greatest gain in the mean: all questions change."""
+        return max(0.0, (1 - 2 * self.lost) * self.size)
+
+
+USUAL = Changes(0.1)
+"""Assumed before anything is known: one question in ten gets worse."""
+
+
+def changes_of(pairs: Sequence[Sequence[float]]) -> Changes | None:
+    """The changes observed in `pairs`: one list of paired differences for each two settings.
+
+    None if no score differs. Each pair counts in the direction in which its mean rises.
+    """
+    sizes, squares, gains = [], [], []
+    for line in pairs:
+        sizes.append(fsum(map(abs, line)) / len(line))
+        squares.append(fsum(value * value for value in line) / len(line))
+        gains.append(abs(fsum(line)) / len(line))
+    if not fsum(sizes):
+        return None
+    size = fsum(squares) / fsum(sizes)
+    return Changes((fsum(sizes) - fsum(gains)) / len(sizes) / size / 2, size)
 
 
 def least_changes(alpha: float = ALPHA) -> int:
@@ -15,44 +75,102 @@ def least_changes(alpha: float = ALPHA) -> int:
     return ceil(1 - log2(alpha) + 1e-9)
 
 
-def smallest_gain(n: int, *, power: float = POWER, alpha: float = ALPHA) -> float | None:
-    """The true gain in a 0/1 score that `n` questions show with probability `power`; None if there is none.
+def power(n: int, gain: float, changes: Changes = USUAL, *, alpha: float = ALPHA) -> float:
+    """The probability that `n` questions show a true `gain` in the mean: that the verdict is "better".
 
-    This is the best case, for which it is exact: no question gets worse, and each gains with the same
-    probability.
+    Exact for 0/1 scores. Returns 0 for a gain above `changes.most`, which cannot occur.
     """
-    least = least_changes(alpha)
-    if n < least:
+    from numpy import arange, exp
+    from scipy.special import bdtrc, gammaln, xlog1py, xlogy
+
+    gained = changes.gained(gain)
+    changed = gained + changes.lost
+    if n < 1 or not 0 < changed <= 1 + 1e-9:
+        return 0.0
+    changed = min(changed, 1.0)
+    reach = 8 * sqrt(n * changed * (1 - changed)) + 8
+    numbers = arange(max(0, int(n * changed - reach)), min(n, int(n * changed + reach)) + 1)
+    ways = gammaln(n + 1) - gammaln(numbers + 1) - gammaln(n - numbers + 1)
+    chances = exp(ways + xlogy(numbers, changed) + xlog1py(n - numbers, -changed))
+    shown = bdtrc(_not_enough(numbers, alpha), numbers, min(1.0, gained / changed))
+    return float((chances * shown).sum())
+
+
+def smallest_gain(
+    n: int, changes: Changes = USUAL, *, chance: float = POWER, alpha: float = ALPHA
+) -> float | None:
+    """The true gain that `n` questions show with probability `chance`; None if no gain is shown so often."""
+    low, high = 0.0, changes.most
+    if power(n, high, changes, alpha=alpha) < chance:
         return None
-    low, high = 0.0, 1.0
-    for _ in range(40):
+    for _ in range(30):
         middle = (low + high) / 2
-        low, high = (low, middle) if _at_least(least, n, middle) >= power else (middle, high)
+        low, high = (low, middle) if power(n, middle, changes, alpha=alpha) >= chance else (middle, high)
     return high
 
 
+def questions_needed(
+    gain: float, changes: Changes = USUAL, *, chance: float = POWER, alpha: float = ALPHA
+) -> int | None:
+    """The number of questions that show a true `gain` with probability `chance`; None above `MOST`.
+
+    The test moves in steps, so a few questions more or less may do as well.
+    """
+    if gain <= 0 or gain > changes.most:
+        return None
+    high = least_changes(alpha)
+    while power(high, gain, changes, alpha=alpha) < chance:
+        high *= 2
+        if high > MOST:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power(middle, gain, changes, alpha=alpha) >= chance else (middle, high)
+    return high
+
+
+def _not_enough(changed: Counts, alpha: float) -> Counts:
+    """Of each number of `changed` questions the most that may get better with p still at `alpha` or above.
+
+    Of few changed questions it is all of them.
+    """
+    from numpy import arange, clip, take_along_axis
+    from scipy.special import bdtrc, ndtri
+
+    near = changed / 2 - ndtri(alpha / 2) * changed**0.5 / 2
+    tried = clip(near.astype(int)[:, None] + arange(-4, 5), 0, changed[:, None])
+    enough = bdtrc(tried, changed[:, None], 0.5) < alpha / 2  # p is twice the chance of getting more
+    return take_along_axis(tried, enough.argmax(axis=1)[:, None], axis=1)[:, 0]
+
+
 def small_data_note(dev: int, test: int) -> str:
-    """A one-line warning on what so many dev and test questions cannot show; "" when they are enough."""
+    """A note on what so many dev and test questions cannot show; "" when they are enough.
+
+    The gains are in exact match, if one question in ten gets worse (`USUAL`).
+    """
     sizes = {"dev": dev, "test": test}
     gains = {split: smallest_gain(n) for split, n in sizes.items()}
-    none = [f"{n} {split}" for split, n in sizes.items() if n and gains[split] is None]
+    least = least_changes()
+    none = [f"{n} {split}" for split, n in sizes.items() if 0 < n < least]
+    weak = [f"{n} {split}" for split, n in sizes.items() if n >= least and gains[split] is None]
     some = [(f"{sizes[split]} {split}", gain) for split, gain in gains.items() if gain and gain > LARGE]
     notes = []
     if none:
         notes.append(
-            f"{' and '.join(none)} questions cannot show anything: {least_changes()} must get better, and "
-            f"none worse, for p < {ALPHA:g}."
+            f"{' and '.join(none)} questions cannot show anything: {least} must get better, and none worse, "
+            f"for p < {ALPHA:g}."
+        )
+    if weak:
+        notes.append(
+            f"If one question in ten gets worse, {' and '.join(weak)} questions show no gain in exact match "
+            f"with {POWER:.0%} probability, however large."
         )
     if some:
         named = ", ".join(f"{gain:.2f} with {questions} questions" for questions, gain in some)
         notes.append(
-            f"The smallest gain in exact match that shows with {POWER:.0%} probability, if none gets worse: "
-            f"{named}."
+            f"The smallest gain in exact match that shows with {POWER:.0%} probability, if one question in "
+            f"ten gets worse: {named}."
         )
     notes += [f"Without {split} questions nothing is proven." for split, n in sizes.items() if not n]
     return " ".join(notes)
-
-
-def _at_least(k: int, n: int, chance: float) -> float:
-    """The probability of `k` or more successes in `n` draws."""
-    return 1 - sum(comb(n, i) * chance**i * (1 - chance) ** (n - i) for i in range(k))

@@ -1,0 +1,165 @@
+"""The card of a grid: what was recorded, on which data and models, where and when; no text of others."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ragc.core import inputs
+from ragc.core.digest import digest
+from ragc.corpora import datasets
+from ragc.corpora.files.records import is_address
+from ragc.errors import UsageError
+from ragc.optimizers.data import BUILT_IN
+from ragc.optimizers.grids.files import FORMAT, mark
+from ragc.optimizers.grids.grid import Grid
+from ragc.optimizers.task import Task
+from ragc.targets.base import Target
+
+_SHA256 = "@sha256:"
+
+_DIFFERENCES = {
+    "program": "another program",
+    "questions": "other questions",
+    "train": "other train questions",
+    "sources": "other passages, or sources with other options",
+    "models": "another model, or one with other options",
+    "metrics": "other metrics",
+    "graders": "other options of metrics",
+    "prompts": "other prompt files",
+    "seed": "another seed",
+    "baseline": "another baseline",
+    "demonstrations": "other demonstrations",
+}
+"""What differs between two grids, by key of their identity, in the order in which it is reported."""
+
+
+def facts(task: Task, baseline: Mapping[str, Any]) -> dict[str, Any]:
+    """The card of a recording of `task`, without runs. `baseline` is setting 0 as JSON."""
+    data = task.recipe.data
+    known = task.facts
+    identity = {
+        "program": [task.method.id, task.method.code],
+        "questions": known["data"]["dev"]["fingerprint"],
+        "train": known["data"].get("train", {}).get("fingerprint", ""),
+        "sources": {name: source["fingerprint"] for name, source in known["sources"].items()},
+        "models": {role: target["identity"] for role, target in known["targets"].items()},
+        "metrics": [metric.id for metric in task.metrics],
+        "graders": digest(asdict(task.recipe.assessing))[:16],
+        "prompts": known.get("prompts", {}),
+        "seed": task.seed,
+        "baseline": mark(baseline),
+    }
+    return {
+        "format": FORMAT,
+        "program": task.method.id,
+        "metrics": [metric.id for metric in task.metrics],
+        "models": {role: _model(target) for role, target in task.runtime.targets.items()},
+        "data": {
+            "dataset": data.dataset,
+            "dev": len(task.dev),
+            "train": len(task.train),
+            **_origin(data.dataset),
+        },
+        "sources": {name: source["kind"] for name, source in known["sources"].items()},
+        "in_flight": task.in_flight,
+        "identity": identity,
+        "demonstrations": {},
+        "runs": [],
+    }
+
+
+def run_facts(task: Task) -> dict[str, Any]:
+    """The facts on this recording: machine, versions and when it began."""
+    return {
+        "machine": f"{platform.machine()} {platform.system()}, {os.cpu_count()} cores",
+        "versions": dict(task.facts["versions"]),
+        "begun": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "settings": 0,
+    }
+
+
+def _model(target: Target) -> dict[str, Any]:
+    """The name of a model, and the digest of its file or, of others, of what identifies it."""
+    _, mark_of_file, sha256 = target.identity.partition(_SHA256)
+    identity = {"sha256": sha256} if mark_of_file else {"identity": digest(target.identity)[:16]}
+    return {"name": target.name, "model": target.model, **identity}
+
+
+def _origin(dataset: str) -> dict[str, Any]:
+    """Licence and address of a data set, where its record knows them."""
+    if dataset in BUILT_IN:
+        record = tomllib.loads(inputs.read_text(Path(str(datasets.__file__)).parent / f"{dataset}.toml"))
+        return {"licence": record["licence"], "home": record["source"]["url"]}
+    if dataset in datasets.FILES and not is_address(dataset):
+        card = datasets.card(dataset)
+        return {"licence": {"questions": card.licence, "corpus": card.licence}, "home": card.home}
+    return {}
+
+
+def check_same(here: Mapping[str, Any], other: Mapping[str, Any], what: str, advice: str) -> None:
+    """Raises UsageError unless two cards are of the same questions, data, model and program.
+
+    `what` begins the sentence, such as "grids/b holds a grid with"; `advice` ends it. Demonstrations are
+    compared where both have collected them.
+    """
+    pools, others = here.get("demonstrations", {}), other.get("demonstrations", {})
+    common = pools.keys() & others.keys()
+    mine = {**here["identity"], "demonstrations": {name: pools[name] for name in common}}
+    theirs = {**other["identity"], "demonstrations": {name: others[name] for name in common}}
+    for key, difference in _DIFFERENCES.items():
+        if mine.get(key) != theirs.get(key):
+            raise UsageError(f"{what} {difference}; {advice}")
+
+
+def text_of(grid: Grid) -> str:
+    """The card for people, in Markdown."""
+    card = grid.card
+    cells = int(grid.recorded.sum())
+    models = [
+        f"{role}: {model['name']}" + (f", SHA-256 `{model['sha256']}`" if "sha256" in model else "")
+        for role, model in card["models"].items()
+    ]
+    rows = {
+        "program": card["program"],
+        "settings": f"{len(grid.settings)}, the baseline first",
+        "varied": ", ".join(grid.settings[0]) or "nothing",
+        "questions": f"{len(grid.questions)} of `{card['data']['dataset']}`",
+        "train questions": f"{card['data']['train']}",
+        "cells": f"{cells:,} of {grid.recorded.size:,}",
+        "metrics": ", ".join(grid.metrics),
+        "sources": ", ".join(f"{name}: {kind}" for name, kind in card["sources"].items()) or "none",
+        "models": "; ".join(models),
+        "questions in flight": f"{card['in_flight']}",
+        **{f"licence of the {part}": text for part, text in card["data"].get("licence", {}).items()},
+        **({"home of the data": card["data"]["home"]} if "home" in card["data"] else {}),
+    }
+    lines = [
+        f"# {grid.name}",
+        "",
+        "Recorded by `ragc grid`. Numbers and ids only.",
+        "",
+        "| | |",
+        "| --- | --- |",
+    ]
+    lines += [f"| {name} | {text} |" for name, text in rows.items()]
+    lines += ["", "| machine | ragc | Python | begun | settings |", "| --- | --- | --- | --- | --- |"]
+    lines += [
+        f"| {run['machine']} | {run['versions']['ragc']} | {run['versions']['python']} | {run['begun']} "
+        f"| {run['settings']} |"
+        for run in card["runs"]
+    ]
+    if grid.remarks:
+        lines += ["", *(f"- {remark}" for remark in grid.remarks)]
+    return "\n".join(lines) + "\n"
+
+
+def same_runs(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """`runs` without duplicates, by their beginning."""
+    return sorted({digest(dict(run)): run for run in runs}.values(), key=lambda run: str(run["begun"]))

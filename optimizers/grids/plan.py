@@ -1,0 +1,108 @@
+"""The dry run of a grid: all inputs checked, nothing sent, and upper bounds on what is missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ragc.core import extras
+from ragc.core.digest import digest
+from ragc.metrics.base import families
+from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.optimizers.grids.files import check_out
+from ragc.optimizers.grids.record import plan_settings
+from ragc.optimizers.plan.call_bounds import REQUESTS
+from ragc.optimizers.plan.cost import cost_bounds
+from ragc.optimizers.plan.prompt_size import BUDGETS, PASSAGE, SHOWN
+from ragc.optimizers.requirements import require
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.task import Task, prepare
+from ragc.recipe import Recipe
+from ragc.records import Question
+from ragc.store.call_store import CallStore
+
+
+def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
+    """Upper bounds on the cost of recording the grid of `recipe` in `out`, what is there left out.
+
+    `lm_calls` are requests, a retry for every unreadable reply among them; `lm_calls_about` are those if all
+    can be read. Settings share requests, so the real number is smaller still. The keys are those of
+    `ragc.plan` where they mean the same. Raises as a recording does before it sends anything.
+    """
+    extras.require("pyarrow", "A grid")
+    where = check_out(out)
+    require(recipe, study=False)
+    task = prepare(recipe, store=CallStore(None))
+    files, numbers = plan_settings(task, where)
+    candidates = [Candidate.of(files.candidates[number]) for number in numbers]
+    programs = [task.method.build(task.runtime, dict(one.knobs)) for one in candidates]
+    judging = _judging(task, task.dev)
+    phases = {
+        "settings": sum(built.most_calls() * len(task.dev) + judging for built in programs),
+        "demonstrations": _demonstrations(task, candidates),
+        "learning": sum(built.fit_calls for built in programs) * len(task.train),
+    }
+    about = sum(phases.values())
+    chain = 1 + max((len(others) for others in task.runtime.gateway.fallbacks.values()), default=0)
+    requests, limit = chain * REQUESTS * about, recipe.budget.lm_calls
+    most = requests if limit is None else min(requests, limit)
+    reply = max((call.sampling.max_tokens for built in programs for call in built.predictors()), default=0)
+    prompts = [_prompt_tokens(one) for one in candidates]
+    mean = round(sum(prompts) / len(prompts)) if prompts else 0
+    return {
+        "program": recipe.program,
+        "out": str(where),
+        "settings": len(files.candidates),
+        "recorded": len(files.candidates) - len(numbers),
+        "columns": list(files.columns),
+        "questions": len(task.dev),
+        "cells": len(numbers) * len(task.dev),
+        "bounded": math.isfinite(most),
+        "unbounded_because": []
+        if math.isfinite(requests)
+        else ["the judge is asked as often as an answer needs"],
+        "lm_calls": int(most) if math.isfinite(most) else None,
+        "lm_calls_about": int(min(about, most)) if math.isfinite(min(about, most)) else None,
+        **cost_bounds(task, most, min(about, most), mean, reply),
+        "phases": {name: int(calls) if math.isfinite(calls) else None for name, calls in phases.items()},
+        "budget": {
+            name: amount
+            for name in ("lm_calls", "tokens", "usd", "minutes")
+            if (amount := getattr(recipe.budget, name)) is not None
+        },
+        "data": {name: len(held) for name, held in task.splits.items()},
+        "targets": {role: target.name for role, target in task.runtime.targets.items()},
+    }
+
+
+def _judging(task: Task, questions: Iterable[Question]) -> float:
+    """The judge's calls to score one answer to each of `questions`."""
+    if "judge" not in task.runtime.targets:
+        return 0
+    read = families(task.metrics)
+    return sum(most_judge_calls(read, task.recipe.assessing, question) for question in questions)
+
+
+def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
+    """The typed calls that collect the pools of demonstrations which `candidates` need."""
+    base, settings = task.space.first.baseline().knobs, {}
+    for one in candidates:
+        if one.demos:
+            setting = task.method.demo_setting(base, one.knobs)
+            settings[digest(setting)] = setting
+    total = 0.0
+    for setting in settings.values():
+        built = task.method.build(task.runtime, setting)
+        taught = any(not set(call.signature.output_fields) <= {"answer"} for call in built.predictors())
+        total += built.most_calls() * len(task.train) * (1 + taught) + _judging(task, task.train)
+    return total
+
+
+def _prompt_tokens(one: Candidate) -> int:
+    """About how long a prompt of a setting is: its passages at full chunk size, and demonstrations."""
+    chunk = int(one.knobs.get("chunk_size", PASSAGE))
+    passages = sum(int(one.knobs.get(name, 0)) for name in SHOWN) * chunk
+    budgets = [int(one.knobs[name]) for name in BUDGETS if one.knobs.get(name)]
+    return min([passages, *budgets]) + one.demos * chunk

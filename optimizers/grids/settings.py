@@ -1,0 +1,114 @@
+"""The settings of a grid: the baseline, those that the recipe lists, and a sample of its search space."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ragc.errors import UsageError
+from ragc.optimizers.space import DEMO_SETS, Candidate, ProgramSpace
+from ragc.optimizers.task import Task
+from ragc.programs.knobs import Knob, Value
+from ragc.recipe.resolved import DEMO_COLUMNS, DEMO_KIND, DEMO_SET, DEMOS, FILLED
+
+DRAWS = 200
+"""Draws for each setting of a sample; a search space that yields too few new ones in as many is too small."""
+
+
+def settings_of(task: Task) -> tuple[Candidate, ...]:
+    """The settings of the grid of `task`, without duplicates: the baseline, the listed ones, the sample.
+
+    A knob that does not matter under the others of its setting has its value of the baseline. More settings
+    in a recipe, or a larger sample, leave those before as they are. Raises UsageError for a recipe without
+    `[grid]`, values that contradict each other, and a sample of more settings than there are.
+    """
+    spec, space = task.recipe.grid, task.space.first
+    if not (spec.settings or spec.sample):
+        raise UsageError(
+            "The recipe lists no settings to evaluate; add a table [grid] with settings, product or sample."
+        )
+    baseline = _listed(task, space.baseline(), spec.baseline, "grid.baseline")
+    settings = {baseline.mark: baseline}
+    for index, values in enumerate(spec.settings):
+        one = _listed(task, baseline, values, f"grid.settings.{index}")
+        settings.setdefault(one.mark, one)
+    draws, most = _draws(space, baseline, task.seed), len(settings) + spec.sample
+    for _ in range(DRAWS * spec.sample):
+        if len(settings) == most:
+            break
+        one = next(draws)
+        settings.setdefault(one.mark, one)
+    if len(settings) < most:
+        drawn = spec.sample - (most - len(settings))
+        raise UsageError(
+            f"grid.sample = {spec.sample} asks for more settings than [search] has beside those listed: "
+            f"{drawn} were drawn; lower it, or let [search] vary more."
+        )
+    return tuple(settings.values())
+
+
+def columns_of(task: Task) -> tuple[str, ...]:
+    """What the settings of the grid of `task` may differ in: knobs in the order of declaration, then
+    demonstrations.
+    """
+    spec = task.recipe.grid
+    named = {name for values in (spec.baseline, *spec.settings) for name in values}
+    named |= {knob.name for knob in task.space.first.knobs} if spec.sample else set()
+    named |= {DEMOS, DEMO_SET} | ({DEMO_KIND} if len(task.recipe.search.demo_kinds) > 1 else set())
+    knobs = [knob.name for knob in task.method.knobs.list_knobs()]
+    return tuple(name for name in (*knobs, *DEMO_COLUMNS) if name in named)
+
+
+def _listed(task: Task, base: Candidate, values: Mapping[str, Value], where: str) -> Candidate:
+    """The setting with `values` over `base`; `where` names it in errors."""
+    space = task.space.first
+    knobs = {name: value for name, value in values.items() if name not in DEMO_COLUMNS}
+    default = base.demo_kind if base.demos else space.demo_kinds[0]
+    kind, number = str(values.get(DEMO_KIND, default)), int(values.get(DEMO_SET, base.demo_set))
+    if number not in space.sets(kind):
+        raise UsageError(
+            f"{where}: demo_set must be below {len(space.sets(kind))} for {kind} demonstrations, "
+            f"found {number}."
+        )
+    try:
+        settled = task.method.knobs.of({**base.knobs, **knobs}).to_json()
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    shown = int(values.get(DEMOS, base.demos))
+    one = replace(base, knobs=settled, demos=shown, demo_set=number, demo_kind=kind)
+    return _tidy(space, base, one)
+
+
+def _draws(space: ProgramSpace, base: Candidate, seed: int) -> Iterator[Candidate]:
+    """Settings drawn uniformly from `space` over `base`, without end; the same seed gives the same ones."""
+    source = random.Random(f"grid {seed}")
+    free = [knob.name for knob in space.knobs]
+    while True:
+        values = {**base.knobs, **{knob.name: _draw(knob, source) for knob in space.knobs}}
+        demos, kind = source.randint(0, space.demos), source.choice(space.demo_kinds)
+        number = source.randrange(DEMO_SETS) % len(space.sets(kind))
+        knobs = space.kind.settle(values, free)
+        yield _tidy(space, base, replace(base, knobs=knobs, demos=demos, demo_set=number, demo_kind=kind))
+
+
+def _draw(knob: Knob, source: random.Random) -> Value:
+    """A value of `knob`, each with the same chance."""
+    if knob.kind == "switch":
+        return source.choice((False, True))
+    if knob.kind == "choice":
+        return source.choice(knob.options)
+    low, high = knob.bounds
+    if not knob.step:
+        return round(source.uniform(low, high), 3)
+    value = round(low + knob.step * source.randint(0, int((high - low) / knob.step + 1e-9)), 10)
+    return int(value) if knob.kind == "int" else value
+
+
+def _tidy(space: ProgramSpace, base: Candidate, one: Candidate) -> Candidate:
+    """`one` with the value of `base` for each knob that does not matter, so that equal programs are equal."""
+    matter = {knob.name: space.kind.matters(knob, one.knobs) for knob in space.kind.list_knobs()}
+    knobs = {name: value if matter[name] else base.knobs[name] for name, value in one.knobs.items()}
+    if one.demos:
+        return replace(one, knobs=knobs)
+    return replace(one, knobs=knobs, demo_set=0, demo_kind=FILLED)

@@ -1,0 +1,444 @@
+"""Headroom: what a study of a recipe can show, from a few settings on a few dev questions.
+
+    dev questions, in the study's order ─► baseline, twice ─► settings far apart ─► estimates ─► a verdict
+
+The requests are those of a compile, so what was answered here is replayed there, and a repeated or
+interrupted headroom replays itself. Only the second run of the baseline is stored apart. No test question is
+used. The budget is hard: a setting is begun only if the most that it may send is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
+from ragc.core.digest import digest
+from ragc.core.progress import Progress, Silent, listening
+from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
+from ragc.metrics.base import UNMEASURED, Objective, families
+from ragc.metrics.failures import Failures
+from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.metrics.stats import headroom as estimates
+from ragc.metrics.stats.power import questions_needed, smallest_gain
+from ragc.optimizers.answering import Row, evaluate, failures_of
+from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.plan.average import average
+from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
+from ragc.optimizers.plan.headroom.result import Headroom, Setting
+from ragc.optimizers.plan.headroom.second_run import built_anew
+from ragc.optimizers.plan.headroom.settings import differing_settings
+from ragc.optimizers.plan.speed import note_speed
+from ragc.optimizers.prompts import check_programs
+from ragc.optimizers.requirements import require
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.run_trial import shuffle_dev
+from ragc.optimizers.search.storage import InMemoryAttributes
+from ragc.optimizers.space import Candidate, describe_candidate
+from ragc.optimizers.task import Task, prepare
+from ragc.programs.base import RagProgram
+from ragc.recipe import Recipe
+from ragc.recipe.resolved import CROSS
+from ragc.store.call_store import CallStore, open_store
+from ragc.targets.base import Target
+
+CALLS = 300
+"""LM calls to spend if nothing else is said."""
+
+GAIN = 0.05
+"""The gain to show if nothing else is said."""
+
+SETTINGS, MOST_SETTINGS = 8, 24
+"""Settings that the budget is shared among, and the most that are tried if calls are left."""
+
+GREEDY_REPEATS = 10
+"""Questions of the second run if nothing is sampled: they should score the same."""
+
+SILENT = Silent()
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What a budget of `calls` LM calls is spent on.
+
+    `questions` dev questions are answered by the first of `candidates`, the baseline, then by the others in
+    turn until calls run out; `settings` of them fit even if each sends the most that it may. `repeats` of the
+    questions are answered by the baseline twice. `left_out` says what of the search space is not tried.
+    """
+
+    calls: int
+    questions: int
+    repeats: int
+    candidates: tuple[Candidate, ...]
+    settings: int
+    left_out: str = ""
+
+
+def headroom(
+    recipe: Recipe,
+    *,
+    calls: int = CALLS,
+    gain: float = GAIN,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+    progress: Progress = SILENT,
+) -> Headroom:
+    """What a study of `recipe` can show, measured with at most `calls` LM calls.
+
+    `gain` is the gain that the user wants shown. `targets` replace those of the recipe. Raises UsageError
+    before anything is sent if nothing can be said: without dev questions, for a recipe that searches nothing,
+    or if the calls are too few; NothingAnswered if no question was answered.
+    """
+    task = _open_task(recipe, calls, gain, store, targets)
+    try:
+        probe = _Probe(task, _design(task, calls), gain, progress)
+        with event_loop.frozen_gc():
+            return event_loop.run(probe.run())
+    finally:
+        task.ledger.close()
+        progress.close()
+
+
+def plan(
+    recipe: Recipe,
+    *,
+    calls: int = CALLS,
+    gain: float = GAIN,
+    targets: Mapping[str, Target] | None = None,
+) -> dict[str, Any]:
+    """What `headroom` would do, as a JSON object; nothing is sent. Raises as `headroom` does before it sends.
+
+    `calls` are LM calls at most. `questions` of the dev questions would be answered by each setting,
+    `repeats` of them twice by the baseline, and by at least `settings_at_least` settings, the first of
+    `settings` (in words). `dev` and `test` have the number of questions and the smallest gain in exact match
+    that they show, `needed` the questions that `gain` needs, both if one question in ten gets worse.
+    """
+    task = _open_task(recipe, calls, gain, CallStore(None), targets)
+    design = _design(task, calls)
+    task.ledger.close()
+    return {
+        "program": recipe.program,
+        "calls": design.calls,
+        "questions": design.questions,
+        "repeats": design.repeats,
+        "settings_at_least": design.settings,
+        "settings": [describe(task, candidate) for candidate in design.candidates],
+        "left_out": design.left_out,
+        "dev": {"n": len(task.dev), "shows": smallest_gain(len(task.dev))},
+        "test": {"n": len(task.test), "shows": smallest_gain(len(task.test))},
+        "needed": {"gain": gain, "n": questions_needed(gain)},
+        "targets": {role: target.name for role, target in task.runtime.targets.items()},
+    }
+
+
+def describe(task: Task, candidate: Candidate) -> str:
+    """The differences of `candidate` from the baseline of its program, in a few words."""
+    base = task.space.part(candidate).baseline().knobs
+    changed = {name: value for name, value in candidate.knobs.items() if base[name] != value}
+    other = candidate.program if candidate.program != task.space.first.program else ""
+    return describe_candidate(candidate, changed, program=other) or "baseline"
+
+
+def _open_task(
+    recipe: Recipe,
+    calls: int,
+    gain: float,
+    store: CallStore | None,
+    targets: Mapping[str, Target] | None,
+) -> Task:
+    """The task of `recipe` with a ledger of `calls`. Raises UsageError if it leaves nothing to measure."""
+    if calls < 1:
+        raise UsageError(f"--calls must be 1 or more, found {calls}.")
+    if not (math.isfinite(gain) and gain > 0):
+        raise UsageError(f"--gain must be above 0, found {gain:g}; write 0.05 for five hundredths.")
+    require(recipe, targets=targets is None, metrics=targets is None)
+    known = recipe.budget.lm_calls
+    budget = replace(recipe.budget, lm_calls=calls if known is None else min(calls, known), trials=None)
+    task = prepare(
+        recipe,
+        store=store or open_store(recipe.study.store, keep=recipe.study.keep),
+        ledger=FileLedger(None, budget),
+        targets=targets,
+    )
+    if len(task.dev) < estimates.LEAST_QUESTIONS:
+        raise UsageError(
+            f"Headroom needs at least {estimates.LEAST_QUESTIONS} dev questions to tell settings apart, "
+            f"found {len(task.dev)}; raise data.dev."
+        )
+    metric = task.objectives[0].metric
+    if metric.combine is not None:
+        raise UsageError(
+            f"Headroom compares settings question by question, and {metric.id!r} is no mean over questions; "
+            "name another metric first in search.objectives."
+        )
+    if not task.space.size:
+        what = (
+            "only instructions, which are proposed during the study"
+            if recipe.search.instructions
+            else "nothing: there is one setting"
+        )
+        raise UsageError(
+            f"The recipe searches {what}; name knobs, or a number of demos, under [search] for headroom to "
+            "try."
+        )
+    check_programs(task)
+    return task
+
+
+def _design(task: Task, calls: int) -> Design:
+    """How a budget of `calls` is spent. Raises UsageError if it is too small to say anything."""
+    limit = task.ledger.budget.lm_calls if isinstance(task.ledger, FileLedger) else None
+    calls = calls if limit is None else limit
+    needs = _Needs(task)
+    pool = needs.pool(task.space.first.baseline_with_demos()) if task.space.demos else 0
+    demos = bool(pool) and 2 * REQUESTS * pool <= calls
+    candidates = differing_settings(task, MOST_SETTINGS, demos=demos, usable=needs.builds)
+    if len(candidates) < 2:
+        raise UsageError(
+            "The recipe searches nothing that can be tried: there is one setting"
+            + ("" if demos or not pool else f" beside demonstrations, which may take {REQUESTS * pool} calls")
+            + "; widen [search], or raise --calls."
+        )
+    drawn = average(task, MOST_SETTINGS)
+    each = max(1.0, drawn.calls if drawn else 1.0) + needs.judging
+    left = calls - (pool if demos else 0)
+    size = max(estimates.LEAST_QUESTIONS, min(len(task.dev), int(left / each) // (SETTINGS + 2)))
+    least = math.ceil(
+        sum(needs.most(one, size) for one in candidates[: estimates.LEAST_SETTINGS])
+        + (REQUESTS * pool if demos and any(one.demos for one in candidates[:3]) else 0)
+    )
+    if least > calls:
+        raise UsageError(
+            f"{calls} LM calls are too few: {estimates.LEAST_SETTINGS} settings on {size} dev questions may "
+            f"take {least}; raise --calls{' and budget.lm_calls' if limit and limit < least else ''}."
+        )
+    repeats = min(size, size if needs.sampled else GREEDY_REPEATS)
+    fitting, total, pools = 0, needs.most(candidates[0], repeats), set[str]()
+    for candidate in candidates:
+        total += needs.most(candidate, size) + needs.new_pool(candidate, pools)
+        fitting += total <= calls
+    notes = []
+    if pool and not demos:
+        notes.append(f"demonstrations, which may take {REQUESTS * pool} calls")
+    if task.recipe.search.instructions:
+        notes.append("instructions, which are proposed during the study")
+    return Design(calls, size, repeats, tuple(candidates), max(1, fitting), " and ".join(notes))
+
+
+class _Needs:
+    """The most LM calls that settings may take, retries for unreadable replies and fallbacks counted."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._bounds: dict[str, PartBound] = {}
+        self._programs: dict[str, RagProgram | None] = {}
+        chains = task.runtime.gateway.fallbacks.values()
+        self._chain = REQUESTS * (1 + max((len(others) for others in chains), default=0))
+        read = families(task.metrics) if "judge" in task.runtime.targets else ()
+        judged = [most_judge_calls(read, task.recipe.assessing, question) for question in task.dev]
+        self.judging = max((calls for calls in judged if math.isfinite(calls)), default=0.0)
+
+    def program(self, candidate: Candidate) -> RagProgram | None:
+        """The program of `candidate` without demonstrations; None if it cannot be built."""
+        if candidate.mark not in self._programs:
+            runtime = self._task.runtime.with_targets(candidate.targets)
+            try:
+                built = self._task.method_of(candidate.program).build(runtime, dict(candidate.knobs))
+            except UsageError:
+                built = None
+            self._programs[candidate.mark] = built
+        return self._programs[candidate.mark]
+
+    def builds(self, candidate: Candidate) -> bool:
+        """Whether the program of `candidate` can be built."""
+        return self.program(candidate) is not None
+
+    @property
+    def sampled(self) -> bool:
+        """Whether any call of the baseline draws its reply at a temperature above 0."""
+        program = self.program(self._task.space.baseline())
+        return program is not None and any(call.sampling.temperature > 0 for call in program.predictors())
+
+    def most(self, candidate: Candidate, questions: int) -> int:
+        """The most requests of `candidate` on so many dev questions, without its demonstrations."""
+        program, train = self.program(candidate), len(self._task.train)
+        if program is None:
+            return 0
+        fit = program.fit_calls * train * (1 + self.judging)
+        return math.ceil(self._chain * (questions * (program.most_calls() + self.judging) + fit))
+
+    def pool(self, candidate: Candidate) -> int:
+        """The most calls to collect the demonstrations of `candidate`, if every reply can be read."""
+        task = self._task
+        if candidate.program not in self._bounds:
+            self._bounds[candidate.program] = part_bound(task, task.space.part(candidate))
+        bound = self._bounds[candidate.program]
+        train = task.other.questions if candidate.demo_kind == CROSS and task.other else task.train
+        calls = (bound.pools[0] if bound.pools else 0) * (1 + bound.taught) + bound.fit + self.judging
+        return math.ceil(calls * len(train))
+
+    def new_pool(self, candidate: Candidate, known: set[str]) -> int:
+        """The most requests to collect demonstrations that are not `known` yet; they are known afterwards."""
+        if not candidate.demos:
+            return 0
+        task = self._task
+        part = task.space.part(candidate)
+        setting = task.method_of(candidate.program).demo_setting(part.baseline().knobs, candidate.knobs)
+        name = digest([candidate.program, setting, candidate.demo_kind == CROSS])
+        if name in known:
+            return 0
+        known.add(name)
+        return self._chain * self.pool(candidate)
+
+
+class _Probe:
+    """Answers dev questions with the settings of a design, and estimates."""
+
+    def __init__(self, task: Task, design: Design, gain: float, progress: Progress) -> None:
+        self._task, self._design, self._gain, self._progress = task, design, gain, progress
+        self._limit = asyncio.Semaphore(task.in_flight)
+        self._maker = ProgramBuilder(task, InMemoryAttributes(), self._limit, progress)
+        self._questions = shuffle_dev(task)[: design.questions]
+        self._needs = _Needs(task)
+        self._failures: list[Failures] = []
+        self._budget = ""
+
+    async def run(self) -> Headroom:
+        """Runs the design. Raises NothingAnswered, TargetError and SourceError."""
+        task, progress = self._task, self._progress
+        progress.phase("opening the model", None)
+        with listening(progress.note):
+            await task.runtime.open(progress.download)
+        started = time.monotonic()
+        with counting(Counters()) as spent:
+            tried, noise = await self._try_all()
+        seconds = time.monotonic() - started
+        note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
+        if all(failures.all for failures in self._failures):
+            raise NothingAnswered(
+                f"Headroom has nothing to compare, because no dev question was answered by the "
+                f"{len(tried)} settings tried: {self._failures[0].text}. See with `ragc ask RECIPE QUESTION "
+                "--trace` what is asked."
+            )
+        return self._result(tried, noise, {**spent.to_json(), "tokens": spent.tokens, "seconds": seconds})
+
+    async def _try_all(self) -> tuple[list[tuple[Candidate, list[float]]], estimates.Noise | None]:
+        """The scores of each setting that the budget allows, and the noise of the baseline."""
+        design, pools = self._design, set[str]()
+        tried: list[tuple[Candidate, list[float]]] = []
+        noise = None
+        try:
+            for candidate in design.candidates:
+                with_pool = set(pools)
+                needed = self._needs.most(candidate, design.questions)
+                needed += self._needs.new_pool(candidate, with_pool)
+                if self._task.ledger.calls + needed > design.calls:
+                    continue
+                pools = with_pool
+                program = await self._maker.program(candidate)
+                scores = await self._answer(program, candidate, len(self._questions))
+                tried.append((candidate, scores))
+                self._show(tried)
+                if len(tried) == 1:
+                    noise = await self._repeat(program, scores)
+        except BudgetExhausted as error:
+            self._budget = str(error)
+            self._progress.note(self._budget)
+        if not tried:
+            raise BudgetExhausted(
+                f"The baseline could not answer {design.questions} dev questions: {self._budget}"
+            )
+        return tried, noise
+
+    async def _answer(self, program: RagProgram, candidate: Candidate, questions: int) -> list[float]:
+        """The signed scores of the first `questions` questions under the first objective."""
+        self._progress.phase(describe(self._task, candidate), questions)
+        rows = await self._rows(program, questions)
+        self._failures.append(failures_of(rows))
+        return self._scores(rows)
+
+    async def _repeat(self, program: RagProgram, scores: Sequence[float]) -> estimates.Noise | None:
+        """The noise between `scores` and a second run of the baseline; None if it does not fit the budget."""
+        repeats = self._design.repeats
+        baseline = self._design.candidates[0]
+        if self._task.ledger.calls + self._needs.most(baseline, repeats) > self._design.calls:
+            return None
+        again = await asyncio.to_thread(built_anew, self._task, program)
+        self._progress.phase("baseline, a second time", repeats)
+        rows = await self._rows(again, repeats)
+        return estimates.noise(scores[:repeats], self._scores(rows))
+
+    async def _rows(self, program: RagProgram, questions: int) -> tuple[Row, ...]:
+        return await evaluate(
+            program,
+            self._questions[:questions],
+            self._task.scorer,
+            limit=self._limit,
+            done=self._progress.step,
+        )
+
+    def _scores(self, rows: Sequence[Row]) -> list[float]:
+        return [self._objective.of(row.scores) for row in rows]
+
+    @property
+    def _objective(self) -> Objective:
+        return self._task.objectives[0]
+
+    def _show(self, tried: Sequence[tuple[Candidate, list[float]]]) -> None:
+        means = [self._objective.to_metric(sum(scores) / len(scores)) for _, scores in tried]
+        best = max(means, key=lambda mean: self._objective.sign * mean)
+        what = describe(self._task, tried[-1][0])
+        self._progress.trial(len(tried) - 1, len(self._design.candidates) - 1, means[-1], best, what)
+
+    def _result(
+        self,
+        tried: Sequence[tuple[Candidate, list[float]]],
+        noise: estimates.Noise | None,
+        counters: Mapping[str, float],
+    ) -> Headroom:
+        """The estimates from the scores of the settings."""
+        task, objective = self._task, self._objective
+        measured = [
+            at for at in range(len(self._questions)) if all(abs(row[at]) < UNMEASURED for _, row in tried)
+        ]
+        scores = [[row[at] for at in measured] for _, row in tried]
+        base = sum(scores[0]) / len(measured) if measured else 0.0
+        changes = estimates.changes(scores) if measured else None
+        spread = gain = None
+        enough = len(scores) >= estimates.LEAST_SETTINGS and len(measured) >= estimates.LEAST_QUESTIONS
+        if changes is not None and enough:
+            spread = estimates.spread(scores, seed=task.seed)
+            limit = math.inf if objective.best is None else objective.best - base
+            gain = estimates.expected_gain(
+                spread, trials=task.trials, dev=len(task.dev), limit=limit, seed=task.seed
+            )
+        bounded = objective.sign > 0 and objective.metric.bounds is not None
+        return Headroom(
+            program=task.recipe.program,
+            objective=objective.name,
+            full=objective.best if bounded else None,
+            trials=task.trials,
+            dev=len(task.dev),
+            test=len(task.test),
+            questions=len(measured),
+            settings=tuple(
+                Setting(describe(task, candidate), objective.to_metric(sum(row) / len(row)))
+                for (candidate, _), row in zip(tried, scores, strict=True)
+                if row
+            ),
+            noise=noise,
+            sampled=self._needs.sampled,
+            solved=estimates.solved(scores, objective.best or 1.0) if bounded and measured else None,
+            changes=changes,
+            spread=spread,
+            gain=gain,
+            wanted=self._gain,
+            left_out=self._design.left_out,
+            budget=self._budget,
+            counters=dict(counters),
+        )

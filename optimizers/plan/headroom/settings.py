@@ -1,0 +1,92 @@
+"""A few settings of a search space that differ as much as possible.
+
+They are taken from the screening candidates and from random draws, one after another: each is the one
+farthest from all before it, the baseline first. The distance is Gower's (1971, doi:10.2307/2528823): the mean
+over all parameters of 0 or 1 for a choice, and of the difference in shares of the drawn range for a number. A
+parameter that only one of two settings has counts as 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import optuna
+
+from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.task import Task
+from ragc.recipe.resolved import FILLED
+
+SCREENED, DRAWN = 16, 48
+"""Screening candidates and random draws to choose from."""
+
+
+def differing_settings(
+    task: Task, most: int, *, demos: bool, usable: Callable[[Candidate], bool] = lambda candidate: True
+) -> list[Candidate]:
+    """At most `most` distinct settings, the baseline first; only those that are `usable`.
+
+    Without `demos` no setting shows demonstrations of the search.
+    """
+    candidates = [*task.space.screening(SCREENED), *_draws(task)]
+    if not demos:
+        candidates = [replace(one, demos=0, demo_set=0, own_demos={}, demo_kind=FILLED) for one in candidates]
+    baseline = task.space.baseline()
+    distinct = {one.mark: one for one in (baseline, *candidates)}
+    others = [one for mark, one in distinct.items() if mark != baseline.mark and usable(one)]
+    return [baseline, *_far_apart(task, baseline, others, most - 1)]
+
+
+def _draws(task: Task) -> list[Candidate]:
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=task.seed))
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+    return [suggest(task.space, study.ask()) for _ in range(DRAWN)]
+
+
+def _far_apart(task: Task, baseline: Candidate, others: Sequence[Candidate], most: int) -> list[Candidate]:
+    """At most `most` of `others`, each the farthest from the baseline and those before it."""
+    points = [to_parameters(task.space, one) for one in (baseline, *others)]
+    ranges = _ranges(points)
+    nearest = [_distance(point, points[0], ranges) for point in points[1:]]
+    chosen: list[int] = []
+    while len(chosen) < min(most, len(others)):
+        best = max((at for at in range(len(others)) if at not in chosen), key=lambda at: (nearest[at], -at))
+        chosen.append(best)
+        nearest = [
+            min(known, _distance(point, points[best + 1], ranges))
+            for known, point in zip(nearest, points[1:], strict=True)
+        ]
+    return [others[at] for at in chosen]
+
+
+def _ranges(points: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The range of each parameter that is a number in all points that have it."""
+    values: dict[str, list[Any]] = {}
+    for point in points:
+        for name, value in point.items():
+            values.setdefault(name, []).append(value)
+    return {
+        name: max(column) - min(column)
+        for name, column in values.items()
+        if all(type(value) in (int, float) for value in column) and max(column) > min(column)
+    }
+
+
+def _distance(one: Mapping[str, Any], other: Mapping[str, Any], ranges: Mapping[str, float]) -> float:
+    names = one.keys() | other.keys()
+    if not names:
+        return 0.0
+    return sum(
+        1.0
+        if name not in one or name not in other
+        else abs(one[name] - other[name]) / ranges[name]
+        if name in ranges
+        else float(one[name] != other[name])
+        for name in sorted(names)
+    ) / len(names)

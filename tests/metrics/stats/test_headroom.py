@@ -1,0 +1,130 @@
+"""What a matrix of scores says of a search, against simulations whose truth is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ragc.errors import UsageError
+from ragc.metrics.stats.headroom import (
+    Spread,
+    changes,
+    expected_gain,
+    noise,
+    solved,
+    spread,
+)
+
+RECIPES = 100
+SETTINGS, QUESTIONS, TRIALS, DEV = 9, 30, 20, 60
+
+
+def true_gain(lead: float, between: float, within: float, rng: np.random.Generator) -> float:
+    """The mean true lead of what 20,000 searches compile, by playing them."""
+    effects = lead + between * rng.standard_normal((20_000, TRIALS))
+    error = within / math.sqrt(DEV)
+    shown = effects + error * rng.standard_normal(effects.shape)
+    best = shown.argmax(axis=1)
+    chosen = np.take_along_axis(effects, best[:, None], axis=1)[:, 0]
+    beats = shown.max(axis=1) > error * rng.standard_normal(20_000)
+    return float(np.where(beats, chosen, 0.0).mean())
+
+
+@pytest.mark.parametrize(
+    ("lead", "between"), [(0.0, 0.0), (0.0, 0.05), (0.0, 0.12), (-0.08, 0.05), (0.1, 0.08)]
+)
+def test_the_gain_to_expect_is_near_the_truth_and_its_interval_holds_it(lead: float, between: float) -> None:
+    rng = np.random.default_rng(7)
+    within = 0.35
+    truth = true_gain(lead, between, within, rng)
+    values, covered, shown = [], 0, 0
+    for number in range(RECIPES):
+        effects = np.append(0.0, lead + between * rng.standard_normal(SETTINGS - 1))
+        difficulty = 0.4 * rng.standard_normal(QUESTIONS)
+        rest = within * rng.standard_normal((SETTINGS, QUESTIONS))
+        seen = spread((effects[:, None] + difficulty + rest).tolist(), seed=0)
+        gain = expected_gain(seen, trials=TRIALS, dev=DEV, limit=math.inf, seed=number)
+        values.append(gain.value)
+        covered += gain.low <= truth <= gain.high
+        shown += gain.shown
+    assert np.mean(values) == pytest.approx(truth, abs=0.05)  # a lead of 0.1 is within its error, and shrunk
+    assert covered / RECIPES >= 0.9
+    assert shown / RECIPES <= 0.08 or between
+
+
+def test_the_variance_between_settings_is_what_was_put_in() -> None:
+    rng = np.random.default_rng(1)
+    variances, ps, df = [], [], set()
+    for _ in range(60):
+        effects = 0.2 * rng.standard_normal((12, 1))
+        seen = spread((effects + 0.3 * rng.standard_normal((12, 25))).tolist(), seed=0)
+        variances.append(seen.variance)
+        ps.append(seen.p)
+        df.add(seen.df)
+    assert np.mean(variances) == pytest.approx(0.04, abs=0.006)
+    assert np.mean([p < 0.05 for p in ps]) > 0.95
+    assert df == {(10, 10 * 24)}
+
+
+def test_the_test_that_settings_differ_keeps_its_level() -> None:
+    rng = np.random.default_rng(2)
+    ps = [spread((rng.random((6, 20)) < 0.4).astype(float).tolist(), seed=0).p for _ in range(60)]
+    assert np.mean([p < 0.05 for p in ps]) <= 0.12
+    assert 0.35 < np.mean(ps) < 0.65
+
+
+def test_a_gain_stays_below_what_is_left_to_gain_and_grows_with_trials() -> None:
+    seen = Spread(0.1, 0.001, 1.0, 0.1, (8, 8 * 29), 30, 0.001)
+    few, many = (expected_gain(seen, trials=n, dev=80, limit=1.0, seed=0) for n in (2, 50))
+    assert 0 < few.value < many.value
+    assert many.value <= many.without_luck
+    small_dev = expected_gain(seen, trials=50, dev=5, limit=1.0, seed=0)
+    assert small_dev.value < many.value
+    capped = expected_gain(seen, trials=50, dev=80, limit=0.12, seed=0)
+    assert capped.high <= 0.12 + 1e-9
+
+
+def test_shares_solved_by_none_and_by_all() -> None:
+    scores: list[list[float]] = [[1, 1, 0, 0, 0.6], [1, 0, 0, 0, 1], [1, 1, 0, 1, 0.4]]
+    shares = solved(scores, 1.0)
+    assert (shares.never.mean, shares.always.mean) == (0.2, 0.2)
+    assert shares.never.low < 0.2 < shares.never.high
+    assert shares.unseen == 0.0  # one question by one setting and two by two say nothing of others
+    lonely = np.eye(6, 12).tolist()
+    assert solved(lonely, 1.0).unseen == pytest.approx(0.5)  # all that is unsolved: each solves another one
+    nothing = solved([[0.0] * 9, [0.0] * 9], 1.0)
+    assert (nothing.never.mean, nothing.unseen) == (1.0, 0.0)
+
+
+def test_noise_is_the_difference_of_two_runs() -> None:
+    seen = noise([0, 1, 1, 0], [0, 1, 0, 0.5])
+    assert (seen.changed, seen.size, seen.n) == (0.5, 0.375, 4)
+    assert seen.of_mean(100) == pytest.approx(np.std([0, 0, -1, 0.5], ddof=1) / 10)
+    same = noise([0, 1], [0, 1])
+    assert (same.changed, same.of_mean(50), same.of_mean(0)) == (0, 0, 0)
+
+
+def test_changes_between_settings_are_counted_in_the_direction_of_the_better_one() -> None:
+    seen = changes([[1, 1, 1, 0, 0], [0, 0, 1, 1, 0]])
+    assert seen is not None
+    assert seen.lost == pytest.approx(0.2)
+    assert seen.size == 1
+    assert seen.gained(0.2) == pytest.approx(0.4)
+    assert changes([[1, 0], [1, 0]]) is None
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([[1.0, 0.0], [1.0]], "same questions, but there are 2, 1"),
+        ([[1.0] * 6, [float("nan")] * 6, [1.0] * 6], "finite"),
+        ([[1.0] * 6, [0.0] * 6], "found 2 and 6"),
+        ([[1.0] * 4] * 3, "found 3 and 4"),
+        ([[], []], "same questions"),
+    ],
+)
+def test_a_matrix_that_says_nothing_is_refused(scores: list[list[float]], expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
+        spread(scores, seed=0)

@@ -1,0 +1,63 @@
+"""A recipe with a grid over the things of `colours`, recorded on scripted targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragc import recipe as recipes
+from ragc.optimizers.grids import record
+from ragc.optimizers.grids.record import RecordedGrid
+from ragc.store.call_store import CallStore
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import needs_demos, write_data
+
+RECIPE = """
+program = "vanilla"
+seed = 3
+concurrency = 4
+[search]
+knobs = ["top_k", "query_pos", "chunk_size"]
+ranges.top_k = [1, 4]
+ranges.chunk_size = [50, 200]
+demos = 2
+[grid]
+settings = [{ top_k = 1 }, { top_k = 1, demos = 2, demo_set = 1 }]
+product = { top_k = [1, 2], query_pos = ["before", "after"] }
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+train = 15
+dev = 8
+test = 0
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[metrics]
+report = ["em", "f1", "recall@5"]
+"""
+
+Record = Callable[..., RecordedGrid]
+
+
+def written(folder: Path, recipe: str = RECIPE) -> Path:
+    """`folder`, with data and recipe in it."""
+    write_data(folder)
+    (folder / "recipe.toml").write_text(recipe, "utf-8")
+    return folder
+
+
+def recorder(folder: Path) -> Record:
+    """Records the recipe in `folder`, on a scripted target and a store in `folder` unless named."""
+
+    def go(
+        out: str = "grid", *, sets: tuple[str, ...] = (), target: ScriptedTarget | None = None, **more: Any
+    ) -> RecordedGrid:
+        targets: Mapping[str, Any] = {"main": target or ScriptedTarget(needs_demos)}
+        store = more.pop("store", None) or CallStore(folder / "store")
+        resolved = recipes.load(folder / "recipe.toml", sets)
+        return record.record(resolved, folder / out, store=store, targets=targets, **more)
+
+    return go

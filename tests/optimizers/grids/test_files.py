@@ -1,0 +1,181 @@
+"""Grids from elsewhere: whatever their files hold, reading them gives a grid or one sentence."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import ragc
+from ragc.core import outputs
+from ragc.errors import ArtefactError
+from ragc.optimizers.grids.grid import Grid
+from tests.examples import examples
+from tests.optimizers.grids.common import recorder, written
+
+NAMES = ("card.json", "settings.json", "cells.parquet")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete grid of three settings on eight questions."""
+    folder = written(tmp_path_factory.mktemp("grids"))
+    return recorder(folder)(sets=("grid.product=[]",)).path
+
+
+@pytest.fixture
+def grid(recorded: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(recorded, tmp_path / "grid"))
+
+
+def rewrite(folder: Path, *, card: dict[str, Any] | None = None, **content: bytes | dict[str, Any]) -> None:
+    """Replaces files of a grid, and lists their digests as the card of a forger would."""
+    before = json.loads((folder / "card.json").read_bytes())
+    del before["files"]
+    names = {name: f"{name}.{'parquet' if name == 'cells' else 'json'}" for name in content}
+    files = {name: (folder / name).read_bytes() for name in ("settings.json", "card.md", "cells.parquet")}
+    for name, value in content.items():
+        files[names[name]] = value if isinstance(value, bytes) else json.dumps(value).encode()
+    for name, data in outputs.with_manifest("card.json", card or before, files).items():
+        (folder / name).write_bytes(data)
+
+
+def table(folder: Path, **columns: Any) -> bytes:
+    """The file of cells with other columns; None takes one away."""
+    held = parquet.read_table(folder / "cells.parquet")
+    values = {name: held.column(name) for name in held.column_names} | columns
+    stream = pa.BufferOutputStream()
+    parquet.write_table(pa.table({n: v for n, v in values.items() if v is not None}), stream)
+    return bytes(stream.getvalue())
+
+
+@pytest.mark.parametrize("seed", range(examples(60)))
+def test_a_file_with_other_bytes_is_refused_in_one_sentence(grid: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    path = grid / draw.choice(NAMES)
+    content = bytearray(path.read_bytes())
+    if draw.random() < 0.3:
+        del content[draw.randrange(len(content)) :]
+    else:
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    path.write_bytes(content)
+    with pytest.raises(ArtefactError) as caught:
+        ragc.read_grid(grid)
+    assert path.name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+INT16 = pa.int16()
+FORGED: dict[str, tuple[Callable[[Path], bytes], str]] = {
+    "no Parquet": (lambda folder: b"PAR1 and no more PAR1", "arquet"),
+    "another column": (lambda folder: table(folder, more=pa.array([1] * 24)), "its columns are"),
+    "a column less": (lambda folder: table(folder, failed=None), "its columns are"),
+    "texts": (lambda folder: table(folder, tokens=pa.array(["many"] * 24)), "its columns are"),
+    "large numbers": (
+        lambda folder: table(folder, setting=pa.array([0] * 24, pa.int64())),
+        "its columns are",
+    ),
+    "no such setting": (lambda folder: table(folder, setting=pa.array([3] * 24, INT16)), "of no setting"),
+    "a negative setting": (lambda folder: table(folder, setting=pa.array([-1] * 24, INT16)), "of no setting"),
+    "no such question": (lambda folder: table(folder, question=pa.array([8] * 24, INT16)), "of no question"),
+    "a cell twice": (lambda folder: table(folder, question=pa.array([0] * 24, INT16)), "stands twice"),
+    "null": (lambda folder: table(folder, tokens=pa.array([None] * 24, pa.float32())), "a value is null"),
+    "infinite": (
+        lambda folder: table(folder, **{"score:em": pa.array([float("inf")] * 24, pa.float32())}),
+        "a number is infinite",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_cells_that_cannot_be_are_refused(grid: Path, name: str) -> None:
+    forge, reason = FORGED[name]
+    rewrite(grid, cells=forge(grid))
+    with pytest.raises(ArtefactError) as caught:
+        ragc.read_grid(grid)
+    assert "cells.parquet is damaged (" in str(caught.value)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("columns", "top_k"),
+        ("settings", []),
+        ("settings", [{"knobs": {"top_k": [1]}, "demos": 0, "demo_set": 0}]),
+        ("settings", [{"demos": 0, "demo_set": 0}]),
+        ("questions", []),
+        ("questions", ["q1", "q1"]),
+        ("questions", [1]),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(grid: Path, key: str, value: Any) -> None:
+    settings = json.loads((grid / "settings.json").read_bytes())
+    rewrite(grid, settings={**settings, key: value})
+    with pytest.raises(ArtefactError, match=r"settings\.json is damaged"):
+        ragc.read_grid(grid)
+
+
+@pytest.mark.parametrize(
+    "key", ["identity", "demonstrations", "models", "data", "sources", "runs", "metrics"]
+)
+def test_a_card_without_its_parts_is_refused(grid: Path, key: str) -> None:
+    card = json.loads((grid / "card.json").read_bytes())
+    del card["files"], card[key]
+    rewrite(grid, card=card)
+    with pytest.raises(ArtefactError, match=rf"card\.json is damaged \({key}"):
+        ragc.merge_grids([grid])
+
+
+def test_a_file_that_leads_out_of_the_folder_is_not_read(grid: Path, tmp_path: Path) -> None:
+    shutil.move(grid / "cells.parquet", tmp_path / "elsewhere.parquet")
+    (grid / "cells.parquet").symlink_to(tmp_path / "elsewhere.parquet")
+    with pytest.raises(ArtefactError, match=r"cells\.parquet cannot be read"):
+        ragc.read_grid(grid)
+
+
+def test_arrays_cannot_be_changed(grid: Path) -> None:
+    held = ragc.read_grid(grid)
+    for array in (held.scores("em"), held.tokens, held.seconds, held.failed):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 1
+
+
+def test_an_unknown_metric_is_named_with_the_known_ones(grid: Path) -> None:
+    with pytest.raises(
+        ragc.UnknownName, match=r"No metric of this grid is named 'f2'\. Known: em, f1, recall@5"
+    ):
+        ragc.read_grid(grid).scores("f2")
+
+
+def test_a_grid_made_of_arrays_is_one_as_those_that_were_recorded() -> None:
+    """As a generator of grids builds it."""
+    scores = np.array([[0.5, np.nan], [np.nan, np.nan]])
+    tokens = np.array([[10.0, 12.0], [np.nan, np.nan]])
+    grid = Grid(
+        "drawn",
+        ({"a": 1}, {"a": 2}),
+        ("q1", "q2"),
+        {"f1": scores},
+        tokens,
+        tokens,
+        np.zeros((2, 2), bool),
+        {},
+    )
+    assert not grid.complete
+    assert grid.recorded.tolist() == [[True, True], [False, False]]
+    assert grid.means("f1")[0] == 0.5
+    assert np.isnan(grid.means("f1")[1])
+    assert grid.remarks == (
+        "2 of 4 cells are missing, of 1 setting.",
+        "f1 is not defined in 1 of 2 recorded cells.",
+    )
+    assert repr(grid) == "Grid('drawn', 2 settings on 2 questions, metrics=f1)"

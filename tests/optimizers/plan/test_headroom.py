@@ -1,0 +1,348 @@
+"""Headroom: what is sent, what is replayed, and what is said before and after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc import recipe as recipes
+from ragc.cli.main import main
+from ragc.core.digest import digest
+from ragc.errors import NothingAnswered, UsageError
+from ragc.optimizers.plan.headroom import probe
+from ragc.optimizers.plan.headroom.result import Headroom
+from ragc.optimizers.plan.headroom.settings import differing_settings
+from ragc.optimizers.task import prepare
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import (
+    Killed,
+    Run,
+    begun,
+    colour_of,
+    dying,
+    needs_demos,
+    written,
+)
+
+Probe = Callable[..., Headroom]
+NO_DEMOS = ("search.demos=0",)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    return begun(folder)
+
+
+@pytest.fixture
+def measure(folder: Path) -> Probe:
+    """A headroom of the recipe in `folder`, on the store that `run` uses."""
+
+    def go(*sets: str, target: ScriptedTarget | None = None, **more: Any) -> Headroom:
+        store = more.pop("store", None) or CallStore(folder / "store")
+        recipe = recipes.load(folder / "recipe.toml", sets)
+        chosen = target or ScriptedTarget(needs_demos)
+        return probe.headroom(recipe, store=store, targets={"main": chosen}, **more)
+
+    return go
+
+
+def prompts(target: ScriptedTarget) -> set[str]:
+    return {json.dumps([list(m) for m in request.messages]) for request in target.requests}
+
+
+def question_number(request: ChatRequest) -> int:
+    return int(request.messages[-1].content.rsplit("thing number", 1)[-1].split("?")[0])
+
+
+def test_a_compile_afterwards_sends_nothing_of_it_again(measure: Probe, run: Run) -> None:
+    first, second = ScriptedTarget(needs_demos), ScriptedTarget(needs_demos)
+    measure(target=first, calls=300)
+    alone = ScriptedTarget(needs_demos)
+    run("alone", target=alone, store=CallStore(None))
+    compiled = run("after", target=second)
+    assert not prompts(first) & prompts(second)
+    assert compiled.counters["sent"] == len(second.requests)
+    shared = prompts(first) & prompts(alone)
+    assert len(shared) > 20  # the baseline's dev answers and the pool of demonstrations at least
+    assert len(alone.requests) - len(second.requests) == len(shared)
+
+
+def test_no_test_question_is_sent(measure: Probe) -> None:
+    target = ScriptedTarget(needs_demos)
+    measure(target=target, calls=1000)
+    assert {question_number(request) for request in target.requests} == set(range(35))
+    other = ScriptedTarget(needs_demos)
+    measure(*NO_DEMOS, target=other, calls=1000, store=CallStore(None))
+    assert {question_number(request) for request in other.requests} == set(range(15, 35))
+
+
+@pytest.mark.parametrize("calls", [61, 100, 300])
+@pytest.mark.parametrize("readable", [True, False])
+def test_the_budget_is_hard(measure: Probe, calls: int, readable: bool) -> None:
+    def reply(request: ChatRequest) -> Any:
+        return needs_demos(request) if readable or len(request.messages) % 2 == 0 else "no JSON"
+
+    target = ScriptedTarget(reply)
+    try:
+        result = measure(target=target, calls=calls)
+    except NothingAnswered:
+        assert not readable
+    else:
+        assert result.settings
+    assert 0 < len(target.requests) <= calls
+
+
+def test_the_budget_of_the_recipe_holds_too(measure: Probe) -> None:
+    target = ScriptedTarget(needs_demos)
+    measure(*NO_DEMOS, "budget.lm_calls=70", target=target)
+    assert 0 < len(target.requests) <= 70
+
+
+def test_repeated_it_sends_nothing_and_says_the_same(measure: Probe) -> None:
+    first, second = measure(), measure(target=ScriptedTarget([]))
+    cost = ("counters",)
+    one, two = ({k: v for k, v in r.to_json().items() if k not in cost} for r in (first, second))
+    assert one == two
+    assert second.counters["sent"] == 0
+    assert second.counters["lm_calls"] == first.counters["lm_calls"]
+
+
+def test_cut_off_it_goes_on_where_it_was(measure: Probe) -> None:
+    whole = ScriptedTarget(needs_demos)
+    expected = measure(target=whole, store=CallStore(None))
+    with pytest.raises(Killed):
+        measure(target=dying(needs_demos, 40))
+    rest = ScriptedTarget(needs_demos)
+    result = measure(target=rest)
+    assert 40 + len(rest.requests) == len(whole.requests)
+    assert result.settings == expected.settings
+    assert result.gain == expected.gain
+
+
+def test_demonstrations_that_help_are_worth_a_search(measure: Probe) -> None:
+    result = measure("search.trials=20", calls=600)
+    assert result.verdict == "worth it", result.why
+    assert result.gain is not None
+    assert result.gain.low > 0.1
+    assert result.solved is not None
+    assert result.solved.never.mean == 0
+    assert result.noise is not None
+    assert (result.noise.changed, result.sampled) == (0.0, False)
+    assert any("demonstration" in setting.what for setting in result.settings)
+    assert any(line.startswith("noise") and "temperature 0" in line for line in result.lines())
+
+
+def test_a_model_that_never_knows_needs_a_change_first(measure: Probe) -> None:
+    def rarely(request: ChatRequest) -> dict[str, Any]:
+        return {"answer": colour_of(request) if question_number(request) in (16, 20) else "who knows"}
+
+    result = measure(target=ScriptedTarget(rarely))
+    assert result.verdict == "change it first"
+    assert result.why.startswith("90% of the questions are solved by no setting; a stronger model")
+
+
+def test_a_model_that_always_knows_leaves_nothing_to_gain(measure: Probe) -> None:
+    result = measure(target=ScriptedTarget(lambda request: {"answer": colour_of(request)}))
+    assert result.verdict == "not worth it"
+    assert "leaves nothing to gain" in result.why
+
+
+def test_constant_scores_are_named(measure: Probe) -> None:
+    def halves(request: ChatRequest) -> dict[str, Any]:
+        return {"answer": colour_of(request) if question_number(request) % 2 else "no"}
+
+    result = measure(*NO_DEMOS, target=ScriptedTarget(halves))
+    assert result.verdict == "change it first"
+    assert "Every setting scores 0.500 in em, question by question" in result.why
+    assert result.changes is None
+    assert result.gain is None
+    assert any(line.startswith("gain") and "no score differs" in line for line in result.lines())
+    assert any("if as many" in line for line in result.lines())
+
+
+def test_settings_that_make_no_difference_are_not_known_to_gain(measure: Probe) -> None:
+    def by_luck(request: ChatRequest) -> dict[str, Any]:
+        lucky = int(digest([list(m) for m in request.messages])[:8], 16) % 2
+        return {"answer": colour_of(request) if lucky else "no"}
+
+    result = measure(*NO_DEMOS, target=ScriptedTarget(by_luck))
+    assert result.verdict in ("not known", "not worth it")
+    assert result.gain is not None
+    assert not result.gain.shown
+    assert result.spread is not None
+    assert result.spread.p > 0.05
+
+
+def test_the_noise_of_a_sampled_model_is_measured_with_other_draws(measure: Probe) -> None:
+    def drawn(request: ChatRequest) -> dict[str, Any]:
+        lucky = (question_number(request) * 7 + (request.sample > 0)) % 3
+        return {"answer": colour_of(request) if lucky else "no"}
+
+    result = measure(*NO_DEMOS, "knobs.temperature=0.7", target=ScriptedTarget(drawn))
+    assert result.noise is not None
+    assert result.sampled
+    assert result.noise.n == result.questions
+    assert result.noise.changed == pytest.approx(2 / 3, abs=0.15)
+    assert result.noise.size == result.noise.changed
+    assert any("scored differently" in line for line in result.lines())
+
+
+def test_a_server_that_varies_at_temperature_zero_is_caught(measure: Probe) -> None:
+    answered: set[str] = set()
+
+    def wavering(request: ChatRequest) -> dict[str, Any]:
+        again = (shown := json.dumps([list(m) for m in request.messages])) in answered
+        answered.add(shown)
+        return {"answer": "no" if again and question_number(request) % 2 else colour_of(request)}
+
+    result = measure(*NO_DEMOS, target=ScriptedTarget(wavering))
+    assert result.noise is not None
+    assert result.noise.changed > 0
+    assert any("although at temperature 0" in line for line in result.lines())
+
+
+def test_a_cost_to_minimize_counts_a_decrease_as_gain(measure: Probe) -> None:
+    sets = ('search.objectives=["-tokens"]', 'search.knobs=["top_k"]', "search.ranges.top_k=[1,3]")
+    result = measure(*sets, *NO_DEMOS)
+    assert result.solved is None
+    assert result.gain is not None
+    base, *others = (setting.mean for setting in result.settings)
+    assert base > max(others) > 0
+    assert 0.05 * base < result.gain.value < base
+
+
+@pytest.mark.parametrize(
+    ("sets", "calls", "expected"),
+    [
+        (("data.dev=0",), 300, "no dev questions were named"),
+        (("data.dev=3",), 300, "found 3; raise data.dev"),
+        (("search.demos=0", "search.knobs=[]"), 300, "searches nothing: there is one setting"),
+        (
+            ("search.demos=0", "search.knobs=[]", "search.instructions=2"),
+            300,
+            "only instructions, which are proposed during the study",
+        ),
+        ((), 20, "20 LM calls are too few"),
+        (("budget.lm_calls=20",), 300, "raise --calls and budget.lm_calls"),
+        (("search.knobs=[]",), 40, "one setting beside demonstrations, which may take"),
+        ((), 0, "--calls must be 1 or more"),
+    ],
+)
+def test_what_cannot_be_measured_is_named_before_anything_is_sent(
+    measure: Probe, folder: Path, sets: tuple[str, ...], calls: int, expected: str
+) -> None:
+    target = ScriptedTarget([])
+    with pytest.raises(UsageError, match=expected):
+        measure(*sets, target=target, calls=calls)
+    with pytest.raises(UsageError, match=expected):
+        probe.plan(recipes.load(folder / "recipe.toml", sets), calls=calls, targets={"main": target})
+    assert not target.requests
+
+
+def test_two_settings_say_nothing_of_how_much_settings_differ(measure: Probe) -> None:
+    sets = ('search.knobs=["top_k"]', "search.ranges.top_k=[2,3]", *NO_DEMOS)
+    result = measure(*sets, calls=200)
+    assert [setting.what for setting in result.settings] == ["baseline", "top_k=2"]
+    assert result.gain is None
+    assert result.verdict == "not known"
+    assert "2 settings could be tried, and three are needed" in result.why
+    assert result.to_json()["gain"] is None
+
+
+def test_demonstrations_that_cost_too_much_are_left_out_and_named(measure: Probe) -> None:
+    target = ScriptedTarget(needs_demos)
+    result = measure(target=target, calls=50)
+    assert "demonstrations, which may take 30 calls" in result.left_out
+    assert {question_number(request) for request in target.requests} <= set(range(15, 35))
+    assert any(line.startswith("not tried") for line in result.lines())
+
+
+def test_a_change_behind_a_limit_of_tokens_ends_it_with_what_there_is(measure: Probe) -> None:
+    result = measure(*NO_DEMOS, "budget.tokens=12000")
+    assert "budget of 12000 tokens is spent" in result.budget
+    assert 1 <= len(result.settings) < 12
+
+
+@pytest.mark.parametrize("gain", [0.0, -0.1, float("nan"), float("inf")])
+def test_a_gain_must_be_a_number_above_zero(measure: Probe, gain: float) -> None:
+    with pytest.raises(UsageError, match="--gain must be above 0"):
+        measure(gain=gain)
+
+
+def test_a_recipe_without_a_search_is_refused(folder: Path) -> None:
+    text = (folder / "recipe.toml").read_text()
+    before, after = text.index("[search]"), text.index("[data]")
+    (folder / "recipe.toml").write_text(text[:before] + text[after:], "utf-8")
+    with pytest.raises(UsageError, match="searches nothing"):
+        probe.plan(recipes.load(folder / "recipe.toml"), targets={"main": ScriptedTarget([])})
+
+
+def test_a_plan_sends_nothing_and_is_what_happens(measure: Probe, folder: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    planned = probe.plan(recipes.load(folder / "recipe.toml"), targets={"main": target})
+    assert not target.requests
+    result = measure(target=target)
+    assert len(result.settings) >= planned["settings_at_least"]
+    assert result.questions == planned["questions"]
+    assert [setting.what for setting in result.settings] <= planned["settings"]
+    assert result.settings[0].what == planned["settings"][0] == "baseline"
+    assert len(target.requests) <= planned["calls"] == 300
+
+
+def test_settings_are_far_apart(folder: Path) -> None:
+    recipe = recipes.load(folder / "recipe.toml", ('search.knobs=["top_k"]', "search.demos=0"))
+    task = prepare(recipe, store=CallStore(None), targets={"main": ScriptedTarget([])})
+    values = [int(one.knobs["top_k"]) for one in differing_settings(task, 4, demos=False)]
+    assert values[0] == 3
+    assert values[1] >= 18
+    assert min(abs(values[2] - values[0]), abs(values[2] - values[1])) >= 7
+    everything = differing_settings(task, 99, demos=False)
+    assert len({one.mark for one in everything}) == len(everything)
+
+
+RECIPE = """
+program = "vanilla"
+search = {trials = 3, knobs = ["top_k"]}
+data = {dataset = "pydocs", dev = 30, test = 30}
+sources.local.kind = "bm25"
+targets.main = {kind = "vllm", model = "m", base_url = "http://127.0.0.1:9/v1"}
+"""
+
+
+def test_the_command_plans_in_words_and_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
+    recipe = str(tmp_path / "recipe.toml")
+    assert main(["headroom", recipe, "--dry-run", "--calls", "200", "--gain", "0.1"]) == 0
+    shown = capsys.readouterr().out
+    assert "at most 200" in shown
+    assert "a gain of 0.1 needs 249 questions" in shown
+    assert main(["headroom", recipe, "--dry-run", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["calls"] == 300
+    assert planned["test"]["n"] == 30
+    assert main(["headroom", recipe, "--calls", "5"]) == 2
+    assert "too few" in capsys.readouterr().err
+
+
+def test_json_holds_what_the_lines_say(measure: Probe) -> None:
+    result = measure(calls=600)
+    value = json.loads(json.dumps(result.to_json()))
+    assert value["verdict"] == result.verdict
+    assert value["gain"]["ci"][0] <= value["gain"]["mean"] <= value["gain"]["ci"][1]
+    assert value["shows"]["test"]["n"] == 25
+    assert value["changes"]["assumed"] is False
+    assert [name.split()[0] for name in result.lines()][-1] == "verdict"
+    assert "Headroom(vanilla" in repr(result)
+    assert ragc.Headroom is Headroom

@@ -1,0 +1,251 @@
+"""Looks at test questions are counted on this machine, over recipes, studies and evaluations."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import recipe as recipes
+from ragc.cli import console
+from ragc.cli.main import main
+from ragc.core.progress import Silent
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.results import comparison
+from ragc.optimizers.results.evaluate import Evaluation, open_program, score
+from ragc.store.call_store import CallStore
+from ragc.store.looks import SKETCH, Look, count_look, ledger_file, read
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Killed, Run, begun, dying, identical, needs_demos, written
+
+OTHER = ("knobs.top_k=7", "search.demos=0", "search.knobs=[]")
+PLAIN = ("search.demos=0", "search.knobs=[]")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    return written(tmp_path)
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    return begun(folder)
+
+
+def evaluated(folder: Path, what: str, *sets: str, split: str = "test") -> Evaluation:
+    store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+    return score(open_program(folder / what, sets, store=store, targets=targets), split)
+
+
+def number(look: Look | None) -> int | None:
+    assert look is not None
+    return look.number
+
+
+def questions(*numbers: int) -> list[str]:
+    return [f"what is thing {n}" for n in numbers]
+
+
+def seen(first: range, then: range) -> tuple[int | None, int]:
+    """The number of a look at `then` after one at `first`, and how many of those questions it knows."""
+    count_look(questions(*first), ["one"])
+    look = count_look(questions(*then), ["other"])
+    return look.number, look.seen
+
+
+def test_a_compile_is_one_look_and_what_it_showed_is_no_new_one(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run()
+    assert result.look == Look(1, 25)
+    assert evaluated(folder, "out").look == Look(1, 25, again=True)
+    assert evaluated(folder, "recipe.toml").look == Look(1, 25, again=True)
+    assert number(run("again").look) == 1
+    assert json.loads((folder / "out" / "run.json").read_text())["look"]["number"] == 1
+    assert "look" not in json.loads((folder / "out" / "provenance.json").read_text())
+    assert identical(folder / "out", folder / "again")
+    console.print_compiled(result)
+    assert "Look 1 at these questions.\n" in capsys.readouterr().out
+
+
+def test_other_programs_recipes_and_seeds_are_further_looks(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run()
+    assert number(evaluated(folder, "recipe.toml", *OTHER).look) == 2
+    third = run("other", sets=("seed=4", "knobs.top_k=6", *PLAIN))
+    assert number(third.look) == 3
+    assert third.to_json()["look"] == {"number": 3, "questions": 25, "seen": 25, "estimated": False} | {
+        "again": False,
+        "problem": "",
+    }
+    console.print_compiled(third)
+    assert "Look 3 at these questions; multiply p by 3." in capsys.readouterr().out
+    console.print_evaluation(evaluated(folder, "recipe.toml", *OTHER))
+    assert "Look 2 at these questions, the same again." in capsys.readouterr().out
+
+
+def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run, folder: Path) -> None:
+    run(sets=PLAIN)
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    fresh = [row for row in rows if row["split"] != "test"]
+    test = [{**row, "id": f"x{row['id']}"} for row in rows if row["split"] == "test"]
+    test[0]["question"] = f"  {test[0]['question'].replace('What', 'WHAT  ')} "
+    new = [{**test[0], "id": f"n{n}", "question": f"What colour is thing number{n + 90}?"} for n in range(5)]
+    (folder / "renamed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*fresh, *test[:20]]))
+    (folder / "wider.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*fresh, *test, *new]))
+    renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
+    assert renamed == Look(1, 20, again=True)
+    wider = evaluated(folder, "recipe.toml", 'data.questions="wider.jsonl"', *PLAIN).look
+    assert wider is not None
+    assert wider == Look(2, 30, seen=25)
+    assert wider.text == "look 2 at these questions, 25 of which were looked at before"
+
+
+def test_dev_questions_are_no_look_and_the_chosen_program_is_flattered_there(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(sets=("data.test=0",))
+    assert not ledger_file().exists()
+    on_dev = evaluated(folder, "out", split="dev")
+    assert on_dev.look is None
+    console.print_evaluation(on_dev)
+    assert "chosen by its scores on these questions" in capsys.readouterr().out
+    assert on_dev.to_json()["remark"] == on_dev.remark
+    assert evaluated(folder, "recipe.toml", split="dev").remark == ""
+    assert "flatter" in json.loads((folder / "out" / "provenance.json").read_text())["remarks"][0]
+
+
+def test_two_programs_compared_on_test_count_their_looks(run: Run, folder: Path) -> None:
+    run()
+
+    def scored(path: Path) -> Evaluation:
+        return evaluated(folder, path.name, *(OTHER if path.suffix == ".toml" else ()))
+
+    report = comparison.compare(folder / "out", folder / "recipe.toml", scored)
+    assert number(report.look) == 2
+    assert report.to_json()["look"]["number"] == 2
+    assert "Look 2 at these questions; multiply p by 2." in report.notes()
+
+
+@pytest.mark.parametrize("after", [80, 110])
+def test_a_compile_that_is_cut_off_and_resumed_is_one_look(run: Run, folder: Path, after: int) -> None:
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        run("cut", target=dying(needs_demos, after))
+    assert number(run("cut", resume=True).look) == 1
+    assert len(read(ledger_file()).entries) == 1
+
+
+def test_what_is_not_kept_is_counted_without_a_mark_of_any_question(run: Run, folder: Path) -> None:
+    run(sets=("study.keep=false", *PLAIN))
+    assert [entry.questions.marks for entry in read(ledger_file()).entries] == [()]
+    later = evaluated(folder, "recipe.toml", "study.keep=false", *OTHER).look
+    assert later == Look(2, 25, seen=25)
+    assert count_look(questions(1, 2), ["p"], keep=False).number == 1
+
+
+def test_the_ledger_holds_no_text(run: Run, folder: Path) -> None:
+    run(sets=PLAIN)
+    content = ledger_file().read_text()
+    assert "colour" not in content
+    assert "number35" not in content
+    assert len(content) < 25 * 12 + 500
+
+
+def test_a_ledger_in_the_compiled_directory_is_not_believed(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(sets=PLAIN)
+    monkeypatch.setenv("RAGC_HOME", str(folder / "out" / "home"))
+    store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+    opened = open_program(folder / "out", base=folder, store=store, targets=targets, trust_targets=True)
+    look = score(opened).look
+    assert number(look) is None
+    assert look is not None
+    assert "not believed" in look.warning
+
+
+def put_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def put_file_above(path: Path) -> None:
+    path.parent.parent.mkdir(parents=True)
+    path.parent.write_text("a file")
+
+
+@pytest.mark.parametrize("spoil", [put_folder, put_file_above])
+def test_a_ledger_that_cannot_be_used_costs_a_sentence_and_no_result(
+    run: Run, folder: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(ledger_file())
+    notes: list[str] = []
+
+    class Noting(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    result = run(sets=PLAIN, progress=Noting())
+    assert result.test["em"].n == 25
+    assert number(result.look) is None
+    assert [note for note in notes if note.startswith("Looks are not counted: ")]
+    console.print_compiled(result)
+    assert "Verdict on test" in capsys.readouterr().out
+
+
+def test_damaged_lines_are_left_out_and_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two", "three"):
+        count_look(questions(*range(10)), [name])
+    lines = ledger_file().read_bytes().splitlines(keepends=True)
+    ledger_file().write_bytes(lines[0] + lines[1].replace(b'"n": 10', b'"n": 11') + lines[2][:40])
+    look = count_look(questions(*range(10)), ["four"])
+    assert (look.number, look.seen) == (2, 10)
+    assert "2 lines of it cannot be read" in look.warning
+    assert number(count_look(questions(*range(10)), ["five"])) == 3  # the torn line harms no other
+    main(["doctor", "--quick", "--json"])
+    checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
+    assert not checks["looks"]["ok"]
+    assert not checks["looks"]["needed"]
+
+
+def test_doctor_lists_the_looks_by_set(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        count_look(questions(*range(10)), [name])
+    count_look(questions(*range(10, 14)), ["one"])
+    main(["doctor", "--quick", "--json"])
+    checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
+    assert checks["looks"]["found"].startswith(
+        "3 at test questions: 2 at 10 questions, 1 at 4 questions, in "
+    )
+
+
+def test_overlaps_of_large_sets_are_estimated(folder: Path) -> None:
+    size = 3 * SKETCH
+    look_number, known = seen(range(size), range(size // 2, size + size // 2))
+    assert look_number == 2
+    assert known == pytest.approx(size / 2, rel=0.1)
+    assert number(count_look(questions(*range(9 * size, 10 * size)), ["other"])) == 1
+
+
+def take_looks(name: str) -> list[int | None]:
+    return [count_look(questions(*range(10)), [f"{name}{n}"]).number for n in range(20)]
+
+
+def test_two_processes_at_once_lose_no_look(folder: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        numbers = [n for taken in pool.map(take_looks, ["a", "b"]) for n in taken if n is not None]
+    assert sorted(numbers) == list(range(1, 41))
+    assert len(read(ledger_file()).entries) == 40
+
+
+def test_recipes_with_the_same_test_questions_share_their_looks(run: Run, folder: Path) -> None:
+    (folder / "second.toml").write_text((folder / "recipe.toml").read_text(), "utf-8")
+    run(sets=PLAIN)
+    recipe = recipes.load(folder / "second.toml", ("knobs.top_k=9", *PLAIN))
+    target = {"main": ScriptedTarget(needs_demos)}
+    assert number(compiling.compile(recipe, folder / "second", targets=target).look) == 2
