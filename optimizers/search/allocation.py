@@ -35,7 +35,10 @@ RISK = 0.2
 """The greatest probability of being worse than the baseline that a winner may have."""
 
 BLOCK, ROUND = 5, 4
-"""Questions a block, and blocks a round."""
+"""Questions a block, and the least blocks a round."""
+
+ROUNDS = 150
+"""About the most rounds of a search: with a larger budget a round has more blocks."""
 
 LOOKS = (1, 4)
 """Blocks ahead for which the worth of a setting is computed."""
@@ -96,6 +99,7 @@ class Allocation:
         self._budget, self._baseline, self._risk = budget, baseline, risk
         self._model, self._variances = ScoreModel(settings), variances
         self._next_fit = 0.0
+        self._per_round = max(ROUND, -(-budget // (BLOCK * ROUNDS)))
         if variances is not None:
             self._model.fix(variances)
 
@@ -132,7 +136,7 @@ class Allocation:
                 yield block
 
     def next_round(self) -> list[tuple[int, Numbers]]:
-        """The blocks to ask next, at most `ROUND`; empty when the budget is spent or nothing is left."""
+        """The blocks to ask next, of different settings; empty when the budget or the grid is used up."""
         open_settings: Mask = np.asarray(np.isnan(self.scores).any(axis=1))
         if not self.left or not open_settings.any():
             return []
@@ -140,7 +144,7 @@ class Allocation:
         worth = self._worth(posterior)
         worth[~open_settings] = -1.0
         if worth.max() > 1e-12:
-            chosen = np.argsort(-worth, kind="stable")[:ROUND]
+            chosen = np.argsort(-worth, kind="stable")[: self._per_round]
         else:
             chosen = self._draw(posterior, open_settings)
         blocks, left = [], self.left
@@ -186,7 +190,7 @@ class Allocation:
     def _draw(self, posterior: Posterior, open_settings: Mask) -> Numbers:
         jitter = 1e-12 * np.eye(len(posterior.mean))
         draws = self._rng.multivariate_normal(
-            posterior.mean, posterior.covariance + jitter, size=ROUND, method="cholesky"
+            posterior.mean, posterior.covariance + jitter, size=self._per_round, method="cholesky"
         )
         draws[:, ~open_settings] = -np.inf
         return np.unique(draws.argmax(axis=1))

@@ -37,6 +37,9 @@ RATIOS = tuple(np.geomspace(0.0005, 5, 17))
 DIFFICULTIES = (0.3, 1.0, 3.0)
 """Residual variances, relative to the variance between questions."""
 
+MOST = 200
+"""The most settings from which variances are estimated: the time grows with their number to the third."""
+
 _PRIOR_RATIO, _PRIOR_SPREAD = 0.05, 2.0
 _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.1, 0.5
 _JITTER = 1e-9
@@ -87,6 +90,7 @@ class ScoreModel:
     """
 
     def __init__(self, settings: Sequence[Mapping[str, Any]]) -> None:
+        self._settings = tuple(settings)
         self._kinds = _similarities(settings)
         self._scale: Array = np.ones(len(settings))
         self._similarity: Array = np.eye(len(settings))
@@ -105,9 +109,18 @@ class ScoreModel:
 
         Returns the posterior averaged over all variances, each with its likelihood; `posterior` uses their
         mean. With `tails`, settings far from what their values predict get a wider distribution of their own.
+        With more than `MOST` settings the variances are those of a sample of them, and the posterior uses
+        their mean.
         """
-        seen = _Seen.of(scores)
         self._scale = np.ones(len(scores))
+        if len(scores) > MOST:
+            answered = np.flatnonzero(~np.isnan(scores).all(axis=1))
+            sample = answered[np.linspace(0, len(answered) - 1, min(MOST, len(answered))).astype(int)]
+            part = ScoreModel([self._settings[index] for index in sample])
+            part.fit(scores[sample], tails=False)
+            self.fix(part.variances)
+            return self.posterior(scores)
+        seen = _Seen.of(scores)
         average = self._average(seen)
         if tails:
             self._scale = self._own_scales(seen)

@@ -55,6 +55,23 @@ def test_no_cell_is_paid_for_twice_and_the_budget_is_spent_and_never_passed(
     assert all(len(block) <= 4 * BLOCK for _, block in blocks)
 
 
+def test_a_large_budget_has_more_blocks_a_round_and_no_more_rounds() -> None:
+    grid = [{"a": a, "b": b} for a in range(8) for b in range(5)]
+    scores = table(1, [0.4] * 40, 200)
+    allocation = Allocation(grid, 200, budget=6000, seed=1)
+    for setting, questions in allocation.start():
+        allocation.record(setting, questions, scores[setting, questions])
+    sizes = []
+    while blocks := allocation.next_round():
+        assert len({setting for setting, _ in blocks}) == len(blocks)
+        for setting, questions in blocks:
+            allocation.record(setting, questions, scores[setting, questions])
+        sizes.append(len(blocks))
+    assert allocation.spent == 6000
+    assert len(sizes) <= 200
+    assert max(sizes) == 8
+
+
 def test_the_same_seed_gives_the_same_search_and_another_seed_another() -> None:
     scores = table(1, [0.3, 0.4, 0.5, 0.5, 0.6, 0.7], 30)
     assert search(scores, 90, seed=4)[1] == search(scores, 90, seed=4)[1]

@@ -169,6 +169,20 @@ def test_the_average_over_variances_is_that_of_the_posteriors_one_by_one() -> No
     assert np.all(np.diag(average.covariance) < 2 * within)
 
 
+def test_of_many_settings_a_sample_gives_the_variances() -> None:
+    """240 settings: the level of a value and the order of settings are recovered."""
+    grid = [{"a": a, "b": b, "c": c} for a in range(8) for b in range(6) for c in range(5)]
+    rng = np.random.default_rng(6)
+    effect = rng.normal(0, 0.15, 8)
+    true = np.array([0.5 + effect[int(s["a"])] for s in grid])
+    scores = (rng.random((len(grid), 20)) < true[:, None]).astype(float)
+    scores[rng.random(scores.shape) < 0.6] = np.nan
+    scores[0] = np.nan
+    mean = ScoreModel(grid).fit(scores).mean
+    assert np.corrcoef(mean, true)[0, 1] > 0.85
+    assert mean[0] == pytest.approx(true[0], abs=0.15)
+
+
 def test_without_scores_there_is_no_posterior() -> None:
     with pytest.raises(ValueError, match="at least one score"):
         ScoreModel(GRID).posterior(np.full((len(GRID), 4), np.nan))
