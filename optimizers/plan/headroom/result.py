@@ -130,7 +130,7 @@ class Headroom:
             )
         if gain.high < self.wanted:
             return "not worth it", (
-                f"A search of {self.trials} trials is expected to gain {gain.high:.3f} at most, less than "
+                f"A search of {quantity(self.trials, 'trial')} is expected to gain {gain.high:.3f} at most, less than "
                 f"the {self.wanted:g} wanted."
             )
         if not gain.shown:
@@ -280,7 +280,7 @@ class Headroom:
             return f"not estimated: {'fewer than three settings were tried' if few else 'no score differs'}"
         apart = "" if gain.shown else ", which cannot be told apart from 0"
         return (
-            f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] from {self.trials} trials drawn at random"
+            f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] from {quantity(self.trials, 'trial')} drawn at random"
             f"{apart}; settings differ by {spread.variance**0.5:.3f} (standard deviation beyond the "
             f"questions', p {spread.p:.4f})"
         )

@@ -461,6 +461,21 @@ def test_a_wrong_grid_is_a_problem_of_the_recipe(folder: Path, line: str, proble
     assert "line " in str(caught.value)
 
 
+def test_a_wrong_knob_of_a_product_is_one_problem(folder: Path) -> None:
+    with pytest.raises(RagcError) as caught:
+        recipes.load(folder / "recipe.toml", ("grid.product={nope=[1,2,3]}",))
+    assert str(caught.value).count("nope") == 2  # as it was written, and in the problem
+
+
+def test_a_plan_expects_no_more_tokens_than_the_context_allows(folder: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("ragc.optimizers.grids.plan.require", lambda *_, **__: None)
+    targets = {"main": ScriptedTarget([], context_tokens=600)}
+    monkeypatch.setattr("ragc.optimizers.task._build_targets", lambda recipe: targets)
+    recipe = recipes.load(folder / "recipe.toml", ["grid.settings=[{top_k=20}]", "budget.lm_calls=5"])
+    plan = estimate(recipe, folder / "grid")
+    assert 0 < plan["tokens_about"] <= plan["tokens"]
+
+
 def test_a_wrong_set_of_demonstrations_is_refused_before_anything_is_sent(record: Record) -> None:
     with pytest.raises(UsageError, match=r"grid\.settings\.0: demo_set must be below 4 for filled"):
         record(sets=("grid.settings=[{demos=1, demo_set=4}]",), target=ScriptedTarget([]))
