@@ -25,6 +25,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragc.core import extras, inputs, outputs
+from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.text import first_line
 from ragc.errors import ArtefactError
@@ -171,7 +172,8 @@ class GridFiles:
         settings = {"columns": self.columns, "settings": self.candidates, "questions": self.questions}
         files = {SETTINGS: pretty(settings).encode(), ABOUT: about.encode(), **self.parquet}
         try:
-            outputs.put_folder(out, outputs.with_manifest(CARD, self.card, files), CARD)
+            with doing(f"Writing the grid to {out}", "free space there; the same command goes on"):
+                outputs.put_folder(out, outputs.with_manifest(CARD, self.card, files), CARD)
         except outputs.Foreign as error:
             raise ArtefactError(str(error)) from None
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -370,11 +371,12 @@ def test_no_other_process_writes_a_grid_that_is_recorded(record: Record, folder:
     (state,) = (
         path for path in (cache_home() / "grids").iterdir() if path.name.endswith(state_name(folder / "grid"))
     )
+    ways: dict[str, Callable[[], Any]] = {
+        "merge": lambda: merge([other], folder / "grid"),
+        "keep nothing": lambda: record(sets=("study.keep=false",), store=CallStore(None)),
+    }
     with FileLock(f"{state}.lock"), pytest.raises(UsageError, match="Another process is recording to"):
-        if how == "merge":
-            merge([other], folder / "grid")
-        else:
-            record(sets=("study.keep=false",), store=CallStore(None), target=ScriptedTarget([]))
+        ways[how]()
 
 
 def test_a_sample_larger_than_the_space_is_refused_at_once(record: Record) -> None:
