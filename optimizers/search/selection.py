@@ -75,9 +75,7 @@ def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict
     if scale < 1e-12:
         return {trial.number: ExpectedScore(_mean(trial.series(objective)), 0.0) for trial in trials}
     scores = (scores - centre) / scale
-    model = ScoreModel([_columns(trial.candidate) for trial in unique])
-    model.fit(scores)
-    posterior = model.posterior(scores)
+    posterior = ScoreModel([_columns(trial.candidate) for trial in unique]).fit(scores)
     margin = MARGIN if objective.metric.bounds else MARGIN * abs(means[0])
     risks = posterior.worse_than(0, margin / scale)
     values = posterior.mean * scale + centre
