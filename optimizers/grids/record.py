@@ -321,7 +321,7 @@ class _Recording:
         known = means[~np.isnan(means)]
         best = (known.max() if first.higher_is_better else known.min()) if len(known) else math.nan
         base = self._files.candidates[0]["knobs"]
-        knobs = {name: value for name, value in candidate.knobs.items() if value != base[name]}
+        knobs = {name: value for name, value in candidate.knobs.items() if value != base.get(name)}
         what = describe_candidate(candidate, knobs) or "baseline"
         size = f"{number + 1}/{len(self._files.candidates)}"
         return f"setting {size}  {_shown(means[number])}  best {_shown(best)}  {what}"

@@ -281,8 +281,8 @@ class Headroom:
         apart = "" if gain.shown else ", which cannot be told apart from 0"
         return (
             f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] from {quantity(self.trials, 'trial')} "
-            f"drawn at random{apart}; settings differ by {spread.variance**0.5:.3f} (standard deviation beyond the "
-            f"questions', p {spread.p:.4f})"
+            f"drawn at random{apart}; settings differ by {spread.variance**0.5:.3f} (standard deviation "
+            f"beyond the questions', p {spread.p:.4f})"
         )
 
 
