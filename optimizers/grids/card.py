@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ragc.core import inputs
@@ -89,7 +89,10 @@ def _model(target: Target) -> dict[str, Any]:
     """The name of a model, and the digest of its file or, of others, of what identifies it."""
     _, mark_of_file, sha256 = target.identity.partition(_SHA256)
     identity = {"sha256": sha256} if mark_of_file else {"identity": digest(target.identity)[:16]}
-    return {"name": target.name, "model": target.model, **identity}
+    model = target.model
+    if PurePath(model).is_absolute():  # of this machine; the digest tells models apart
+        model = PurePath(model).name
+    return {"name": target.name.replace(target.model, model), "model": model, **identity}
 
 
 def _origin(dataset: str) -> dict[str, Any]:

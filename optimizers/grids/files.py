@@ -15,23 +15,29 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragc.core import extras, inputs, outputs
+from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.text import first_line
 from ragc.errors import ArtefactError
 from ragc.recipe.knobs import MOST_SETTINGS
+from ragc.recipe.resolved import DEMO_COLUMNS
 
 FORMAT = "ragc.grid/1"
 CARD, ABOUT, SETTINGS, CELLS = "card.json", "card.md", "settings.json", "cells.parquet"
 WHAT = "a grid"
+
+MOST_NUMBERS = 100_000_000
+"""Most numbers of a grid: its cells times the arrays that it has of them, which take 8 bytes a number."""
 
 MOST_SHARDS = 64
 """The number of shards at which they become one file, because every write looks at all files."""
@@ -43,9 +49,14 @@ _SCORE = "score:"
 """What the column of a metric begins with, because a metric may be called `tokens`."""
 
 
+class _Versions(BaseModel):
+    ragc: str
+    python: str
+
+
 class _Run(BaseModel):
     machine: str
-    versions: Mapping[str, str]
+    versions: _Versions
     begun: str
     settings: int
 
@@ -57,6 +68,13 @@ class _Data(BaseModel):
     home: str = ""
 
 
+class _Model(BaseModel):
+    name: str
+    model: str
+    sha256: str = ""
+    identity: str = ""
+
+
 class _Card(BaseModel):
     """What `card.json` must hold for a grid to be read, shown and merged."""
 
@@ -64,7 +82,7 @@ class _Card(BaseModel):
 
     program: str
     metrics: list[str]
-    models: Mapping[str, Mapping[str, str]]
+    models: Mapping[str, _Model]
     data: _Data
     sources: Mapping[str, str]
     in_flight: int
@@ -74,11 +92,13 @@ class _Card(BaseModel):
 
 
 class _Setting(BaseModel):
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, extra="forbid")
 
-    knobs: Mapping[str, bool | int | float | str]
+    knobs: Mapping[str, bool | int | Annotated[float, Field(allow_inf_nan=False)] | str]
     demos: int
     demo_set: int
+    demo_kind: str = ""
+    program: str = ""
 
 
 class _Settings(BaseModel):
@@ -152,7 +172,8 @@ class GridFiles:
         settings = {"columns": self.columns, "settings": self.candidates, "questions": self.questions}
         files = {SETTINGS: pretty(settings).encode(), ABOUT: about.encode(), **self.parquet}
         try:
-            outputs.put_folder(out, outputs.with_manifest(CARD, self.card, files), CARD)
+            with doing(f"Writing the grid to {out}", "free space there; the same command goes on"):
+                outputs.put_folder(out, outputs.with_manifest(CARD, self.card, files), CARD)
         except outputs.Foreign as error:
             raise ArtefactError(str(error)) from None
 
@@ -188,24 +209,50 @@ def read_files(path: str | Path) -> GridFiles:
     folder = Path(path)
     if not is_grid(folder):
         raise ArtefactError(f"{folder} is no grid: it has no {CARD} of `ragc grid`; check the path.")
+    for _ in range(2):
+        try:
+            return _read(folder)
+        except ArtefactError:  # perhaps another process writes it, or was killed while it did
+            with suppress(OSError):
+                outputs.finish(folder)
+    return _read(folder)
+
+
+def _read(folder: Path) -> GridFiles:
     listed = outputs.own_files(folder, CARD)
     card = _checked(folder / CARD, _content(folder, CARD, listed), _Card)
     settings = _checked(folder / SETTINGS, _content(folder, SETTINGS, listed), _Settings)
     names = (settings["columns"], settings["questions"], card["metrics"])
     if not settings["settings"] or any(len(set(each)) < len(each) or not each for each in names[1:]):
         raise damaged(folder / SETTINGS, "it lists no setting or question, or one twice")
-    if max(len(settings["settings"]), len(settings["questions"])) > MOST_SETTINGS:
-        raise damaged(folder / SETTINGS, f"it lists more than {MOST_SETTINGS:,} settings or questions")
+    if reason := too_large(len(settings["settings"]), len(settings["questions"]), len(card["metrics"])):
+        raise damaged(folder / SETTINGS, f"it is of a grid with {reason}")
     columns, questions, metrics = map(tuple, names)
+    if len({mark(one) for one in settings["settings"]}) < len(settings["settings"]):
+        raise damaged(folder / SETTINGS, "it lists a setting twice")
+    known = {*DEMO_COLUMNS}.union(*(one["knobs"] for one in settings["settings"]))
+    if len(set(columns)) < len(columns) or not known.issuperset(columns):
+        raise damaged(folder / SETTINGS, "its columns are not knobs of its settings, or one stands twice")
     facts = {key: value for key, value in card.items() if key != outputs.FILES}
     files = GridFiles(columns, settings["settings"], questions, metrics, facts)
     for name in sorted(name for name in listed if name.endswith(".parquet")):
         if (folder / name).exists():
             content = _content(folder, name, listed)
             cells = decode(content, folder / name, files)
+            if both := cells.keys() & files.cells.keys():
+                raise damaged(folder / name, f"the cells of setting {min(both)} are in another file too")
             files.parquet[name] = content
             files.cells |= cells
     return files
+
+
+def too_large(settings: int, questions: int, metrics: int) -> str:
+    """What a grid of such a size has too many of; "" if it fits."""
+    if max(settings, questions) > MOST_SETTINGS:
+        return f"more than {MOST_SETTINGS:,} settings or questions"
+    if settings * questions * (metrics + 3) > MOST_NUMBERS:  # tokens, seconds and failed beside the scores
+        return f"{settings:,} settings on {questions:,} questions, more than memory is meant to hold"
+    return ""
 
 
 def _content(folder: Path, name: str, listed: Mapping[str, str]) -> bytes:

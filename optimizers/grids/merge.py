@@ -11,10 +11,9 @@ import numpy as np
 from ragc.core import extras
 from ragc.errors import UsageError
 from ragc.optimizers.grids import card as cards
-from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files
+from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files, too_large
 from ragc.optimizers.grids.grid import grid_of
-from ragc.optimizers.grids.record import RecordedGrid
-from ragc.recipe.knobs import MOST_SETTINGS
+from ragc.optimizers.grids.record import RecordedGrid, locked
 
 
 def merge(paths: Sequence[str | Path], out: str | Path | None = None) -> RecordedGrid:
@@ -27,7 +26,12 @@ def merge(paths: Sequence[str | Path], out: str | Path | None = None) -> Recorde
     extras.require("pyarrow", "A grid")
     if not paths:
         raise UsageError("There is no grid to merge; name one folder or more.")
-    where = check_out(paths[0] if out is None else out)
+    with locked(check_out(paths[0] if out is None else out)):
+        # Looked at once more: what another process wrote meanwhile may not be replaced by older cells.
+        return _merge(paths, check_out(paths[0] if out is None else out))
+
+
+def _merge(paths: Sequence[str | Path], where: Path) -> RecordedGrid:
     folders = list(dict.fromkeys([*([where] if is_grid(where) else []), *(Path(p).resolve() for p in paths)]))
     first, *others = ((folder, read_files(folder)) for folder in folders)
     files = first[1]
@@ -35,8 +39,8 @@ def merge(paths: Sequence[str | Path], out: str | Path | None = None) -> Recorde
         what = f"{folder} holds a grid with"
         cards.check_same(files.card, other.card, what, f"only equal ones can be merged with {first[0]}.")
         _add(files, other)
-    if len(files.candidates) > MOST_SETTINGS:
-        raise UsageError(f"A grid holds {MOST_SETTINGS:,} settings at most, found {len(files.candidates):,}.")
+    if reason := too_large(len(files.candidates), len(files.questions), len(files.metrics)):
+        raise UsageError(f"The grids together have {reason}; merge fewer.")
     files.merge()
     grid = grid_of(files, where.name)
     files.save(where, cards.text_of(grid))

@@ -11,7 +11,7 @@ import asyncio
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from ragc.errors import BudgetExhausted, UsageError
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.grids import card as cards
-from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files
+from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files, too_large
 from ragc.optimizers.grids.grid import Grid, grid_of
 from ragc.optimizers.grids.settings import columns_of, settings_of
 from ragc.optimizers.grids.timing import TimedLedger, collecting
@@ -42,7 +42,6 @@ from ragc.optimizers.space import Candidate, describe_candidate
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
-from ragc.recipe.knobs import MOST_SETTINGS
 from ragc.recipe.resolved import BALANCED, LABELLED
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store, refuse_shared
@@ -132,8 +131,8 @@ def plan_settings(task: Task, out: Path) -> tuple[GridFiles, list[int]]:
     Raises UsageError for a grid of something else.
     """
     candidates: list[Mapping[str, Any]] = [one.to_json() for one in settings_of(task)]
-    if max(len(candidates), len(task.dev)) > MOST_SETTINGS:
-        raise UsageError(f"A grid holds {MOST_SETTINGS:,} settings and questions at most.")
+    if reason := too_large(len(candidates), len(task.dev), len(task.metrics)):
+        raise UsageError(f"The grid would have {reason}; lower the number of settings, or data.dev.")
     card, columns = cards.facts(task, candidates[0]), columns_of(task)
     if not is_grid(out):
         questions = tuple(question.id for question in task.dev)
@@ -165,12 +164,27 @@ def _opened(out: Path, recipe: Recipe) -> Iterator[Path | None]:
     """
     if not recipe.study.keep:
         refuse_shared()
-        yield None
-        return
-    folder = cache_home() / "grids" / f"{out.name[:60]}-{digest(str(out))[:12]}"
+    with locked(out) as folder:
+        if not recipe.study.keep:
+            yield None
+            return
+        with _keeping(out, folder):
+            folder.mkdir(exist_ok=True)
+            if not is_grid(out):
+                (folder / "charges.jsonl").unlink(missing_ok=True)
+        yield folder
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[Path]:
+    """Keeps other processes of this machine from writing the grid in `out`; the path of the folder for its
+    state. Raises UsageError if one is writing it.
+    """
+    name = out.name.encode()[:60].decode(errors="ignore")
+    folder = cache_home() / "grids" / f"{name}-{digest(str(out))[:12]}"
     lock = FileLock(f"{folder}.lock")
-    with doing(f"Keeping the state of {out} in {folder}", "check RAGC_HOME, or set it to another folder"):
-        folder.mkdir(parents=True, exist_ok=True)
+    with _keeping(out, folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -178,11 +192,13 @@ def _opened(out: Path, recipe: Recipe) -> Iterator[Path | None]:
                 f"Another process is recording to {out}; wait for it or choose another --out."
             ) from None
     try:
-        if not is_grid(out):
-            (folder / "charges.jsonl").unlink(missing_ok=True)
         yield folder
     finally:
         lock.release()
+
+
+def _keeping(out: Path, folder: Path) -> AbstractContextManager[None]:
+    return doing(f"Keeping the state of {out} in {folder}", "check RAGC_HOME, or set it to another folder")
 
 
 class _Recording:
@@ -302,12 +318,13 @@ class _Recording:
         """One line on a setting: the mean of the first metric, the best so far, and what the setting is."""
         grid = grid_of(self._files, self.out.name)
         means, first = grid.means(grid.metrics[0]), self.task.metrics[0]
-        best = np.nanmax(means) if first.higher_is_better else np.nanmin(means)
+        known = means[~np.isnan(means)]
+        best = (known.max() if first.higher_is_better else known.min()) if len(known) else math.nan
         base = self._files.candidates[0]["knobs"]
-        knobs = {name: value for name, value in candidate.knobs.items() if value != base[name]}
+        knobs = {name: value for name, value in candidate.knobs.items() if value != base.get(name)}
         what = describe_candidate(candidate, knobs) or "baseline"
         size = f"{number + 1}/{len(self._files.candidates)}"
-        return f"setting {size}  {means[number]:.3f}  best {best:.3f}  {what}"
+        return f"setting {size}  {_shown(means[number])}  best {_shown(best)}  {what}"
 
     def _cut_off(self, error: BudgetExhausted) -> BudgetExhausted:
         """The error of a spent budget, with what is there."""
@@ -316,6 +333,10 @@ class _Recording:
         return BudgetExhausted(
             f"{error} {there} of {total} settings are recorded in {self.out}; the same command goes on."
         )
+
+
+def _shown(mean: float) -> str:
+    return "-" if math.isnan(mean) else f"{mean:.3f}"
 
 
 def _number(score: float | None) -> float:

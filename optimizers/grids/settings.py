@@ -10,10 +10,13 @@ from ragc.errors import UsageError
 from ragc.optimizers.space import DEMO_SETS, Candidate, ProgramSpace
 from ragc.optimizers.task import Task
 from ragc.programs.knobs import Knob, Value
+from ragc.recipe.knobs import MOST_SETTINGS
 from ragc.recipe.resolved import DEMO_COLUMNS, DEMO_KIND, DEMO_SET, DEMOS, FILLED
 
-DRAWS = 200
-"""Draws for each setting of a sample; a search space that yields too few new ones in as many is too small."""
+DRAWS = 20
+"""Draws for each setting that is there, and ten more of those; when none of them is new, the search space is
+taken to have no others.
+"""
 
 
 def settings_of(task: Task) -> tuple[Candidate, ...]:
@@ -24,6 +27,8 @@ def settings_of(task: Task) -> tuple[Candidate, ...]:
     `[grid]`, values that contradict each other, and a sample of more settings than there are.
     """
     spec, space = task.recipe.grid, task.space.first
+    if len(spec.settings) + spec.sample > MOST_SETTINGS:
+        raise UsageError(f"A grid holds {MOST_SETTINGS:,} settings at most; lower grid.sample.")
     if not (spec.settings or spec.sample):
         raise UsageError(
             "The recipe lists no settings to evaluate; add a table [grid] with settings, product or sample."
@@ -33,11 +38,10 @@ def settings_of(task: Task) -> tuple[Candidate, ...]:
     for index, values in enumerate(spec.settings):
         one = _listed(task, baseline, values, f"grid.settings.{index}")
         settings.setdefault(one.mark, one)
-    draws, most = _draws(space, baseline, task.seed), len(settings) + spec.sample
-    for _ in range(DRAWS * spec.sample):
-        if len(settings) == most:
-            break
+    draws, most, failed = _draws(space, baseline, task.seed), len(settings) + spec.sample, 0
+    while len(settings) < most and failed < DRAWS * (10 + len(settings)):
         one = next(draws)
+        failed = failed + 1 if one.mark in settings else 0
         settings.setdefault(one.mark, one)
     if len(settings) < most:
         drawn = spec.sample - (most - len(settings))

@@ -27,7 +27,7 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
     speed = seconds_per_request(task)
     return {
         "tokens": _times(requests, tokens),
-        "tokens_about": _times(about, prompt + reply),
+        "tokens_about": _times(about, prompt + reply if tokens is None else min(prompt + reply, tokens)),
         "usd": _dollars(requests, usd),
         "usd_about": _dollars(about, _greatest([_likely_usd(limit, prompt, reply) for limit in limits])),
         "unpriced": [t.name for t, limit in zip(targets, limits, strict=True) if limit.prompt_usd is None],

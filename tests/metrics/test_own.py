@@ -53,6 +53,9 @@ def score(prediction, question):
 async def awaited(prediction, question):
     return True
 
+def huge(prediction, question):
+    return 10**5000
+
 def great(prediction, question):
     return 7
 
@@ -129,6 +132,7 @@ def test_modules_of_one_name_beside_two_recipes_are_two(folder: Path) -> None:
         ("my_metrics:number", UsageError, "is int, no function"),
         ("my_metrics:narrow", UsageError, r"called as \(prediction, question\), and too many"),
         ("my_metrics:great", UsageError, "'my_metrics:great' gives a number from 0 to 1, and it gave 7 for"),
+        ("my_metrics:huge", UsageError, "gives a number from 0 to 1, and it gave inf for"),
         ("my_metrics:text", UsageError, "it gave '0.5' for the question 'What is"),
         ("my_metrics:broken", UsageError, "raised ValueError: no such key for the question 'What is"),
         ("my_metrics:", RecipeError, "written module:function"),

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ragc.core import outputs
 from tests.security.mutations import (
     NASTY_TEXTS,
     bytes_changed,
@@ -234,6 +235,8 @@ class World:
         assert status == "0", output
         status, output = run(["eval", "compiled", "--split", "dev", "--out", "rows.jsonl"], 120)
         assert status == "0", output
+        status, output = run(["grid", "recipe.toml", "--out", "grid", "--set", "grid.sample=2"], 120)
+        assert status == "0", output
         shutil.copytree(self.work, self.fresh, dirs_exist_ok=True, symlinks=True)
         for name, text in FOREIGN.items():
             path = self.fresh / name
@@ -355,6 +358,31 @@ def compiled_case(world: World, draw: random.Random) -> tuple[list[str], bool, P
     return command, parsed, path
 
 
+def grid_case(world: World, draw: random.Random) -> tuple[list[str], bool, Path | None]:
+    path = draw.choice(compiled_files(world.work / "grid"))
+    parsed = damage_file(path, draw)
+    if draw.random() < 0.5:  # as a forger would, who lists the digest of what is there
+        relist(world.work / "grid")
+    command = draw.choice(
+        (
+            ["grid", "--merge", "grid", "--out", "new"],
+            ["grid", "--merge", "grid", "--json"],
+            ["grid", "recipe.toml", "--out", "grid", "--set", "grid.sample=3"],
+            ["grid", "recipe.toml", "--out", "grid", "--set", "grid.sample=3", "--dry-run"],
+        )
+    )
+    return command, parsed, path
+
+
+def relist(grid: Path) -> None:
+    """Lists the files of `grid` in its card with the digests that they have."""
+    card = grid / "card.json"
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        facts = json.loads(card.read_bytes())
+        files = {name: (grid / name).read_bytes() for name in facts["files"] if name != card.name}
+        card.write_bytes(outputs.with_manifest(card.name, facts, files)[card.name])
+
+
 def study_case(world: World, draw: random.Random) -> tuple[list[str], bool, Path | None]:
     path = draw.choice(
         sorted(path for path in world.studies.rglob("*") if path.is_file() and path.suffix != ".lock")
@@ -402,6 +430,10 @@ COMMANDS: tuple[list[str], ...] = (
     ["doctor", "recipe.toml", "--again", "--set", "targets.main.lacks=[]"],
     ["compile", "recipe.toml", "--out", "compiled", "--resume", "--set", "budget.lm_calls=500"],
     ["compile", "recipe.toml", "--out", "mine", "--set", "study.keep=false"],
+    ["grid", "recipe.toml", "--out", "new", "--set", "grid.sample=1"],
+    ["grid", "recipe.toml", "--out", "compiled", "--set", "grid.product={top_k=[1,2]}", "--json"],
+    ["grid", "--merge", "grid", "--merge", "compiled", "--out", "other"],
+    ["headroom", "recipe.toml", "--calls", "40", "--set", "data={dev=6,train=0,test=0}", "--json"],
 )
 
 
@@ -552,6 +584,7 @@ SUBJECTS: dict[str, Callable[[World, random.Random], tuple[list[str], bool, Path
     "recipe": recipe_case,
     "compiled": compiled_case,
     "study": study_case,
+    "grid": grid_case,
     "arguments": arguments_case,
     "replies": reply_case,
 }

@@ -213,9 +213,10 @@ def _design(task: Task, calls: int) -> Design:
         + (REQUESTS * pool if demos and any(one.demos for one in candidates[:3]) else 0)
     )
     if least > calls:
+        known = task.recipe.budget.lm_calls
         raise UsageError(
             f"{calls} LM calls are too few: {estimates.LEAST_SETTINGS} settings on {size} dev questions may "
-            f"take {least}; raise --calls{' and budget.lm_calls' if limit and limit < least else ''}."
+            f"take {least}; raise --calls{' and budget.lm_calls' if known and known < least else ''}."
         )
     repeats = min(size, size if needs.sampled else GREEDY_REPEATS)
     fitting, total, pools = 0, needs.most(candidates[0], repeats), set[str]()

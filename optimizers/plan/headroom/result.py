@@ -130,8 +130,8 @@ class Headroom:
             )
         if gain.high < self.wanted:
             return "not worth it", (
-                f"A search of {self.trials} trials is expected to gain {gain.high:.3f} at most, less than "
-                f"the {self.wanted:g} wanted."
+                f"A search of {quantity(self.trials, 'trial')} is expected to gain {gain.high:.3f} at most, "
+                f"less than the {self.wanted:g} wanted."
             )
         if not gain.shown:
             return "not known", (
@@ -280,9 +280,9 @@ class Headroom:
             return f"not estimated: {'fewer than three settings were tried' if few else 'no score differs'}"
         apart = "" if gain.shown else ", which cannot be told apart from 0"
         return (
-            f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] from {self.trials} trials drawn at random"
-            f"{apart}; settings differ by {spread.variance**0.5:.3f} (standard deviation beyond the "
-            f"questions', p {spread.p:.4f})"
+            f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] from {quantity(self.trials, 'trial')} "
+            f"drawn at random{apart}; settings differ by {spread.variance**0.5:.3f} (standard deviation "
+            f"beyond the questions', p {spread.p:.4f})"
         )
 
 

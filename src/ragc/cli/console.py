@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ragc.cli import screen
+from ragc.core.display import quantity
 
 if TYPE_CHECKING:
     from ragc.doctor.check import Check
@@ -140,7 +141,8 @@ def grid_plan(estimate: dict[str, Any]) -> None:
 def print_grid(result: RecordedGrid) -> None:
     """Print what a grid holds, the spread of its settings by metric, and what was sent."""
     shown = result.to_json()
-    lines([f"{shown['settings']:,} settings on {shown['questions']:,} questions in {shown['grid']}"])
+    settings, questions = quantity(shown["settings"], "setting"), quantity(shown["questions"], "question")
+    lines([f"{settings} on {questions} in {shown['grid']}"])
     rows: list[tuple[str, ...]] = [("metric", "baseline", "least", "median", "greatest")]
     for name, spread in shown["metrics"].items():
         values = (spread.get(part) for part in ("baseline", "least", "median", "greatest"))

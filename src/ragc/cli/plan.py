@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ragc.core.display import quantity
+
 
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """The lines for an estimate of `ragc.optimizers.plan.estimate.estimate`; "at most" marks upper bounds."""
@@ -27,7 +29,7 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
 
 def grid_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """The lines for an estimate of `ragc.optimizers.grids.plan.estimate`."""
-    sizes = f"{plan['settings']:,} settings on {plan['questions']:,} questions"
+    sizes = f"{quantity(plan['settings'], 'setting')} on {quantity(plan['questions'], 'question')}"
     yield f"{plan['program']} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {sizes}"
     yield f"{plan['recorded']:,} settings are recorded in {plan['out']}, {plan['cells']:,} cells are missing"
     yield _calls(plan, "replies can be read and settings share no request")

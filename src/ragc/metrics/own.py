@@ -88,6 +88,8 @@ class OwnAssessor:
             number = float(value)
         except (TypeError, ValueError):
             number = math.nan
+        except OverflowError:  # such an integer may have too many digits to be shown
+            number = value = math.inf
         if isinstance(value, str) or not 0 <= number <= 1:
             raise UsageError(
                 f"The metric {self.family!r} gives a number from 0 to 1, and it gave {value!r:.60} for the "

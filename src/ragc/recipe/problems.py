@@ -54,8 +54,9 @@ class Problems:
         return any(wrong[: len(keys)] == keys for wrong in self.keys)
 
     def texts(self) -> tuple[str, ...]:
-        """All problems in the order of their lines, those of overrides last."""
-        return tuple(text for _, text in sorted(self._texts, key=lambda problem: problem[0]))
+        """All problems in the order of their lines, those of overrides last; equal ones once."""
+        ordered = sorted(self._texts, key=lambda problem: problem[0])
+        return tuple(dict.fromkeys(text for _, text in ordered))
 
 
 def _expression(expression: str, hidden: bool) -> str:

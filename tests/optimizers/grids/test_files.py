@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from pyarrow import parquet
 import ragc
 from ragc.core import outputs
 from ragc.errors import ArtefactError
+from ragc.optimizers.grids.files import read_files
 from ragc.optimizers.grids.grid import Grid
 from tests.examples import examples
 from tests.optimizers.grids.common import recorder, written
@@ -115,6 +118,14 @@ def test_cells_that_cannot_be_are_refused(grid: Path, name: str) -> None:
         ("questions", []),
         ("questions", ["q1", "q1"]),
         ("questions", [1]),
+        ("settings", [{"knobs": {"top_k": float("nan")}, "demos": 0, "demo_set": 0}] * 3),
+        ("settings", [{"knobs": {"top_k": float("inf")}, "demos": 0, "demo_set": 0}] * 3),
+        ("settings", [{"knobs": {"top_k": 1}, "demos": 0, "demo_set": 0}] * 3),
+        ("settings", [{"knobs": {"top_k": 1}, "demos": 0, "demo_set": 0, "demo_kind": {"a": 1}}]),
+        ("settings", [{"knobs": {"top_k": 1}, "demos": 0, "demo_set": 0, "own_demos": 7}]),
+        ("columns", ["top_k", "knobs"]),
+        ("columns", ["top_k", "no knob of it"]),
+        ("columns", ["top_k", "top_k"]),
     ],
 )
 def test_settings_that_cannot_be_are_refused(grid: Path, key: str, value: Any) -> None:
@@ -133,6 +144,78 @@ def test_a_card_without_its_parts_is_refused(grid: Path, key: str) -> None:
     rewrite(grid, card=card)
     with pytest.raises(ArtefactError, match=rf"card\.json is damaged \({key}"):
         ragc.merge_grids([grid])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("models", {"main": {}}),
+        ("models", {"main": {"name": "a", "model": 1}}),
+        ("runs", [{"machine": "m", "versions": {}, "begun": "b", "settings": 1}]),
+    ],
+)
+def test_a_card_that_cannot_be_shown_is_refused(grid: Path, key: str, value: Any) -> None:
+    card = json.loads((grid / "card.json").read_bytes())
+    del card["files"]
+    rewrite(grid, card={**card, key: value})
+    with pytest.raises(ArtefactError, match=rf"card\.json is damaged \({key}"):
+        ragc.merge_grids([grid])
+
+
+def test_cells_of_a_setting_in_two_files_are_refused(grid: Path) -> None:
+    card = json.loads((grid / "card.json").read_bytes())
+    (grid / "shards").mkdir()
+    content = (grid / "cells.parquet").read_bytes()
+    (grid / "shards" / "000.parquet").write_bytes(content)
+    card["files"]["shards/000.parquet"] = outputs.sha256(content)
+    (grid / "card.json").write_text(json.dumps(card), "utf-8")
+    with pytest.raises(ArtefactError, match="the cells of setting 0 are in another file too"):
+        ragc.read_grid(grid)
+
+
+@pytest.mark.parametrize(("settings", "questions"), [(20_000, 20_000), (9, 40_000)])
+def test_a_small_file_that_names_a_huge_grid_takes_no_memory(
+    grid: Path, settings: int, questions: int
+) -> None:
+    lines = [{"knobs": {"top_k": number}, "demos": 0, "demo_set": 0} for number in range(settings)]
+    ids = [str(number) for number in range(questions)]
+    rewrite(grid, settings={"columns": ["top_k"], "settings": lines, "questions": ids})
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArtefactError, match=r"settings\.json is damaged \(it is of a grid with"):
+            ragc.read_grid(grid)
+        assert tracemalloc.get_traced_memory()[1] < 400_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_a_write_that_was_killed_is_completed_by_a_reader(
+    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    """The files of a write are moved to their names one by one; some are there, some are not."""
+    files = read_files(grid)
+    changed = Path(shutil.copytree(grid, tmp_path / "changed"))
+    files.cells[0] = replace(files.cells[0], tokens=files.cells[0].tokens + 1)
+    files.merge()
+    replaced = Path.replace
+    moves = 0
+
+    def dying(self: Path, target: Any) -> Any:
+        nonlocal moves
+        moves += 1
+        if moves > renames:
+            raise KeyboardInterrupt
+        return replaced(self, target)
+
+    monkeypatch.setattr(Path, "replace", dying)
+    with pytest.raises(KeyboardInterrupt):
+        files.save(changed, "about")
+    monkeypatch.undo()
+    assert ragc.read_grid(changed).tokens[0].tolist() in (
+        ragc.read_grid(grid).tokens[0].tolist(),
+        files.cells[0].tokens.tolist(),
+    )
 
 
 def test_a_file_that_leads_out_of_the_folder_is_not_read(grid: Path, tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ import ragc
 from ragc import recipe as recipes
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
+from ragc.core.progress import Silent
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
+from ragc.optimizers.grids import card as cards
 from ragc.optimizers.grids.merge import merge
 from ragc.optimizers.grids.plan import estimate
 from ragc.optimizers.results.evaluate import open_program, score
@@ -359,6 +364,64 @@ def test_two_processes_do_not_record_one_grid(record: Record, folder: Path) -> N
         record(target=ScriptedTarget([]))
 
 
+@pytest.mark.parametrize("how", ["merge", "keep nothing"])
+def test_no_other_process_writes_a_grid_that_is_recorded(record: Record, folder: Path, how: str) -> None:
+    record()
+    other = record("other").path
+    (state,) = (
+        path for path in (cache_home() / "grids").iterdir() if path.name.endswith(state_name(folder / "grid"))
+    )
+    ways: dict[str, Callable[[], Any]] = {
+        "merge": lambda: merge([other], folder / "grid"),
+        "keep nothing": lambda: record(sets=("study.keep=false",), store=CallStore(None)),
+    }
+    with FileLock(f"{state}.lock"), pytest.raises(UsageError, match="Another process is recording to"):
+        ways[how]()
+
+
+def test_a_sample_larger_than_the_space_is_refused_at_once(record: Record) -> None:
+    started = time.monotonic()
+    for sample in (1000, 30_000, 10**12):
+        with pytest.raises(UsageError, match=r"grid\.sample"):
+            record(sets=('search.knobs=["top_k"]', "search.ranges={}", f"grid.sample={sample}"))
+    assert time.monotonic() - started < 20
+
+
+def test_a_sample_may_be_the_whole_space(record: Record) -> None:
+    sets = ('search.knobs=["top_k"]', "search.demos=0", "search.ranges={top_k=[1,12]}")
+    grid = record(sets=(*sets, "grid.settings=[]", "grid.product=[]", "grid.sample=11")).grid
+    assert sorted(one["top_k"] for one in grid.settings) == list(range(1, 13))
+
+
+def test_a_first_metric_that_applies_to_no_question_is_shown_as_unknown(record: Record, folder: Path) -> None:
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    for row in rows:
+        del row["gold_ids"]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    notes: list[str] = []
+
+    class Notes(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        grid = record(sets=('metrics.report=["recall@5","f1"]',), progress=Notes()).grid
+    assert np.isnan(grid.scores("recall@5")).all()
+    assert notes[0] == "setting 1/6  -  best -  baseline"
+
+
+def test_a_name_of_many_bytes_is_one(record: Record) -> None:
+    assert record("\N{GRINNING FACE}" * 62).grid.complete
+
+
+def test_a_model_of_this_machine_is_named_without_its_path() -> None:
+    target = ScriptedTarget([])
+    target.model, target.name = "/home/ann/models/small", "vllm /home/ann/models/small"
+    shown = cards._model(target)
+    assert (shown["model"], shown["name"]) == ("small", "vllm small")
+
+
 def state_name(out: Path) -> str:
     """What the name of the folder of a grid's state ends with."""
     return digest(str(out.resolve()))[:12]
@@ -398,6 +461,21 @@ def test_a_wrong_grid_is_a_problem_of_the_recipe(folder: Path, line: str, proble
         recipes.load(folder / "recipe.toml")
     assert problem in str(caught.value)
     assert "line " in str(caught.value)
+
+
+def test_a_wrong_knob_of_a_product_is_one_problem(folder: Path) -> None:
+    with pytest.raises(RagcError) as caught:
+        recipes.load(folder / "recipe.toml", ("grid.product={nope=[1,2,3]}",))
+    assert str(caught.value).count("nope") == 2  # as it was written, and in the problem
+
+
+def test_a_plan_expects_no_more_tokens_than_the_context_allows(folder: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("ragc.optimizers.grids.plan.require", lambda *_, **__: None)
+    targets = {"main": ScriptedTarget([], context_tokens=600)}
+    monkeypatch.setattr("ragc.optimizers.task._build_targets", lambda recipe: targets)
+    recipe = recipes.load(folder / "recipe.toml", ["grid.settings=[{top_k=20}]", "budget.lm_calls=5"])
+    plan = estimate(recipe, folder / "grid")
+    assert 0 < plan["tokens_about"] <= plan["tokens"]
 
 
 def test_a_wrong_set_of_demonstrations_is_refused_before_anything_is_sent(record: Record) -> None:

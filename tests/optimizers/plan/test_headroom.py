@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,22 @@ def test_the_budget_is_hard(measure: Probe, calls: int, readable: bool) -> None:
     else:
         assert result.settings
     assert 0 < len(target.requests) <= calls
+
+
+@pytest.mark.parametrize(
+    ("sets", "calls", "advice"),
+    [
+        ((), 1, "raise --calls."),
+        (("budget.lm_calls=5000",), 1, "raise --calls."),
+        (("budget.lm_calls=2",), 300, "raise --calls and budget.lm_calls."),
+    ],
+)
+def test_too_few_calls_say_what_to_raise(
+    measure: Probe, sets: tuple[str, ...], calls: int, advice: str
+) -> None:
+    target = ScriptedTarget([])
+    with pytest.raises(UsageError, match=rf"{re.escape(advice)}$"):
+        measure(*NO_DEMOS, *sets, calls=calls, target=target)
 
 
 def test_the_budget_of_the_recipe_holds_too(measure: Probe) -> None:
