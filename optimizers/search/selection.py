@@ -29,11 +29,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragc.metrics.base import Objective
+from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
 from ragc.optimizers.search.allocation import MARGIN, RISK
 from ragc.optimizers.search.racing import dominated
-from ragc.optimizers.search.score_model import ScoreModel
+from ragc.optimizers.search.score_model import Array, ScoreModel
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
 from ragc.programs.knobs import Value
@@ -63,24 +63,22 @@ class ExpectedScore:
 def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict[int, ExpectedScore]:
     """The expected score of every trial, by trial number. The first of `trials` is the baseline.
 
-    Trials with the same scores on the same questions are expected to score the same.
+    Trials with the same scores on the same questions are expected to score the same. Of a candidate that was
+    tried several times the longest trial counts. Questions whose cost was not measured are left out of the
+    model, and count as `UNMEASURED` afterwards.
     """
-    unique = list({trial.candidate.mark: trial for trial in reversed(trials)}.values())[::-1]
+    unique = _distinct(trials)
     lines = [trial.series(objective) for trial in unique]
     means = [_mean(line) for line in lines]
     scores = np.full((len(lines), max(map(len, lines))), np.nan)
     for row, line in zip(scores, lines, strict=True):
         row[: len(line)] = line
-    centre, scale = float(np.nanmean(scores)), float(np.nanstd(scores))
-    if scale < 1e-12:
-        return {trial.number: ExpectedScore(_mean(trial.series(objective)), 0.0) for trial in trials}
-    scores = (scores - centre) / scale
-    model = ScoreModel([_columns(trial.candidate) for trial in unique])
-    model.fit(scores)
-    posterior = model.posterior(scores)
-    margin = MARGIN if objective.metric.bounds else MARGIN * abs(means[0])
-    risks = posterior.worse_than(0, margin / scale)
-    values = posterior.mean * scale + centre
+    without = np.abs(scores) >= UNMEASURED
+    share = without.sum(1) / [len(line) for line in lines]
+    scores[without] = np.nan
+    values, risks = _modelled(unique, scores, relative=objective.metric.bounds is None)
+    values = (1 - share) * values - share * UNMEASURED
+    risks = np.where(share == share[0], risks, share > share[0])
     for series in {tuple(line) for line in lines}:
         same = [index for index, line in enumerate(lines) if tuple(line) == series]
         values[same], risks[same] = values[same].mean(), risks[same].min()
@@ -91,14 +89,44 @@ def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict
     return {trial.number: by_mark[trial.candidate.mark] for trial in trials}
 
 
+def _distinct(trials: Sequence[TrialResult]) -> list[TrialResult]:
+    """One trial of each candidate, the longest and of these the first, in the order of first trials."""
+    longest: dict[str, TrialResult] = {}
+    for trial in trials:
+        known = longest.setdefault(trial.candidate.mark, trial)
+        if len(trial.scores) > len(known.scores):
+            longest[trial.candidate.mark] = trial
+    return list(longest.values())
+
+
+def _modelled(trials: Sequence[TrialResult], scores: Array, *, relative: bool) -> tuple[Array, Array]:
+    """What is expected of each trial by its `scores`, NaN for none, and its risk. The baseline is first.
+
+    With `relative`, the margin is a share of the baseline's mean.
+    """
+    known = scores[~np.isnan(scores)]
+    centre, scale = (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
+    if scale <= 1e-12 * np.max(np.abs(known), initial=0.0):
+        return np.full(len(trials), centre), np.zeros(len(trials))
+    model = ScoreModel([_columns(trial.candidate) for trial in trials])
+    standard = (scores - centre) / scale
+    model.fit(standard)
+    posterior = model.posterior(standard)
+    base = scores[0][~np.isnan(scores[0])]
+    margin = MARGIN * abs(float(base.mean()) if len(base) else centre) if relative else MARGIN
+    return posterior.mean * scale + centre, posterior.worse_than(0, margin / scale)
+
+
 def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick: Objective) -> TrialResult:
     """The trial to compile: the best by `pick`, of the Pareto front if there are several objectives."""
     expected = expected_scores(trials, pick)
     pick_index = list(objectives).index(pick)
+    amounts = (abs(score) for trial in trials for score in trial.series(pick))
+    unit = max((amount for amount in amounts if amount < UNMEASURED), default=0.0) or 1.0
 
     def rank(trial: TrialResult) -> tuple[float, ...]:
-        value = round(expected[trial.number].value, 9)
-        return (-value, -round(trial.values[pick_index], 12), *_among_equals(trial, trials[0]))
+        value = round(expected[trial.number].value / unit, 9)
+        return (-value, -round(trial.values[pick_index] / unit, 12), *_among_equals(trial, trials[0]))
 
     front = pareto_front(trials, objectives)
     safe = [trial for trial in front if expected[trial.number].risk <= RISK]
