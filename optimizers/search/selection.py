@@ -157,8 +157,13 @@ def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> Tria
 
 
 def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The trials that may lead or win (see the module's docstring). The first of `trials` is the baseline."""
+    """The trials that may lead or win (see the module's docstring); none before the first is complete.
+
+    The first of `trials` is the baseline.
+    """
     whole = [trial for trial in trials if trial.complete]
+    if not whole:
+        return []
     answering = [trial for trial in whole if not trial.failures.all] or whole
     least = min(answering, key=lambda t: (t.failures.share, t.number != trials[0].number, t.number))
     return [
