@@ -3,13 +3,19 @@
 The greatest of many means is biased upwards: with more trials and fewer questions, more of its lead is luck.
 The expected score of a trial is therefore its posterior mean under `score_model`, given the scores of all
 trials, stopped ones included: what its own questions say is pulled towards what trials with the same values
-scored, the more so the less the trials differ beyond what questions explain. On simulated studies this
-chooses no worse than the plain mean and is right about what to expect; random-effects shrinkage of single
-trials (DerSimonian and Laird 1986) chose worse (experiments/LOG.md).
+scored, the more so the less the trials differ beyond what questions explain. Random-effects shrinkage of
+single trials (DerSimonian and Laird 1986) chose worse (experiments/LOG.md).
 
 The winner is the trial with the greatest expected score among those whose probability of being worse than the
-baseline by more than a margin is at most `RISK`. Ties go to the higher mean, then to fewer failed questions,
-then to the baseline, then to fewer tokens a question, then to the earlier trial.
+baseline by more than a margin is at most `RISK`; if there is none, among all. Ties go to the higher mean, then
+to fewer failed questions, then to the baseline, then to fewer tokens, then to the earlier trial.
+
+What that costs and buys: in simulated studies of 12 raced trials on 10 to 50 questions, with differences from
+small to middling, the winner was truly more than .01 below the baseline in 3 to 11% of studies, that of the
+plain mean in 8 to 28%. For that safety the winner's true mean was 0 to .011 lower on average. Its expected
+score was .02 to .04 too high where trials hardly differ, the plain mean .06 to .20. `RISK` holds on average
+over trials like those of the study: a baseline near the best possible is not like them, and then 13 to 28% of
+winners were worse (plain mean: 33 to 68%).
 
 Only eligible trials can win, be a rival in a race or be on the front:
 
