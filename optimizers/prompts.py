@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from ragc.errors import RecipeError, UsageError
+from ragc.optimizers.plan.prompt_size import check_cap
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.targets.parameters import SMALL, parameters
@@ -61,11 +62,13 @@ _APART = ("judge", "teacher")
 def check_programs(task: Task) -> None:
     """Builds the baseline of every program of `task` with the recipe's prompts; nothing is sent.
 
-    Raises UsageError for a role, source or capability that a program lacks, and as `give_prompts`.
+    Raises UsageError for a role, source or capability that a program lacks, for a cap on prompts that the
+    baseline exceeds, and as `give_prompts`.
     """
     for part in task.space.parts:
-        built = task.method_of(part.program).build(task.runtime, dict(part.baseline().knobs))
-        give_prompts(built, task.recipe)
+        knobs = dict(part.baseline().knobs)
+        built = give_prompts(task.method_of(part.program).build(task.runtime, knobs), task.recipe)
+        check_cap(task.recipe.search.prompt_tokens, built, knobs, (*task.train, *task.dev, *task.test))
 
 
 def fingerprints(recipe: Recipe) -> dict[str, str]:

@@ -5,7 +5,7 @@ A candidate is one point of the space. `spaces` derives the space from the recip
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import BALANCED, FILLED, NEAREST
+from ragc.recipe.resolved import BALANCED, FILLED, HELPFUL, NEAREST
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,14 @@ class Candidate:
         """The same candidate with another count and set for all predictors without their own."""
         own = {name: shown for name, shown in self.own_demos.items() if shown != (demos, demo_set)}
         return replace(self, demos=demos, demo_set=demo_set, own_demos=own)
+
+    def with_at_most(self, demos: int) -> Candidate:
+        """The same candidate with at most `demos` demonstrations a predictor."""
+        if not demos:
+            return replace(self, demos=0, demo_set=0, own_demos={}, demo_kind=FILLED)
+        own = {name: (min(count, demos), number) for name, (count, number) in self.own_demos.items()}
+        own = {name: (count, number if count else 0) for name, (count, number) in own.items()}
+        return replace(self, own_demos=own).with_demos(min(self.demos, demos), self.demo_set)
 
     def with_own_demos(self, predictor: str, count: int, demo_set: int) -> Candidate:
         """The same candidate with `count` demonstrations of set `demo_set` for `predictor` alone."""
@@ -95,8 +103,9 @@ class ProgramSpace:
 
     `fixed` values hold for every candidate. `demos` is the most demonstrations shown, from `demo_sets` sets;
     with 0 none are searched. `instructions` is the number of candidates of each predictor, including its
-    present instructions, number 0. `predictors` may show their own demonstrations; empty if there is only
-    one. `program` is "" if the study has one program.
+    present instructions, number 0; rounds may bring it to `instructions_most` (0: no rounds). `predictors`
+    may show their own demonstrations; empty if there is only one. `program` is "" if the study has one
+    program.
     """
 
     knobs: tuple[Knob, ...]
@@ -108,6 +117,7 @@ class ProgramSpace:
     program: str = ""
     predictors: tuple[str, ...] = ()
     demo_kinds: tuple[str, ...] = (FILLED,)
+    instructions_most: int = 0
 
     def sets(self, kind: str) -> range:
         """The numbers of the demonstration sets of a `kind`."""
@@ -121,12 +131,26 @@ class ProgramSpace:
         sets = 1 if self.demos and self.demo_sets > 1 else 0
         own = 1 if self.demos and self.predictors else 0
         kinds = 1 if self.demos and len(self.demo_kinds) > 1 else 0
-        return len(self.knobs) + (1 if self.demos else 0) + sets + own + kinds + len(self.instruction_counts)
+        return len(self.knobs) + (1 if self.demos else 0) + sets + own + kinds + len(self.instruction_options)
 
     @property
     def instruction_counts(self) -> dict[str, int]:
         """The number of instruction candidates of each predictor that has more than one."""
         return {name: count for name, count in self.instructions.items() if count > 1}
+
+    @property
+    def instruction_options(self) -> dict[str, int]:
+        """The number of values of each predictor's dimension of instructions, with those still to come.
+
+        It stays the same for a whole study, because Optuna accepts no dimension that grows.
+        """
+        counts = {name: max(count, self.instructions_most) for name, count in self.instructions.items()}
+        return {name: count for name, count in counts.items() if count > 1}
+
+    def written(self, candidate: Candidate) -> Candidate:
+        """`candidate` with instructions that exist in the place of those still to come."""
+        numbers = {name: number % self.instructions[name] for name, number in candidate.instructions.items()}
+        return replace(candidate, instructions={name: number for name, number in numbers.items() if number})
 
     def baseline(self) -> Candidate:
         """The declared defaults, overridden by `fixed`, without demonstrations."""
@@ -135,20 +159,23 @@ class ProgramSpace:
 
     def baseline_with_demos(self) -> Candidate:
         """The baseline with the most demonstrations it may show."""
-        kind = self.demo_kinds[0] if self.demos else FILLED
+        kinds = (kind for kind in self.demo_kinds if self.demos and kind != HELPFUL)
+        kind = next(kinds, FILLED)
         return replace(self.baseline(), demos=self.demos, demo_kind=kind)
 
     def screening(self) -> Iterator[Candidate]:
         """The initial candidates, chosen by rule and not at random.
 
-        First the baseline with all demonstrations and its variants with each other kind. Then that baseline
+        First the baseline with all demonstrations and its variants with each other kind, but for helpful
+        ones, of which nothing is known yet. Then that baseline
         with one choice or switch changed to each of its other options, in the order of declaration. Without
         demonstrations all of these are left out. Last the first new instructions of each predictor.
         """
         base = self.baseline_with_demos()
         if self.demos:
             yield base
-            yield from (replace(base, demo_kind=kind) for kind in self.demo_kinds[1:])
+            kinds = (kind for kind in self.demo_kinds if kind not in (base.demo_kind, HELPFUL))
+            yield from (replace(base, demo_kind=kind) for kind in kinds)
             for knob in self.knobs:
                 options = (False, True) if knob.kind == "switch" else knob.options
                 active = self.kind.matters(knob, base.knobs)
@@ -162,10 +189,14 @@ class ProgramSpace:
         """`candidate` with the first demonstration set whose digest is not in `tried`.
 
         None if it shows no demonstrations or all sets were tried. The set matters as much as most knobs, and
-        a sampler cannot generalise from one set to another.
+        a sampler cannot generalise from one set to another. Helpful ones follow the sets of its own kind.
         """
-        sets = self.sets(candidate.demo_kind) if candidate.demos else ()
-        others = (candidate.with_demos(candidate.demos, number) for number in sets)
+        kinds = dict.fromkeys((candidate.demo_kind, *(kind for kind in self.demo_kinds if kind == HELPFUL)))
+        others = (
+            replace(candidate, demo_kind=kind).with_demos(candidate.demos, number)
+            for kind in (kinds if candidate.demos else ())
+            for number in self.sets(kind)
+        )
         return next((other for other in others if other.mark not in tried), None)
 
     def next_own_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
@@ -242,10 +273,31 @@ class SearchSpace:
         """As `ProgramSpace.next_own_demo_set`, in the candidate's program."""
         return self.part(candidate).next_own_demo_set(candidate, tried)
 
-    def with_instruction_counts(self, program: str, counts: Mapping[str, int]) -> SearchSpace:
-        """The same space with `counts` instruction candidates by predictor in `program`."""
-        parts = [replace(p, instructions=dict(counts)) if p.program == program else p for p in self.parts]
+    def with_instruction_counts(self, program: str, counts: Mapping[str, int], most: int = 0) -> SearchSpace:
+        """The same space with `counts` instruction candidates by predictor in `program`.
+
+        Rounds may bring them to `most`; with 0 there are no rounds.
+        """
+        parts = [
+            replace(part, instructions=dict(counts), instructions_most=most)
+            if part.program == program
+            else part
+            for part in self.parts
+        ]
         return replace(self, parts=tuple(parts))
+
+    def grown(self, texts: Mapping[str, Mapping[str, Sequence[str]]]) -> SearchSpace:
+        """The same space with as many more instruction candidates as `texts` has by program and predictor."""
+        parts = []
+        for part in self.parts:
+            new = texts.get(part.program, {})
+            counts = {name: number + len(new.get(name, ())) for name, number in part.instructions.items()}
+            parts.append(replace(part, instructions=counts))
+        return replace(self, parts=tuple(parts))
+
+    def written(self, candidate: Candidate) -> Candidate:
+        """As `ProgramSpace.written`, in the candidate's program."""
+        return self.part(candidate).written(candidate)
 
 
 def describe_candidate(candidate: Candidate, knobs: Mapping[str, Value], *, program: str = "") -> str:

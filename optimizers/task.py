@@ -223,6 +223,10 @@ def prepare(
     )
     if recipe.search.demos:
         _check_demos(task, questions=questions)
+    if recipe.search.instructions and "ragc" in recipe.search.optimizer and questions and not task.train:
+        raise UsageError(
+            "search.instructions needs train questions, found none; set data.train, or instructions = 0."
+        )
     return task
 
 

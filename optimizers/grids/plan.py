@@ -15,7 +15,7 @@ from ragc.optimizers.grids.files import check_out
 from ragc.optimizers.grids.record import plan_settings
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.optimizers.plan.cost import cost_bounds
-from ragc.optimizers.plan.estimate import BUDGETS, PASSAGE, SHOWN
+from ragc.optimizers.plan.prompt_size import BUDGETS, PASSAGE, SHOWN
 from ragc.optimizers.requirements import require
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task, prepare

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Sequence
 from copy import copy
 from functools import partial
 from typing import Any
 
 import dspy
 from dspy.propose.grounded_proposer import TIPS
-from dspy.teleprompt.gepa import InstructionProposer
-from dspy.utils.exceptions import AdapterParseError
 
 from ragc.core.progress import Silent
 from ragc.errors import UsageError
@@ -27,16 +23,18 @@ from ragc.optimizers.answering import Row
 from ragc.optimizers.demos.bootstrap import collect
 from ragc.optimizers.demos.pool import Pool
 from ragc.optimizers.external.harness import Harness
-from ragc.optimizers.external.monitor import SearchMonitor
-from ragc.optimizers.instructions.feedback import feedback
-from ragc.optimizers.instructions.filters import LONGEST, candidates
+from ragc.optimizers.instructions.filters import TrainTexts, candidates
 from ragc.optimizers.instructions.grounding import build_proposer
+from ragc.optimizers.instructions.reflection import (
+    UNREADABLE,
+    Example,
+    example_of,
+    rewrite,
+    run_in_harness,
+    run_parallel,
+)
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
-from ragc.programs.trace import Call
-
-UNREADABLE = (AdapterParseError, ValueError)
-"""DSPy's errors for an unreadable reply of the teacher; errors of ragc end a search as a `StopSearch`."""
 
 READ = 48
 """The most train questions that are answered to find failures, and shown to the proposer."""
@@ -46,11 +44,6 @@ REFLECTED = 3
 
 SPARE = 2
 """Extra proposals from each source, because some are filtered out."""
-
-_GENERAL = (
-    "Write general guidance that also helps with other questions. Do not quote answers or questions from the "
-    f"examples. At most {LONGEST} characters."
-)
 
 
 async def propose_instructions(program: RagProgram, task: Task, *, n: int) -> dict[str, tuple[str, ...]]:
@@ -73,26 +66,18 @@ async def propose_instructions(program: RagProgram, task: Task, *, n: int) -> di
     rows = await bench.rows(plain, task.train[:READ])
     grounded = await _propose_grounded(bench, plain, n // 2 + SPARE)
     reflected = await _propose_reflected(bench, plain, rows, (n - 1) // 2 + SPARE)
+    texts = TrainTexts.of(task.train, rows)
     answers = [answer for question in task.train for answer in question.answers]
     by_predictor = {}
     for name, text in present.items():
         mixed = _alternating(grounded.get(name, []), reflected.get(name, []))
-        by_predictor[name] = candidates(text, mixed, answers, n)
+        by_predictor[name] = candidates(text, mixed, answers, n, train=texts)
     return by_predictor
 
 
 def _alternating(one: Sequence[str], other: Sequence[str]) -> list[str]:
     longest = max(len(one), len(other))
     return [part[at] for at in range(longest) for part in (one, other) if at < len(part)]
-
-
-async def _run_in_harness(bench: Harness, work: Callable[[], Any]) -> Any:
-    """The result of `work`, run as an external optimizer is. Raises the error of ragc that ended it."""
-    watch = SearchMonitor((), done=lambda: None, tried=lambda evaluated: None)
-    result = await bench.run(work, watch)
-    if watch.error is not None:
-        raise watch.error
-    return result
 
 
 async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> dict[str, list[str]]:
@@ -119,18 +104,11 @@ async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> 
             for at in range(len(predictors))
             for number in range(count)
         ]
-        texts = _run_parallel(jobs, task.in_flight)
+        texts = run_parallel(jobs, task.in_flight)
         return {name: texts[at * count : (at + 1) * count] for at, (name, _) in enumerate(predictors)}
 
-    proposals: dict[str, list[str]] = await _run_in_harness(bench, propose)
+    proposals: dict[str, list[str]] = await run_in_harness(bench, propose)
     return proposals
-
-
-def _run_parallel(jobs: Sequence[Callable[[], str]], most: int) -> list[str]:
-    """The results of `jobs` in order, `most` at a time; each job runs in a copy of this context."""
-    with ThreadPoolExecutor(max_workers=max(1, min(most, len(jobs)))) as pool:
-        running = [pool.submit(copy_context().run, job) for job in jobs]
-        return [job.result() for job in running]
 
 
 def _demo_sets(pool: Pool, names: Sequence[str], count: int, seed: int) -> dict[int, list[list[Any]]] | None:
@@ -179,41 +157,19 @@ async def _propose_reflected(
     def reflect() -> dict[str, list[str]]:
         rewritings = {}
         for name, text in present.items():
-            seen = [seen for row in wrong if (seen := _example(bench, row, name))]
-            jobs = [partial(_rewrite, bench, name, text, seen, number) for number in range(count)]
-            rewritings[name] = _run_parallel(jobs, bench.task.in_flight) if seen else []
+            seen = [seen for row in wrong if (seen := example_of(bench, row, name))]
+            jobs = [
+                partial(rewrite, bench, name, text, _pick(bench, name, seen, number), number)
+                for number in range(count)
+            ]
+            rewritings[name] = run_parallel(jobs, bench.task.in_flight) if seen else []
         return rewritings
 
-    proposals: dict[str, list[str]] = await _run_in_harness(bench, reflect)
+    proposals: dict[str, list[str]] = await run_in_harness(bench, reflect)
     return proposals
 
 
-def _rewrite(bench: Harness, name: str, text: str, seen: Sequence[dict[str, Any]], number: int) -> str:
-    """The instruction `text` after reflection `number` on some of `seen`; "" if the reply is unreadable."""
+def _pick(bench: Harness, name: str, seen: Sequence[Example], number: int) -> list[Example]:
+    """The examples of reflection `number` on the predictor `name`."""
     rng = random.Random(f"reflection {bench.task.seed} {name} {number}")
-    picked = rng.sample(list(seen), min(REFLECTED, len(seen)))
-    proposer: Any = InstructionProposer(additional_instructions=_GENERAL)
-    try:
-        with dspy.context(lm=bench.teacher.copy(rollout_id=number + 1)):
-            return str(proposer({name: text}, {name: picked}, [name])[name])
-    except UNREADABLE:
-        return ""
-
-
-def _example(bench: Harness, row: Row, name: str) -> dict[str, Any] | None:
-    """One reflective example in GEPA's form: the first call of `name` in `row`; None if there is none."""
-    call = next((event for event in row.trace if isinstance(event, Call) and event.name == name), None)
-    if call is None:
-        return None
-    comment = feedback(
-        row.question,
-        row.prediction,
-        row.passages,
-        score=bench.value(row),
-        best=bench.best,
-        metric=bench.objective.metric.id,
-        events=row.trace,
-        call=name,
-        failure=row.failure,
-    )
-    return {"Inputs": dict(call.inputs), "Generated Outputs": dict(call.outputs), "Feedback": comment}
+    return rng.sample(list(seen), min(REFLECTED, len(seen)))

@@ -19,7 +19,8 @@ from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers.plan.average import Average, average
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.cost import cost_bounds
-from ragc.optimizers.plan.proposal_bounds import proposal_calls
+from ragc.optimizers.plan.prompt_size import chunk_tokens, passage_tokens
+from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import refuse_foreign
@@ -31,17 +32,6 @@ from ragc.recipe import Recipe
 from ragc.recipe.resolved import CROSS
 from ragc.records import Question
 from ragc.store.call_store import CallStore
-
-SHOWN = (
-    "top_k", "noise_n", "k_local", "k_web", "web_k", "k_support", "window", "ndocs", "refs_max", "flare_k",
-)  # fmt: skip
-"""Knobs for the number of passages in a prompt; those of a program are added up."""
-
-BUDGETS = ("context_tokens", "prompt_token_cap")
-"""Knobs that bound the passages of a prompt in tokens; 0 bounds nothing."""
-
-PASSAGE = 200
-"""Tokens of a passage if no knob cuts passages: the default of `chunk_size`."""
 
 UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
 """External optimizers that decide themselves how many instructions they propose and evaluate."""
@@ -124,7 +114,10 @@ class _Plan:
         self.add("trials", task.dev, trials, self.most, about=(trials, self.average.calls))
         if trials and task.space.demos:
             self._demonstrations()
-        if task.recipe.search.instructions:
+        if task.recipe.search.instruction_rounds:
+            if trials:
+                self._rounds()
+        elif task.recipe.search.instructions:
             for part, bound in zip(task.space.parts, self.bounds, strict=True):
                 self._instructions(part.program, bound)
         if trials and task.recipe.search.calibrate:
@@ -176,6 +169,17 @@ class _Plan:
             self.add("demonstrations", questions, 1, calls, judged=None, about=(likely, calls))
             if taught:  # mostly replays of the first answer
                 self.add("demonstrations", questions, 1, calls, judged=False, about=(0, calls))
+
+    def _rounds(self) -> None:
+        """Adds the rounds of evolving instructions: train questions that parents answer, and the teacher."""
+        search = self.recipe.search
+        children = search.instruction_rounds * search.instructions
+        questions, teacher = round_bounds(self.task, children)
+        judging = self._judging(self.task.train, whole=True) / max(1, len(self.task.train))
+        calls, mean = questions * (self.most + judging), questions * (self.average.calls + judging)
+        self._put(
+            "instructions", Phase(questions, REQUESTS * calls + teacher, calls + teacher, mean + teacher)
+        )
 
     def _instructions(self, program: str, bound: PartBound) -> None:
         from ragc.optimizers.instructions.propose import READ
@@ -330,7 +334,4 @@ def _prompt_tokens(task: Task) -> int:
     Passages take no more than their budget, where there is one.
     """
     knobs = task.space.baseline().knobs
-    chunk = int(knobs.get("chunk_size", PASSAGE))
-    passages = sum(int(knobs.get(name, 0)) for name in SHOWN) * chunk
-    budgets = [int(knobs[name]) for name in BUDGETS if knobs.get(name)]
-    return min([passages, *budgets]) + task.recipe.search.demos * chunk
+    return passage_tokens(knobs) + task.recipe.search.demos * chunk_tokens(knobs)

@@ -1,4 +1,4 @@
-"""Upper bounds on the teacher's calls for instruction candidates (`ragc.optimizers.instructions.propose`)."""
+"""Upper bounds on the calls for instruction candidates (`ragc.optimizers.instructions`)."""
 
 from __future__ import annotations
 
@@ -27,3 +27,10 @@ def proposal_calls(n: int, predictors: int, questions: int, task: Task) -> tuple
     grounded = summary + predictors * (n // 2 + SPARE) * GROUNDED
     reflected = predictors * ((n - 1) // 2 + SPARE)
     return grounded + reflected, grounded * (1 if strict else 2) + reflected
+
+
+def round_bounds(task: Task, children: int) -> tuple[int, int]:
+    """Train questions answered, and requests of the teacher, for `children` of all rounds together."""
+    from ragc.optimizers.instructions.rounds import ANSWERED, DRAWS, STEPS
+
+    return children * STEPS * min(len(task.train), ANSWERED), children * STEPS * DRAWS

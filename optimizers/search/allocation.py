@@ -152,9 +152,8 @@ class Allocation:
 
     def choose(self, allowed: Sequence[int] | None = None) -> Choice:
         """The winner so far, of the settings `allowed`, by default all."""
-        if self._variances is None:
-            self._model.fit(self.scores)
-        posterior = self._model.posterior(self.scores)
+        fitted = self._variances is None
+        posterior = self._model.fit(self.scores) if fitted else self._model.posterior(self.scores)
         risk = posterior.worse_than(self._baseline, MARGIN)
         possible = risk <= self._risk
         if allowed is not None:

@@ -7,21 +7,27 @@ stored with it. Instruction candidates are stored by program.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, Protocol
 
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
 from ragc.optimizers.demos.bootstrap import collect, set_demos
-from ragc.optimizers.demos.pool import ByPredictor, Pool
+from ragc.optimizers.demos.effects import Shown, estimate_effects, order_by_help
+from ragc.optimizers.demos.pool import ByPredictor, Demonstration, Pool
+from ragc.optimizers.plan.prompt_size import longest_prompt
 from ragc.optimizers.prompts import give_prompts
+from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import DEMO_SETS, Candidate
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
+from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
-from ragc.recipe.resolved import CROSS, NEAREST
+from ragc.recipe.resolved import CROSS, HELPFUL, NEAREST
 from ragc.records import Question
 
 
@@ -51,6 +57,40 @@ class Proposals:
         return cls(texts, dict(value["counters"]))
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round of evolving instructions.
+
+    `at` is the number of trials before it, the baseline included. `texts` are the new instructions by program
+    and predictor, whose numbers follow those of earlier rounds. `children` are the candidates to try next.
+    """
+
+    at: int
+    texts: Mapping[str, Mapping[str, Sequence[str]]]
+    children: tuple[Candidate, ...]
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `of` is the inverse."""
+        texts = {
+            program: {name: list(written) for name, written in by_name.items()}
+            for program, by_name in self.texts.items()
+        }
+        children = [child.to_json() for child in self.children]
+        return {"at": self.at, "texts": texts, "children": children, "counters": dict(self.counters)}
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Round:
+        """The inverse of `to_json`."""
+        children = tuple(map(Candidate.of, value["children"]))
+        return cls(int(value["at"]), value["texts"], children, dict(value["counters"]))
+
+
+def round_name(number: int) -> str:
+    """The name of the attribute that stores round `number`, from 1."""
+    return f"round:{number:04d}"
+
+
 async def propose(
     program: RagProgram, task: Task, *, limit: asyncio.Semaphore, progress: Progress
 ) -> Proposals:
@@ -70,7 +110,9 @@ async def propose(
 
 
 class Attributes(Protocol):
-    """Named JSON values of a study. The names used here start with `pool:` or `proposals:`."""
+    """Named JSON values of a study. The names used here start with `pool:`, `proposals:`, `round:` or
+    `helpful:`.
+    """
 
     def get(self, name: str) -> Any:
         """The value stored under `name`, or None."""
@@ -121,6 +163,36 @@ class ProgramBuilder:
                 predictor.nearest = candidate.demos_of(name)[0]
         return shown
 
+    async def fitted(self, candidate: Candidate) -> Candidate:
+        """`candidate`, changed as little as `search.prompt_tokens` needs.
+
+        It shows fewer demonstrations; if it exceeds the cap without any, it has the present instructions, and
+        if that is still too long, it is the baseline.
+        """
+        if not self.task.recipe.search.prompt_tokens:
+            return candidate
+        fewer = [candidate, *(candidate.with_at_most(shown) for shown in reversed(range(candidate.demos)))]
+        for smaller in (*fewer, replace(fewer[-1], instructions={})):
+            if self._within_cap(await self.program(smaller), smaller.knobs):
+                return smaller
+        return self.task.space.part(candidate).baseline()
+
+    async def fits(self, candidate: Candidate, texts: Mapping[str, str]) -> bool:
+        """Whether `candidate` without demonstrations, with the instructions `texts`, is within the cap."""
+        if not self.task.recipe.search.prompt_tokens:
+            return True
+        plain = candidate.with_at_most(0)
+        built = await self._build_instructed(plain, plain.knobs)
+        for name, predictor in built.named_predictors():
+            if name in texts:
+                predictor.signature = predictor.signature.with_instructions(texts[name])
+        return self._within_cap(built, plain.knobs)
+
+    def _within_cap(self, program: RagProgram, knobs: Mapping[str, Value]) -> bool:
+        task = self.task
+        questions = (*task.train, *task.dev, *task.test)
+        return longest_prompt(program, knobs, questions) <= task.recipe.search.prompt_tokens
+
     async def demos(self, candidate: Candidate, *, whole: bool = False) -> ByPredictor:
         """The demonstrations that `candidate` shows, by predictor; a predictor that is not named shows none.
 
@@ -130,11 +202,59 @@ class ProgramBuilder:
             return {}
         pool, seed = await self._pool(candidate), self.task.seed
         shown = {name: candidate.demos_of(name) for name in pool.filled}
+        orders = {
+            number: self._attributes.get(self._helpful_name(candidate, number)) or {}
+            for _, number in (shown.values() if candidate.demo_kind == HELPFUL else ())
+        }
         return {
-            name: pool.select(name, number, None if whole else count, seed, candidate.demo_kind)
+            name: pool.select(
+                name,
+                number,
+                None if whole else count,
+                seed,
+                candidate.demo_kind,
+                order=orders.get(number, {}).get(name),
+            )
             for name, (count, number) in shown.items()
             if count
         }
+
+    async def choose_helpful(self, candidate: Candidate, trials: Sequence[TrialResult]) -> None:
+        """Chooses the demonstrations of `candidate` by their effect in `trials`, once a study for each set.
+
+        Set 0 is ordered by the expected effects, every other by a draw from their posterior.
+        """
+        if candidate.demo_kind != HELPFUL or not candidate.demos:
+            return
+        pool = await self._pool(candidate)
+        keys = {name: [_key(name, one) for one in demos] for name, demos in pool.filled.items()}
+        for number in sorted({candidate.demos_of(name)[1] for name in keys}):
+            attribute = self._helpful_name(candidate, number)
+            if self._attributes.get(attribute) is not None:
+                continue
+            shown = [one for t in trials if (one := await self._shown(t, candidate.program)) is not None]
+            every = sorted({key for known in keys.values() for key in known})
+            effects = estimate_effects(shown, every, self.task.pick)
+            rng = random.Random(f"helpful {self.task.seed} {attribute}")
+            drawn = effects.draw(rng) if number else effects.mean()
+            self._attributes.put(attribute, order_by_help(keys, drawn))
+
+    async def _shown(self, trial: TrialResult, program: str) -> Shown | None:
+        """What `trial` showed; None if it is of another program or selected demonstrations by question."""
+        candidate = trial.candidate
+        by_question = candidate.demo_kind == NEAREST or (
+            candidate.demos and (await self._build(candidate)).chooses_demos
+        )
+        if candidate.program != program or by_question:
+            return None
+        demos = await self.demos(candidate)
+        rest = {
+            name: value
+            for name, value in candidate.to_json().items()
+            if not name.startswith(("demo", "own_"))
+        }
+        keys = frozenset(_key(name, one) for name, ones in demos.items() for one in ones)
+        return Shown(trial, keys, digest(rest))
 
     async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
         """The scores of the demonstrations of `candidate` for provenance, by predictor, in their order.
@@ -147,11 +267,16 @@ class ProgramBuilder:
         return {name: [one.score for one in demos] for name, demos in shown.items() if demos}
 
     async def proposals(self, program: str) -> Proposals:
-        """The instruction candidates of `program`, proposed once a study for its baseline."""
+        """The instruction candidates of `program`, proposed once a study for its baseline.
+
+        Only the present ones in a study whose instructions evolve in rounds.
+        """
         part = next(part for part in self.task.space.parts if part.program == program)
 
         async def find_proposals() -> Proposals:
             built = await self._build(part.baseline())
+            if self.task.recipe.search.instruction_rounds:
+                return _present(built)
             proposals = await propose(built, self.task, limit=self.limit, progress=self.progress)
             self._attributes.put(name, proposals.to_json())
             return proposals
@@ -160,9 +285,34 @@ class ProgramBuilder:
         record = self._attributes.get(name)
         return Proposals.of(record) if record is not None else await self._run_once(name, find_proposals)
 
+    def rounds(self) -> Iterator[Round]:
+        """The stored rounds of evolving instructions, in order."""
+        for number in count(1):
+            record = self._attributes.get(round_name(number))
+            if record is None:
+                return
+            yield Round.of(record)
+
+    def put_round(self, name: str, result: Round) -> None:
+        """Stores a round."""
+        self._attributes.put(name, result.to_json())
+
+    async def instruction_texts(self, program: str) -> dict[str, tuple[str, ...]]:
+        """All instruction candidates of `program` by predictor: proposed ones, then those of the rounds."""
+        texts = {name: list(known) for name, known in (await self.proposals(program)).texts.items()}
+        if self.task.recipe.search.instruction_rounds:
+            for held in self.rounds():
+                for name, written in held.texts.get(program, {}).items():
+                    texts[name] += written
+        return {name: tuple(known) for name, known in texts.items()}
+
     def costs(self) -> list[Mapping[str, float]]:
-        """The counters of each demonstration pool and each instruction proposal."""
-        kinds: dict[str, Callable[[Any], Pool | Proposals]] = {"pool": Pool.of, "proposals": Proposals.of}
+        """The counters of each demonstration pool, each instruction proposal and each round."""
+        kinds: dict[str, Callable[[Any], Pool | Proposals | Round]] = {
+            "pool": Pool.of,
+            "proposals": Proposals.of,
+            "round": Round.of,
+        }
         names = [(name, name.partition(":")[0]) for name in self._attributes.names()]
         return [kinds[kind](self._attributes.get(name)).counters for name, kind in names if kind in kinds]
 
@@ -182,7 +332,7 @@ class ProgramBuilder:
     async def _build_instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:
         built = await self._build(candidate, knobs)
         if candidate.instructions:
-            texts = (await self.proposals(candidate.program)).texts
+            texts = await self.instruction_texts(candidate.program)
             for name, predictor in built.named_predictors():
                 if number := candidate.instructions.get(name):
                     predictor.signature = predictor.signature.with_instructions(texts[name][number])
@@ -194,11 +344,8 @@ class ProgramBuilder:
         A cross-domain pool is collected on the questions and sources of the other domain. All pools use each
         role's own target, because a demonstration does not depend on the target that reads it.
         """
-        method = self.task.method_of(candidate.program)
-        part = self.task.space.part(candidate)
-        setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
+        setting, marked = self._demo_setting(candidate)
         other = self.task.other if candidate.demo_kind == CROSS else None
-        marked = digest([candidate.program, setting] if candidate.program else setting)[:16]
         name = f"pool:{CROSS}:{marked}" if other else f"pool:{marked}"
 
         async def collect_pool() -> Pool:
@@ -210,6 +357,17 @@ class ProgramBuilder:
 
         record = self._attributes.get(name)
         return Pool.of(record) if record is not None else await self._run_once(name, collect_pool)
+
+    def _demo_setting(self, candidate: Candidate) -> tuple[Mapping[str, Value], str]:
+        """The knobs of the program that collects the demonstrations of `candidate`, and their digest."""
+        method = self.task.method_of(candidate.program)
+        part = self.task.space.part(candidate)
+        setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
+        return setting, digest([candidate.program, setting] if candidate.program else setting)[:16]
+
+    def _helpful_name(self, candidate: Candidate, number: int) -> str:
+        """The name of the attribute that stores set `number` of the helpful demonstrations."""
+        return f"helpful:{self._demo_setting(candidate)[1]}:{number}"
 
     async def _collect(self, built: RagProgram, train: Sequence[Question]) -> Pool:
         task = self.task
@@ -235,6 +393,16 @@ class ProgramBuilder:
         if name not in self._making:
             self._making[name] = asyncio.ensure_future(_as_coroutine(make))
         return await asyncio.shield(self._making[name])
+
+
+def _key(predictor: str, one: Demonstration) -> str:
+    """The identity of a demonstration of `predictor`."""
+    return f"{predictor}:{digest(dict(one.values))[:16]}"
+
+
+def _present(program: RagProgram) -> Proposals:
+    """The present instructions of `program` alone, which cost nothing."""
+    return Proposals({name: (p.signature.instructions,) for name, p in program.named_predictors()})
 
 
 def _needs_all_demos(program: RagProgram, candidate: Candidate) -> bool:

@@ -51,7 +51,7 @@ def suggest(spaces: SearchSpace, trial: optuna.Trial) -> Candidate:
     own = _own(trial, f"{prefix}own_demos", part, kind) if demos and part.predictors else {}
     numbers = {
         name: int(trial.suggest_categorical(f"{prefix}instructions.{name}", range(count)))
-        for name, count in part.instruction_counts.items()
+        for name, count in part.instruction_options.items()
     }
     players = {
         role: str(trial.suggest_categorical(f"target.{role}", names))
@@ -107,7 +107,7 @@ def to_parameters(spaces: SearchSpace, candidate: Candidate) -> dict[str, Any]:
             out[f"{prefix}demo_set"] = candidate.demo_set
         if candidate.demos and part.predictors:
             out |= _own_as_parameters(f"{prefix}own_demos", part, candidate)
-    for name in part.instruction_counts:
+    for name in part.instruction_options:
         out[f"{prefix}instructions.{name}"] = candidate.instructions.get(name, 0)
     for role in spaces.targets:
         out[f"target.{role}"] = candidate.targets.get(role, role)
@@ -197,6 +197,8 @@ class TrialSampler:
         self._study, self._task, self._space = study, task, space
         self._first = space.screening(math.ceil(task.trials * 2 / 3))
         self._offered: tuple[Candidate, ...] = ()
+        self._offered_at = 0
+        self._children: dict[int, Candidate] = {}
 
     def baseline(self) -> list[PendingTrial]:
         """The baseline, as a batch of one trial."""
@@ -208,14 +210,34 @@ class TrialSampler:
         """The number of trials in the batches of the screening, without the baseline."""
         return math.ceil(len(self._first) / self._task.batch) * self._task.batch
 
-    def offer(self, candidates: Sequence[Candidate]) -> None:
-        """Schedules `candidates` right after the screening."""
-        self._offered = tuple(candidates)
+    def add_children(self, space: SearchSpace, done: int, children: Sequence[Candidate]) -> None:
+        """Schedules `children` right after the first `done` trials, before all others.
+
+        `space` replaces the search space: it knows their instructions.
+        """
+        self._space = space
+        self._children |= dict(enumerate(children, start=done - 1))
+
+    def screened(self, done: int) -> int:
+        """The number of trials at the first end of a batch after the screening; 0 if `done` trials are fewer.
+
+        The baseline counts as a trial.
+        """
+        ends = range(1, done + 1, self._task.batch)
+        return next((end for end in ends if self._own_index(end - 1) >= self.screening_size), 0)
+
+    def _own_index(self, index: int) -> int:
+        """The number of trials without the baseline before trial `index` that are no scheduled children."""
+        return index - sum(1 for at in self._children if at < index)
+
+    def offer(self, candidates: Sequence[Candidate], done: int) -> None:
+        """Schedules `candidates` right after the screening, which ended with `done` trials (`screened`)."""
+        self._offered, self._offered_at = tuple(candidates), self._own_index(done - 1)
 
     def batch(self, trials: Sequence[TrialResult], size: int) -> list[PendingTrial]:
         """The next batch after `trials`, which include the baseline; `size` is the number of trials in all.
 
-        Candidates come in this order:
+        Children of a round of instructions come right after it. Other candidates come in this order:
 
         1. The remaining screening candidates.
         2. The offered candidates, such as fitted thresholds.
@@ -230,8 +252,8 @@ class TrialSampler:
         shown = [candidate for candidate in (leader, *self._first) if candidate.demos]
         for position in range(min(self._task.batch, size - done)):
             index = done - 1 + position
-            candidate = self._planned_at(index)
-            turn = (index - len(self._first)) % 3
+            candidate = self._children.get(index) or self._planned_at(self._own_index(index))
+            turn = (self._own_index(index) - len(self._first)) % 3
             if candidate is None and shown and turn < 2:
                 candidate = self._space.next_demo_set(shown[0], tried)
             if candidate is None and shown and turn == 0:
@@ -250,11 +272,11 @@ class TrialSampler:
 
     def _planned_at(self, index: int) -> Candidate | None:
         """The screening or offered candidate of trial `index`, 0 for the first after the baseline; None if
-        there is none.
+        there is none. Children are not counted.
         """
         if index < len(self._first):
             return self._first[index]
-        at = index - self.screening_size
+        at = index - self._offered_at
         return self._offered[at] if 0 <= at < len(self._offered) else None
 
     def _enqueue(self, candidate: Candidate, done: int, position: int) -> PendingTrial:
@@ -268,18 +290,21 @@ class TrialSampler:
         """A new candidate from the sampler. If all draws repeat earlier candidates, a variant of the last
         draw or of `shown`.
         """
-        candidate = self._space.baseline()
+        written = self._space.baseline()
         for attempt in range(DRAWS):
             index = position + attempt * self._task.batch
             trial, candidate = self._ask(done, index, explore=attempt >= DRAWS // 2)
-            if candidate.mark not in tried:
+            written = self._space.written(candidate)
+            if written.mark not in tried and written == candidate:
                 return self._storage_number(trial), candidate
             self._view.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+            if written.mark not in tried:
+                return self._enqueue(written, done, position)
         others = (
             self._space.next_demo_set(like, tried) or self._space.next_own_demo_set(like, tried)
-            for like in (candidate, *shown)
+            for like in (written, *shown)
         )
-        return self._enqueue(next(filter(None, others), candidate), done, position)
+        return self._enqueue(next(filter(None, others), written), done, position)
 
     def _ask(self, done: int, index: int, *, explore: bool = False) -> tuple[optuna.Trial, Candidate]:
         self._view.sampler = sampler(self._task.seed, done, index, trials=self._task.trials, explore=explore)

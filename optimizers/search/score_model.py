@@ -31,13 +31,13 @@ Array = NDArray[np.float64]
 SHARES = ((0.9, 0.05, 0.05), (0.6, 0.3, 0.1), (0.3, 0.5, 0.2), (0.3, 0.2, 0.5), (0.05, 0.05, 0.9))
 """Shares of the variance between settings: of single values, of pairs of values, of each setting alone."""
 
-RATIOS = tuple(np.geomspace(0.003, 3, 13))
+RATIOS = tuple(np.geomspace(0.0005, 5, 17))
 """Variances between settings, relative to the residual variance."""
 
 DIFFICULTIES = (0.3, 1.0, 3.0)
 """Residual variances, relative to the variance between questions."""
 
-_PRIOR_RATIO, _PRIOR_SPREAD = 0.1, 1.5
+_PRIOR_RATIO, _PRIOR_SPREAD = 0.05, 2.0
 _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.1, 0.5
 _JITTER = 1e-9
 _FREEDOM = 4.0
@@ -100,17 +100,19 @@ class ScoreModel:
         self._similarity = self._mix(variances.shares)
         self._root = _root(self._similarity)
 
-    def fit(self, scores: Array, *, tails: bool = True) -> None:
+    def fit(self, scores: Array, *, tails: bool = True) -> Posterior:
         """Estimates the variances from `scores`, shape (settings, questions), NaN where nothing was answered.
 
-        With `tails`, settings far from what their values predict get a wider distribution of their own.
+        Returns the posterior averaged over all variances, each with its likelihood; `posterior` uses their
+        mean. With `tails`, settings far from what their values predict get a wider distribution of their own.
         """
         seen = _Seen.of(scores)
         self._scale = np.ones(len(scores))
-        self._likeliest(seen)
+        average = self._average(seen)
         if tails:
             self._scale = self._own_scales(seen)
-            self._likeliest(seen)
+            average = self._average(seen)
+        return average
 
     def posterior(self, scores: Array) -> Posterior:
         """The posterior given `scores`, with the variances that were fixed or fitted last."""
@@ -132,41 +134,41 @@ class ScoreModel:
         effects = half.T @ (half @ reduced.sums)
         return effects, self.variances.residual * half.T @ half, reduced.level(effects)
 
-    def _likeliest(self, seen: _Seen) -> None:
-        """Averages the variances over the grid, each with its likelihood."""
-        ratios, count = np.array(RATIOS)[:, None], seen.count
-        log_prior = -0.5 * ((np.log(ratios[:, 0]) - np.log(_PRIOR_RATIO)) / _PRIOR_SPREAD) ** 2
-        similarities = [self._mix(shares) for shares in SHARES]
-        roots = [_root(similarity) for similarity in similarities]
-        points: list[tuple[int, float]] = []
-        likelihoods, residuals = [], []
-        for difficulty in DIFFICULTIES:
-            reduced = seen.without_questions(difficulty)
-            for index, root in enumerate(roots):
-                values, vectors = np.linalg.eigh(root.T @ reduced.weights @ root)
-                values = np.maximum(values, 0)
-                projected = vectors.T @ (root.T @ reduced.sums)
-                explained = (ratios * projected**2 / (1 + ratios * values)).sum(1)
-                rest = np.maximum(reduced.squares - explained, 1e-6 * count)
-                residual = (rest + _PRIOR_VARIANCE * _PRIOR_WEIGHT) / (count - 1 + _PRIOR_WEIGHT)
-                log_det = reduced.log_det + np.log1p(ratios * values).sum(1)
-                likelihoods.append(-0.5 * ((count - 1) * np.log(residual) + log_det) + log_prior)
-                residuals.append(residual)
-                points.append((index, difficulty))
-        weights = np.exp(np.array(likelihoods) - np.max(likelihoods))
+    def _average(self, seen: _Seen) -> Posterior:
+        """The posterior averaged over the grid of variances, whose means are fixed."""
+        ratios = np.array(RATIOS)
+        log_prior = -0.5 * ((np.log(ratios) - np.log(_PRIOR_RATIO)) / _PRIOR_SPREAD) ** 2
+        roots = [_root(self._mix(shares)) for shares in SHARES]
+        points = [
+            _Point.of(seen.without_questions(difficulty), root, ratios, seen.count)
+            for difficulty in DIFFICULTIES
+            for root in roots
+        ]
+        likelihoods = np.array([point.likelihood for point in points]) + log_prior
+        weights = np.exp(likelihoods - likelihoods.max())
         weights /= weights.sum()
-        by_shares = np.zeros(len(SHARES))
-        for (index, _), weight in zip(points, weights.sum(1), strict=True):
-            by_shares[index] += weight
-        shares = by_shares @ np.array(SHARES)
+        shares = weights.sum(1).reshape(len(DIFFICULTIES), len(SHARES)).sum(0) @ np.array(SHARES)
+        difficulties = np.log(np.repeat(DIFFICULTIES, len(SHARES)))
+        residual = float((weights * np.array([point.residual for point in points])).sum())
         self.fix(
             Variances(
                 (float(shares[0]), float(shares[1]), float(shares[2])),
-                float(np.exp(weights.sum(0) @ np.log(np.array(RATIOS)))),
-                float(np.exp(weights.sum(1) @ np.log([difficulty for _, difficulty in points]))),
-                float((weights * np.array(residuals)).sum()),
+                float(np.exp(weights.sum(0) @ np.log(ratios))),
+                float(np.exp(weights.sum(1) @ difficulties)),
+                residual,
             )
         )
+        means = np.array([point.means(weight) for point, weight in zip(points, weights, strict=True)])
+        shape = (len(self._root),) * 2
+        cov: Array = np.zeros(shape)
+        for point, weight in zip(points, weights, strict=True):
+            if weight.sum() > 1e-4:
+                cov += point.covariance(weight)
+        total = means.sum(0)
+        spread = [m / w - total for m, w in zip(means, weights.sum(1), strict=True) if w > 1e-4]
+        for gap, weight in zip(spread, [w for w in weights.sum(1) if w > 1e-4], strict=True):
+            cov += weight * np.outer(gap, gap)
+        return Posterior(total, cov, residual)
 
     def _own_scales(self, seen: _Seen) -> Array:
         """Factors for the variances of the settings' own effects: an EM step for Student's t."""
@@ -178,6 +180,54 @@ class ScoreModel:
         unexplained += own**2 * np.einsum("ij,jk,ik->i", inverse, cov, inverse)
         squared = (mean**2 + np.maximum(unexplained, 0)) / (own * between)
         return np.clip((_FREEDOM + squared) / (_FREEDOM + 1), 0.8, 20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """The posteriors at one difficulty and one mix of shares, for all ratios.
+
+    `likelihood` and `residual` have shape (ratios,). `basis` maps coordinates in which effects are
+    independent to settings; `sums` and `values` are what the scores say of each coordinate.
+    """
+
+    reduced: _Reduced
+    ratios: Array
+    likelihood: Array
+    residual: Array
+    basis: Array
+    sums: Array
+    values: Array
+
+    @classmethod
+    def of(cls, reduced: _Reduced, root: Array, ratios: Array, count: float) -> _Point:
+        values, vectors = np.linalg.eigh(root.T @ reduced.weights @ root)
+        values = np.maximum(values, 0)
+        basis = root @ vectors
+        sums = basis.T @ reduced.sums
+        column = ratios[:, None]
+        explained = (column * sums**2 / (1 + column * values)).sum(1)
+        rest = np.maximum(reduced.squares - explained, 1e-6 * count)
+        residual = (rest + _PRIOR_VARIANCE * _PRIOR_WEIGHT) / (count - 1 + _PRIOR_WEIGHT)
+        log_det = reduced.log_det + np.log1p(column * values).sum(1)
+        likelihood = -0.5 * ((count - 1) * np.log(residual) + log_det)
+        return cls(reduced, ratios, likelihood, residual, basis, sums, values)
+
+    def _shrinkage(self, weights: Array) -> Array:
+        """The variance of each coordinate relative to the residual variance, times its weight, added up."""
+        column = self.ratios[:, None]
+        shrunk: Array = weights @ (column / (1 + column * self.values))
+        return shrunk
+
+    def means(self, weights: Array) -> Array:
+        """The mean scores of all settings, times the sum of the weights."""
+        effects: Array = self.basis @ (self._shrinkage(weights) * self.sums)
+        total = float(weights.sum())
+        return total * self.reduced.level(effects / total) + effects if total else effects
+
+    def covariance(self, weights: Array) -> Array:
+        """The covariance of the settings' effects, times the sum of the weights."""
+        cov: Array = (self.basis * self._shrinkage(weights * self.residual)) @ self.basis.T
+        return cov
 
 
 @dataclass(frozen=True, slots=True)

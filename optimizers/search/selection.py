@@ -7,15 +7,14 @@ scored, the more so the less the trials differ beyond what questions explain. Ra
 single trials (DerSimonian and Laird 1986) chose worse (experiments/LOG.md).
 
 The winner is the trial with the greatest expected score among those whose probability of being worse than the
-baseline by more than a margin is at most `RISK`; if there is none, among all. Ties go to the higher mean, then
-to fewer failed questions, then to the baseline, then to fewer tokens, then to the earlier trial.
+baseline by more than a margin is at most `RISK`; if there is none, among all. Ties go to the higher mean,
+then to fewer failed questions, then to the baseline, then to fewer tokens, then to the earlier trial.
 
 What that costs and buys: in simulated studies of 12 raced trials on 10 to 50 questions, with differences from
-small to middling, the winner was truly more than .01 below the baseline in 3 to 11% of studies, that of the
-plain mean in 8 to 28%. For that safety the winner's true mean was 0 to .011 lower on average. Its expected
-score was .02 to .04 too high where trials hardly differ, the plain mean .06 to .20. `RISK` holds on average
-over trials like those of the study: a baseline near the best possible is not like them, and then 13 to 28% of
-winners were worse (plain mean: 33 to 68%).
+small to middling, the winner was truly more than .01 below the baseline in 1 to 12% of studies, that of the
+plain mean in 7 to 30%. For that safety the winner's true mean was 0 to .013 lower on average. Its expected
+score was .005 to .04 too high, the plain mean .06 to .20. `RISK` holds on average over trials like those of
+the study. A baseline near the best possible is not like them; then more winners are worse than it.
 
 Only eligible trials can win, be a rival in a race or be on the front:
 
@@ -115,9 +114,7 @@ def _modelled(trials: Sequence[TrialResult], scores: Array, *, relative: bool) -
     if scale <= 1e-12 * np.max(np.abs(known), initial=0.0):
         return np.full(len(trials), centre), np.zeros(len(trials))
     model = ScoreModel([_columns(trial.candidate) for trial in trials])
-    standard = (scores - centre) / scale
-    model.fit(standard)
-    posterior = model.posterior(standard)
+    posterior = model.fit((scores - centre) / scale)
     base = scores[0][~np.isnan(scores[0])]
     margin = MARGIN * abs(float(base.mean()) if len(base) else centre) if relative else MARGIN
     return posterior.mean * scale + centre, posterior.worse_than(0, margin / scale)

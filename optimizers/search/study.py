@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import optuna
 from sqlalchemy.exc import SQLAlchemyError
@@ -32,6 +33,9 @@ from ragc.optimizers.search.trial import BATCH, TrialResult, read_results
 from ragc.optimizers.space import Candidate, SearchSpace, describe_candidate
 from ragc.optimizers.task import Task
 from ragc.optimizers.thresholds.tuner import ThresholdTuner
+
+if TYPE_CHECKING:
+    from ragc.optimizers.instructions.rounds import InstructionRounds
 
 
 @contextmanager
@@ -120,16 +124,23 @@ class Study:
 
         `reserved` is the number of LM calls that the budget holds back for the test questions.
         """
-        space = self.task.space
         try:
-            space = await self._add_instructions(space)
+            space = await self._add_instructions(self.task.space)
             n_trials = self.task.trials + 1 if space.size else 1
             asking = TrialSampler(self._study, self.task, space)
+            rounds = self._rounds()
+            for held in rounds.held if rounds else ():
+                space = space.grown(held.texts)
+                asking.add_children(space, held.at, held.children)
             while len(self.trials) < n_trials:
-                if not self.calibrating.done and len(self.trials) > asking.screening_size:
-                    screened = self.trials[: asking.screening_size + 1]
-                    asking.offer(await self.calibrating.candidates(space, screened, reserved))
-                await self._run_batch(asking.batch(self.trials, n_trials))
+                if rounds and rounds.due(len(self.trials)):
+                    held = await rounds.hold(self.trials)
+                    space = space.grown(held.texts)
+                    asking.add_children(space, held.at, held.children)
+                if not self.calibrating.done and (screened := asking.screened(len(self.trials))):
+                    fitted = await self.calibrating.candidates(space, self.trials[:screened], reserved)
+                    asking.offer(fitted, screened)
+                await self._run_batch(await self._prepared(asking.batch(self.trials, n_trials)))
                 await self._best.keep(self.trials)
         except BudgetExhausted as error:
             self.spent = str(error)
@@ -146,11 +157,29 @@ class Study:
 
     async def _add_instructions(self, space: SearchSpace) -> SearchSpace:
         """`space` with the number of instruction candidates of each program, if the recipe asks for any."""
-        if self.task.recipe.search.instructions:
+        search = self.task.recipe.search
+        most = 1 + search.instruction_rounds * search.instructions if search.instruction_rounds else 0
+        if search.instructions:
             for part in space.parts:
                 proposals = await self.maker.proposals(part.program)
-                space = space.with_instruction_counts(part.program, proposals.counts)
+                space = space.with_instruction_counts(part.program, proposals.counts, most)
         return space
+
+    async def _prepared(self, pending: Sequence[PendingTrial]) -> list[PendingTrial]:
+        """`pending` within the cap on prompts, with demonstrations chosen where the trials decide on them."""
+        prepared = []
+        for number, candidate in pending:
+            await self.maker.choose_helpful(candidate, self.trials)
+            prepared.append((number, await self.maker.fitted(candidate)))
+        return prepared
+
+    def _rounds(self) -> InstructionRounds | None:
+        """The rounds of evolving instructions; None if the recipe asks for none."""
+        if not self.task.recipe.search.instruction_rounds:
+            return None
+        from ragc.optimizers.instructions.rounds import InstructionRounds
+
+        return InstructionRounds(self.maker, self.task.trials)
 
     async def _run_batch(self, pending: Sequence[PendingTrial]) -> None:
         """Races one batch, stores its results and tells Optuna of them."""

@@ -14,7 +14,7 @@ from ragc.programs import Method
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.models import GridTable, SearchTable, check_metric
 from ragc.recipe.problems import Problems
-from ragc.recipe.resolved import CROSS, DEMO_COLUMNS, DEMO_KIND, DEMOS, GridSpec, Search
+from ragc.recipe.resolved import CROSS, DEMO_COLUMNS, DEMO_KIND, DEMOS, FILLED, HELPFUL, GridSpec, Search
 from ragc.targets.base import ROLES
 
 T = TypeVar("T")
@@ -92,6 +92,15 @@ class KnobChecks:
         if CROSS in table.demo_kinds and not crossed:
             text = f'{CROSS!r} needs questions of another domain; add data.cross_domain = "FILE"'
             self.problems.add(("search", "demo_kinds"), text)
+        if HELPFUL in table.demo_kinds and FILLED not in table.demo_kinds:
+            text = f"{HELPFUL!r} learns from the scores of other sets; add {FILLED!r} to search.demo_kinds"
+            self.problems.add(("search", "demo_kinds"), text)
+        if table.instruction_rounds and not table.instructions:
+            text = (
+                f"search.instruction_rounds = {table.instruction_rounds} needs search.instructions, the most "
+                "that a round writes; set it to 1 or more"
+            )
+            self.problems.add(("search", "instruction_rounds"), text)
         names_of = (table.optimizer,) if isinstance(table.optimizer, str) else table.optimizer
         if table.shares and len(table.shares) != len(names_of):
             text = (

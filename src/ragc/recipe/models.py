@@ -239,6 +239,15 @@ class SearchTable(Model):
     instructions: Count = Field(
         default=0, description="Instructions that are proposed for each predictor at most. From 0."
     )
+    instruction_rounds: Count = Field(
+        default=0,
+        description="Rounds in which instructions evolve by reflection on failures; each writes at most "
+        "search.instructions. 0: they are proposed once, before the trials.",
+    )
+    prompt_tokens: Count = Field(
+        default=0,
+        description="Tokens of a prompt at most: instructions, demonstrations, inputs. 0 bounds nothing.",
+    )
     trials: Positive = Field(default=30, description="Trials of the search. From 1.")
     batch: Positive = Field(default=4, description="Trials that are drawn together. From 1.")
     objectives: Annotated[tuple[str, ...], Names(check=_check_objective)] = Field(
@@ -276,7 +285,8 @@ class SearchTable(Model):
     ] = Field(
         default=(FILLED,),
         description="Kinds of demonstrations to choose from: filled (bootstrapped, then labelled), "
-        "bootstrapped, labelled, nearest (to the question), balanced (by class) or cross-domain.",
+        "bootstrapped, labelled, nearest (to the question), balanced (by class), cross-domain or helpful "
+        "(by their effect in earlier trials).",
     )
 
 

@@ -36,13 +36,14 @@ class StudySpec:
     keep: bool = True
 
 
-FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS = DEMO_KINDS = (
+FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS, HELPFUL = DEMO_KINDS = (
     "filled",
     "bootstrapped",
     "labelled",
     "nearest",
     "balanced",
     "cross-domain",
+    "helpful",
 )
 """Kinds of demonstrations.
 
@@ -52,6 +53,7 @@ FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS = DEMO_KINDS = (
     nearest        from the filled pool, those nearest to the question
     balanced       from the filled pool, balanced by class
     cross-domain   from questions of another domain
+    helpful        from the filled pool, those that helped other questions in earlier trials
 """
 
 
@@ -66,7 +68,9 @@ class Search:
     ids, prefixed with `-` where less is better; `pick` is the one that selects a program from the Pareto
     front. `calibrate` says whether searched thresholds are also fitted to recorded scores. `demo_kinds` are
     the kinds of demonstrations to choose from, some of `DEMO_KINDS`. `optimizer` is a name, or several that
-    run one after another; `shares` are then their shares of the budget, () for equal ones.
+    run one after another; `shares` are then their shares of the budget, () for equal ones. In each of
+    `instruction_rounds` at most `instructions` candidates are written; with 0 they are proposed once.
+    `prompt_tokens` bounds the prompts of candidates; 0 bounds nothing.
     """
 
     knobs: tuple[str, ...] = ()
@@ -82,6 +86,8 @@ class Search:
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     calibrate: bool = True
     demo_kinds: tuple[str, ...] = (FILLED,)
+    instruction_rounds: int = 0
+    prompt_tokens: int = 0
     shares: tuple[float, ...] = ()
 
 

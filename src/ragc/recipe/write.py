@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ragc.recipe.resolved import Recipe, SourceSpec
     from ragc.targets.base import TargetSpec
 
+_LATER = ("instruction_rounds", "prompt_tokens")
+"""Keys of `[search]` that are left out at 0, so that recipes of earlier versions keep their identity."""
+
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -51,7 +54,9 @@ def value(item: object) -> str:
 def recipe_text(recipe: Recipe) -> str:
     """`recipe` as TOML with all defaults; reading it returns an equal recipe."""
     search = {
-        name: value for name, value in asdict(recipe.search).items() if name not in ("ranges", "targets")
+        name: value
+        for name, value in asdict(recipe.search).items()
+        if name not in ("ranges", "targets") and (value or name not in _LATER)
     }
     if not recipe.search.shares:
         del search["shares"]

@@ -94,14 +94,29 @@ def charged(
     return len(target.requests), plan
 
 
+INSTRUCTIONS = (
+    ("search.instructions=0",),
+    ("search.instructions=1",),
+    ("search.instructions=2",),
+    ("search.instructions=1", "search.instruction_rounds=2"),
+    ("search.instructions=2", "search.instruction_rounds=1", "search.prompt_tokens=4000"),
+)
+
+
 @st.composite
 def searches(draw: st.DrawFn) -> tuple[str, ...]:
     """Overrides of a recipe: programs, what varies, demonstrations, instructions, calibration."""
     programs = draw(st.lists(st.sampled_from(QUICK), min_size=1, max_size=3, unique=True))
     declared = {knob.name for entry in METHODS if entry.id in programs for knob in entry.knobs.list_knobs()}
     kinds = draw(
-        st.lists(st.sampled_from(("filled", "labelled", "bootstrapped", "nearest")), min_size=1, unique=True)
+        st.lists(
+            st.sampled_from(("filled", "labelled", "bootstrapped", "nearest", "helpful")),
+            min_size=1,
+            unique=True,
+        )
     )
+    if "helpful" in kinds and "filled" not in kinds:
+        kinds.append("filled")
     return (
         f'program="{programs[0]}"',
         f"search.programs={json.dumps(programs[1:])}",
@@ -109,7 +124,7 @@ def searches(draw: st.DrawFn) -> tuple[str, ...]:
         *(text for text in CHEAP if text.split("=")[0].split(".")[-1] in declared),
         f"search.demos={draw(st.integers(0, 2))}",
         f"search.demo_kinds={json.dumps(kinds)}",
-        f"search.instructions={draw(st.sampled_from((0, 0, 1, 2)))}",
+        *draw(st.sampled_from(INSTRUCTIONS)),
         f"search.trials={draw(st.integers(1, 5))}",
         f"search.calibrate={json.dumps(draw(st.booleans()))}",
         *OTHERS,
@@ -153,6 +168,8 @@ def test_a_compile_sends_no_more_requests_than_its_dry_run_says(
         ('search.demo_kinds=["cross-domain", "filled"]', 'data.cross_domain="other.jsonl"'),
         ('search.targets={main=["main", "small"]}', 'targets.small.kind="embedded"', "search.instructions=1"),
         ("search.knobs=[]", "search.demos=0", "search.instructions=2", "search.trials=3"),
+        ("search.knobs=[]", "search.instructions=2", "search.instruction_rounds=3", "search.trials=6"),
+        ('search.demo_kinds=["filled", "helpful"]', "search.demos=2", "search.trials=9"),
     ],
     ids=str,
 )

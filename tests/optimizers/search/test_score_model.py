@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragc.optimizers.search.score_model import Array, ScoreModel, Variances
+from ragc.optimizers.search.score_model import (
+    DIFFICULTIES,
+    RATIOS,
+    SHARES,
+    Array,
+    ScoreModel,
+    Variances,
+)
 
 GRID = [{"top_k": k, "layout": layout} for k in (1, 3, 5, 10) for layout in ("json", "markers", "chat")]
 VARIANCES = Variances((0.6, 0.3, 0.1), 0.2, 0.7, 0.15)
@@ -66,9 +73,8 @@ def test_a_setting_without_answers_is_expected_to_be_like_its_relatives() -> Non
     scores = np.array([[float(rng.random() < good[str(s["layout"])]) for _ in range(60)] for s in GRID])
     unseen = [i for i, s in enumerate(GRID) if s["top_k"] == 5]
     scores[unseen] = np.nan
-    model = ScoreModel(GRID)
-    model.fit(scores)
-    mean = {GRID[i]["layout"]: model.posterior(scores).mean[i] for i in unseen}
+    posterior = ScoreModel(GRID).fit(scores)
+    mean = {GRID[i]["layout"]: posterior.mean[i] for i in unseen}
     assert mean["json"] > mean["chat"] > mean["markers"]
     assert mean["json"] == pytest.approx(0.75, abs=0.12)
 
@@ -103,9 +109,7 @@ def test_nine_of_ten_differences_lie_within_their_intervals() -> None:
         rng = np.random.default_rng([seed, 7])
         true, scores = draw(rng, 24)
         scores[rng.random(scores.shape) < 0.5] = np.nan
-        model = ScoreModel(GRID)
-        model.fit(scores)
-        posterior = model.posterior(scores)
+        posterior = ScoreModel(GRID).fit(scores)
         cov = posterior.covariance
         sd = np.sqrt(np.diag(cov) + cov[0, 0] - 2 * cov[:, 0])[1:]
         gap = (posterior.mean - posterior.mean[0] - (true - true[0]))[1:]
@@ -118,23 +122,51 @@ def test_a_broken_setting_does_not_hide_the_differences_of_the_others() -> None:
     rates = np.linspace(0.45, 0.65, len(GRID))
     rates[5] = 0.0
     scores = (rng.random((len(GRID), 60)) < rates[:, None]).astype(float)
-    model = ScoreModel(GRID)
-    model.fit(scores)
-    mean = model.posterior(scores).mean
-    model.fit(scores, tails=False)
-    without = model.posterior(scores).mean
+    mean = ScoreModel(GRID).fit(scores).mean
+    without = ScoreModel(GRID).fit(scores, tails=False).mean
     assert mean[5] < 0.12
     assert mean[5] < without[5]
 
 
 def test_equal_scores_and_single_settings_have_a_posterior() -> None:
-    model = ScoreModel(GRID)
     scores = np.full((len(GRID), 10), 0.5)
-    model.fit(scores)
-    np.testing.assert_allclose(model.posterior(scores).mean, 0.5, atol=1e-6)
-    single = ScoreModel([{}])
-    single.fit(np.array([[0.0, 1.0, 1.0]]))
-    assert single.posterior(np.array([[0.0, 1.0, 1.0]])).mean == pytest.approx(2 / 3, abs=0.05)
+    np.testing.assert_allclose(ScoreModel(GRID).fit(scores).mean, 0.5, atol=1e-6)
+    assert ScoreModel([{}]).fit(np.array([[0.0, 1.0, 1.0]])).mean == pytest.approx(2 / 3, abs=0.05)
+
+
+def test_the_average_over_variances_is_that_of_the_posteriors_one_by_one() -> None:
+    """Mean and covariance, computed from every point of the grid by itself."""
+    rng = np.random.default_rng(4)
+    _, scores = draw(rng, 12)
+    scores[rng.random(scores.shape) < 0.4] = np.nan
+    average = ScoreModel(GRID).fit(scores, tails=False)
+    seen = ~np.isnan(scores)
+    parts = []
+    for difficulty in DIFFICULTIES:
+        for shares in SHARES:
+            for ratio in RATIOS:
+                model = ScoreModel(GRID)
+                similarity = model._mix(shares)
+                rows, columns = np.nonzero(seen)
+                y = scores[rows, columns]
+                unit = (
+                    ratio * similarity[np.ix_(rows, rows)] + (columns[:, None] == columns[None]) / difficulty
+                )
+                inverse = np.linalg.inv(unit + np.eye(len(y)))
+                level = (inverse.sum(0) @ y) / inverse.sum()
+                residual = ((y - level) @ inverse @ (y - level) + 0.05) / (len(y) - 0.5)
+                log_det = -np.linalg.slogdet(inverse)[1] + np.log(inverse.sum())
+                prior = -0.5 * (np.log(ratio / 0.05) / 2) ** 2
+                likelihood = -0.5 * ((len(y) - 1) * np.log(residual) + log_det) + prior
+                model.fix(Variances(shares, ratio, difficulty, residual))
+                parts.append((likelihood, model.posterior(scores)))
+    weights = np.exp(np.array([part[0] for part in parts]) - max(part[0] for part in parts))
+    weights /= weights.sum()
+    mean = sum(w * posterior.mean for w, (_, posterior) in zip(weights, parts, strict=True))
+    np.testing.assert_allclose(average.mean, mean, atol=1e-4)
+    within = sum(w * np.diag(posterior.covariance) for w, (_, posterior) in zip(weights, parts, strict=True))
+    assert np.all(np.diag(average.covariance) > 0.98 * within)
+    assert np.all(np.diag(average.covariance) < 2 * within)
 
 
 def test_without_scores_there_is_no_posterior() -> None:

@@ -86,7 +86,10 @@ class _Sampled:
         pruner: optuna.pruners.BasePruner | None = None,
     ) -> None:
         self.world = world
-        self.study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
+        # Hyperband assigns trials to brackets by the name of the study, which is random by default.
+        self.study = optuna.create_study(
+            study_name="choosing", direction="maximize", sampler=sampler, pruner=pruner
+        )
         names = sorted({name for setting in world.settings for name in setting})
         values = {name: sorted({repr(s.get(name)) for s in world.settings}) for name in names}
         self._values = {name: labels for name, labels in values.items() if len(labels) > 1}
