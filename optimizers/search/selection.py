@@ -3,13 +3,18 @@
 The greatest of many means is biased upwards: with more trials and fewer questions, more of its lead is luck.
 The expected score of a trial is therefore its posterior mean under `score_model`, given the scores of all
 trials, stopped ones included: what its own questions say is pulled towards what trials with the same values
-scored, the more so the less the trials differ beyond what questions explain. On simulated studies this
-chooses no worse than the plain mean and is right about what to expect; random-effects shrinkage of single
-trials (DerSimonian and Laird 1986) chose worse (experiments/LOG.md).
+scored, the more so the less the trials differ beyond what questions explain. Random-effects shrinkage of
+single trials (DerSimonian and Laird 1986) chose worse (experiments/LOG.md).
 
 The winner is the trial with the greatest expected score among those whose probability of being worse than the
-baseline by more than a margin is at most `RISK`. Ties go to the higher mean, then to fewer failed questions,
-then to the baseline, then to fewer tokens a question, then to the earlier trial.
+baseline by more than a margin is at most `RISK`; if there is none, among all. Ties go to the higher mean,
+then to fewer failed questions, then to the baseline, then to fewer tokens, then to the earlier trial.
+
+What that costs and buys: in simulated studies of 12 raced trials on 10 to 50 questions, with differences from
+small to middling, the winner was truly more than .01 below the baseline in 1 to 12% of studies, that of the
+plain mean in 7 to 30%. For that safety the winner's true mean was 0 to .013 lower on average. Its expected
+score was .005 to .04 too high, the plain mean .06 to .20. `RISK` holds on average over trials like those of
+the study. A baseline near the best possible is not like them; then more winners are worse than it.
 
 Only eligible trials can win, be a rival in a race or be on the front:
 
@@ -29,11 +34,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragc.metrics.base import Objective
+from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
 from ragc.optimizers.search.allocation import MARGIN, RISK
 from ragc.optimizers.search.racing import dominated
-from ragc.optimizers.search.score_model import ScoreModel
+from ragc.optimizers.search.score_model import Array, ScoreModel
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
 from ragc.programs.knobs import Value
@@ -63,22 +68,22 @@ class ExpectedScore:
 def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict[int, ExpectedScore]:
     """The expected score of every trial, by trial number. The first of `trials` is the baseline.
 
-    Trials with the same scores on the same questions are expected to score the same.
+    Trials with the same scores on the same questions are expected to score the same. Of a candidate that was
+    tried several times the longest trial counts. Questions whose cost was not measured are left out of the
+    model, and count as `UNMEASURED` afterwards.
     """
-    unique = list({trial.candidate.mark: trial for trial in reversed(trials)}.values())[::-1]
+    unique = _distinct(trials)
     lines = [trial.series(objective) for trial in unique]
     means = [_mean(line) for line in lines]
     scores = np.full((len(lines), max(map(len, lines))), np.nan)
     for row, line in zip(scores, lines, strict=True):
         row[: len(line)] = line
-    centre, scale = float(np.nanmean(scores)), float(np.nanstd(scores))
-    if scale < 1e-12:
-        return {trial.number: ExpectedScore(_mean(trial.series(objective)), 0.0) for trial in trials}
-    scores = (scores - centre) / scale
-    posterior = ScoreModel([_columns(trial.candidate) for trial in unique]).fit(scores)
-    margin = MARGIN if objective.metric.bounds else MARGIN * abs(means[0])
-    risks = posterior.worse_than(0, margin / scale)
-    values = posterior.mean * scale + centre
+    without = np.abs(scores) >= UNMEASURED
+    share = without.sum(1) / [len(line) for line in lines]
+    scores[without] = np.nan
+    values, risks = _modelled(unique, scores, relative=objective.metric.bounds is None)
+    values = (1 - share) * values - share * UNMEASURED
+    risks = np.where(share == share[0], risks, share > share[0])
     for series in {tuple(line) for line in lines}:
         same = [index for index, line in enumerate(lines) if tuple(line) == series]
         values[same], risks[same] = values[same].mean(), risks[same].min()
@@ -89,14 +94,42 @@ def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict
     return {trial.number: by_mark[trial.candidate.mark] for trial in trials}
 
 
+def _distinct(trials: Sequence[TrialResult]) -> list[TrialResult]:
+    """One trial of each candidate, the longest and of these the first, in the order of first trials."""
+    longest: dict[str, TrialResult] = {}
+    for trial in trials:
+        known = longest.setdefault(trial.candidate.mark, trial)
+        if len(trial.scores) > len(known.scores):
+            longest[trial.candidate.mark] = trial
+    return list(longest.values())
+
+
+def _modelled(trials: Sequence[TrialResult], scores: Array, *, relative: bool) -> tuple[Array, Array]:
+    """What is expected of each trial by its `scores`, NaN for none, and its risk. The baseline is first.
+
+    With `relative`, the margin is a share of the baseline's mean.
+    """
+    known = scores[~np.isnan(scores)]
+    centre, scale = (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
+    if scale <= 1e-12 * np.max(np.abs(known), initial=0.0):
+        return np.full(len(trials), centre), np.zeros(len(trials))
+    model = ScoreModel([_columns(trial.candidate) for trial in trials])
+    posterior = model.fit((scores - centre) / scale)
+    base = scores[0][~np.isnan(scores[0])]
+    margin = MARGIN * abs(float(base.mean()) if len(base) else centre) if relative else MARGIN
+    return posterior.mean * scale + centre, posterior.worse_than(0, margin / scale)
+
+
 def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick: Objective) -> TrialResult:
     """The trial to compile: the best by `pick`, of the Pareto front if there are several objectives."""
     expected = expected_scores(trials, pick)
     pick_index = list(objectives).index(pick)
+    amounts = (abs(score) for trial in trials for score in trial.series(pick))
+    unit = max((amount for amount in amounts if amount < UNMEASURED), default=0.0) or 1.0
 
     def rank(trial: TrialResult) -> tuple[float, ...]:
-        value = round(expected[trial.number].value, 9)
-        return (-value, -round(trial.values[pick_index], 12), *_among_equals(trial, trials[0]))
+        value = round(expected[trial.number].value / unit, 9)
+        return (-value, -round(trial.values[pick_index] / unit, 12), *_among_equals(trial, trials[0]))
 
     front = pareto_front(trials, objectives)
     safe = [trial for trial in front if expected[trial.number].risk <= RISK]
@@ -127,8 +160,13 @@ def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> Tria
 
 
 def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The trials that may lead or win (see the module's docstring). The first of `trials` is the baseline."""
+    """The trials that may lead or win (see the module's docstring); none before the first is complete.
+
+    The first of `trials` is the baseline.
+    """
     whole = [trial for trial in trials if trial.complete]
+    if not whole:
+        return []
     answering = [trial for trial in whole if not trial.failures.all] or whole
     least = min(answering, key=lambda t: (t.failures.share, t.number != trials[0].number, t.number))
     return [

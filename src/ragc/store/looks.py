@@ -175,7 +175,7 @@ def count_look(
     except Timeout:
         return replace(counted, problem="another process holds it")
     except OSError as error:
-        return replace(counted, problem=f"{error.strerror or error}: {path}")
+        return replace(counted, problem=f"{error.strerror or error}: {error.filename or path}")
     return counted
 
 

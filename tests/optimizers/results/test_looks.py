@@ -198,6 +198,15 @@ def test_a_ledger_that_cannot_be_used_costs_a_sentence_and_no_result(
     assert "Verdict on test" in capsys.readouterr().out
 
 
+def test_the_sentence_names_the_path_that_is_in_the_way(folder: Path) -> None:
+    put_file_above(ledger_file())
+    assert count_look(questions(1), ["one"]).warning.endswith(f": {ledger_file().parent}.")
+    ledger_file().parent.unlink()
+    lock = ledger_file().with_suffix(".lock")
+    put_folder(lock)
+    assert count_look(questions(1), ["one"]).warning.endswith(f": {lock}.")
+
+
 def test_damaged_lines_are_left_out_and_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("one", "two", "three"):
         count_look(questions(*range(10)), [name])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc import metrics
-from ragc.metrics.base import Objective
+from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
 from ragc.optimizers.search.selection import best, eligible_trials, expected_scores, pareto_front, select
 from ragc.optimizers.search.trial import TrialResult
@@ -147,6 +147,61 @@ def test_the_expected_score_of_the_winner_is_right_where_its_mean_is_too_high(
     assert curse > 0.01
     assert abs(error) < max(0.01, curse / 3)
     assert ours > plain - 0.025  # caution beside the baseline costs something
+
+
+def costed(number: int, costs: list[float | None]) -> TrialResult:
+    """A trial with these costs in tokens; None is not measured."""
+    rows = tuple({"tokens": cost} for cost in costs)
+    series = [COST.of(row) for row in rows]
+    return TrialResult(number, Candidate({"top_k": number}), rows, (sum(series) / len(series),), True, {})
+
+
+def test_a_candidate_that_was_tried_again_does_not_take_the_place_of_the_baseline() -> None:
+    base = [0.0, 1.0] * 10
+    worse = only(tried(1, [0.0] * 20))
+    again = replace(only(tried(2, base)), candidate=Candidate({"top_k": 0}))
+    expected = expected_scores([only(tried(0, base)), worse, again], F1)
+    assert expected[0].risk == expected[2].risk == 0
+    assert expected[1].risk > 0.9
+
+
+def test_of_a_candidate_that_was_tried_again_the_longer_trial_counts() -> None:
+    stopped = only(tried(1, [1.0, 0.0], complete=False))
+    whole = replace(only(tried(2, [1.0, 0.0, *[1.0] * 18])), candidate=stopped.candidate)
+    alone = expected_scores([only(tried(0, [0.0, 1.0] * 10)), whole], F1)
+    both = expected_scores([only(tried(0, [0.0, 1.0] * 10)), stopped, whole], F1)
+    assert both[1] == both[2] == alone[2]
+
+
+@pytest.mark.parametrize("unmeasured", [[2], [0], [0, 1, 2], [1, 2]])
+def test_a_cost_that_was_not_measured_says_nothing_about_other_trials(unmeasured: list[int]) -> None:
+    """A trial halves the cost of each question; the next does so again."""
+    costs = [
+        [100.0 + at for at in range(10)],
+        [50.0 + at for at in range(10)],
+        [20.0 + at for at in range(10)],
+    ]
+    trials = [costed(n, [*line, None if n in unmeasured else 30.0]) for n, line in enumerate(costs)]
+    expected = expected_scores(trials, COST)
+    best_measured = 1 if unmeasured == [2] else 0 if unmeasured == [1, 2] else 2
+    assert select(trials, [COST], COST).number == best_measured
+    for n in range(3):
+        assert (expected[n].value < -UNMEASURED / 20) == (n in unmeasured)
+        assert (expected[n].risk > 0.9) == (n in unmeasured and 0 not in unmeasured)
+
+
+def test_where_no_cost_was_measured_the_baseline_stays() -> None:
+    trials = [costed(n, [None] * 4) for n in range(3)]
+    assert select(trials, [COST], COST).number == 0
+    assert {e.value for e in expected_scores(trials, COST).values()} == {-UNMEASURED}
+
+
+@pytest.mark.parametrize("scale", [1e-15, 1e-6, 1.0, 1e9])
+def test_who_wins_does_not_depend_on_the_unit(scale: float) -> None:
+    rng = np.random.default_rng(3)
+    costs = np.array([3.0, 2.0, 1.0])[:, None] + rng.random((3, 12)) / 10
+    trials = [costed(n, list(line * scale)) for n, line in enumerate(costs)]
+    assert select(trials, [COST], COST).number == 2
 
 
 def test_ties_go_to_the_baseline_even_where_another_was_cheaper() -> None:
