@@ -158,7 +158,8 @@ def test_a_spent_budget_exits_1_and_says_what_is_there(folder: Path, server: Loo
     status, out, err = run(folder, "recipe.toml", "--out", "mine", "--set", "budget.lm_calls=25")
     assert (status, out) == (1, "")
     assert "1 of 4 settings are recorded in" in " ".join(err.split())
-    assert server.answer_count == 25
+    # What is charged may be cut off before it leaves, when another question meets the end of the budget.
+    assert 20 <= server.answer_count <= 25
 
 
 def test_without_pyarrow_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
