@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -69,7 +70,12 @@ FILES: Mapping[str, Path] = {module_of(path): path for path in library()}
 
 @cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+    # Python 3.11 miscounts its depth, and raises SystemError, when finalizers run while it builds a tree.
+    gc.disable()
+    try:
+        return ast.parse(path.read_text("utf-8"))
+    finally:
+        gc.enable()
 
 
 def part_of(module: str) -> str:

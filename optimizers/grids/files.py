@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from ragc.recipe.resolved import DEMO_COLUMNS
 
 FORMAT = "ragc.grid/1"
 CARD, ABOUT, SETTINGS, CELLS = "card.json", "card.md", "settings.json", "cells.parquet"
+_NAMES = re.compile(r"card\.json|card\.md|settings\.json|cells\.parquet|shards/[0-9]{3,}\.parquet")
 WHAT = "a grid"
 
 MOST_NUMBERS = 100_000_000
@@ -220,6 +222,8 @@ def read_files(path: str | Path) -> GridFiles:
 
 def _read(folder: Path) -> GridFiles:
     listed = outputs.own_files(folder, CARD)
+    if strange := sorted(name for name in listed if not _NAMES.fullmatch(name)):
+        raise damaged(folder / CARD, f"it lists {strange[0]!r}, which no grid has")
     card = _checked(folder / CARD, _content(folder, CARD, listed), _Card)
     settings = _checked(folder / SETTINGS, _content(folder, SETTINGS, listed), _Settings)
     names = (settings["columns"], settings["questions"], card["metrics"])
@@ -265,10 +269,14 @@ def _content(folder: Path, name: str, listed: Mapping[str, str]) -> bytes:
     plain = content
     if name == CARD:  # it lists its own digest without the list
         try:
-            card = {key: value for key, value in json.loads(content).items() if key != outputs.FILES}
+            whole = json.loads(content)
+            card = {key: value for key, value in whole.items() if key != outputs.FILES}
             plain = pretty(card).encode("utf-8", "surrogatepass")
+            written = pretty(whole).encode("utf-8", "surrogatepass")
         except (ValueError, RecursionError) as error:
             raise damaged(path, first_line(error)) from None
+        if written != content:  # 1e-5 and 1E-5 are one value
+            raise damaged(path, "it is not as ragc writes it")
     if outputs.sha256(plain) != listed.get(name):
         raise damaged(path, "its digest is not the one that the card lists")
     return content

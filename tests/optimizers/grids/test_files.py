@@ -18,6 +18,7 @@ from pyarrow import parquet
 
 import ragc
 from ragc.core import outputs
+from ragc.core.digest import pretty
 from ragc.errors import ArtefactError
 from ragc.optimizers.grids.files import read_files
 from ragc.optimizers.grids.grid import Grid
@@ -74,6 +75,20 @@ def test_a_file_with_other_bytes_is_refused_in_one_sentence(grid: Path, seed: in
         ragc.read_grid(grid)
     assert path.name in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_another_spelling_of_the_same_values_is_other_bytes(grid: Path) -> None:
+    path = grid / "card.json"
+    path.write_text(path.read_text("utf-8").replace(": ", ":  ", 1), "utf-8")
+    with pytest.raises(ArtefactError, match="not as ragc writes it"):
+        ragc.read_grid(grid)
+
+
+def test_a_card_that_lists_another_file_is_damaged(grid: Path) -> None:
+    path = grid / "card.json"
+    path.write_text(path.read_text("utf-8").replace("cells.parquet", "cells.parquep"), "utf-8")
+    with pytest.raises(ArtefactError, match=r"lists 'cells\.parquep', which no grid has"):
+        ragc.read_grid(grid)
 
 
 INT16 = pa.int16()
@@ -168,7 +183,7 @@ def test_cells_of_a_setting_in_two_files_are_refused(grid: Path) -> None:
     content = (grid / "cells.parquet").read_bytes()
     (grid / "shards" / "000.parquet").write_bytes(content)
     card["files"]["shards/000.parquet"] = outputs.sha256(content)
-    (grid / "card.json").write_text(json.dumps(card), "utf-8")
+    (grid / "card.json").write_text(pretty(card), "utf-8")
     with pytest.raises(ArtefactError, match="the cells of setting 0 are in another file too"):
         ragc.read_grid(grid)
 
