@@ -12,7 +12,13 @@ import numpy as np
 import optuna
 import pytest
 
-from experiments.benchmarks.search.choosing.__main__ import generated_bench, main, runs, tables
+from experiments.benchmarks.search.choosing.__main__ import (
+    generated_bench,
+    main,
+    recorded_bench,
+    runs,
+    tables,
+)
 from experiments.benchmarks.search.choosing.generator import (
     EXACT,
     GeneratedGrid,
@@ -22,6 +28,7 @@ from experiments.benchmarks.search.choosing.generator import (
 )
 from experiments.benchmarks.search.choosing.searches import SEARCHES, true_variances
 from experiments.benchmarks.search.choosing.worlds import World, regret
+from ragc.optimizers.grids.grid import Grid
 
 KINDS = {kind.name: kind for kind in generated()}
 
@@ -165,6 +172,37 @@ def test_runs_are_rows_that_resume() -> None:
     assert "| ragc |" in text
     assert "best other" in text
     assert "1 grids, 2 seeds, 18 runs" in text
+
+
+def test_a_grid_that_is_still_recorded_is_searched_as_far_as_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = GeneratedGrid(KINDS["few"])
+    scores = grid.draw(30, np.random.default_rng(1))
+    scores[5:] = np.nan
+    scores[4, 20:] = np.nan
+    partial = Grid(
+        name="partial",
+        settings=tuple(grid.settings),
+        questions=tuple(str(number) for number in range(30)),
+        values={"f1": scores},
+        tokens=scores,
+        seconds=scores,
+        failed=np.isnan(scores),
+        card={},
+    )
+    monkeypatch.setattr("ragc.optimizers.grids.grid.read", lambda folder: partial)
+    bench = recorded_bench(tmp_path)
+    task = bench.world(1, 0.5)
+    assert task.shape == (5, 10)
+    assert {row["search"] for row in runs(bench, ["ragc", "random", "exhaustive"], [0.5], [0], set())} == {
+        "ragc",
+        "random",
+        "exhaustive",
+    }
+    scores[0] = np.nan
+    with pytest.raises(SystemExit, match="the baseline, 3 settings and 10 questions"):
+        recorded_bench(tmp_path)
 
 
 def test_the_command_appends_rows_and_skips_those_that_are_there(

@@ -69,20 +69,26 @@ def generated_bench(grid: GeneratedGrid, questions: int) -> Bench:
 
 
 def recorded_bench(folder: Path, metric: str = "") -> Bench:
-    """A bench on halves of the questions of a recorded grid."""
+    """A bench on halves of the questions of a recorded grid, with the settings recorded so far."""
     from ragc.optimizers.grids.grid import read
 
     grid = read(folder)
     scores = grid.scores(metric or grid.metrics[0])
+    there = ~np.isnan(scores).all(axis=1)
+    settings = [setting for setting, is_there in zip(grid.settings, there, strict=True) if is_there]
+    scores = scores[there]
     scores = scores[:, ~np.isnan(scores).any(axis=0)]
-    if scores.shape[1] < 10:
-        raise SystemExit(f"{folder}: only {scores.shape[1]} questions were answered by all settings.")
+    if not there[0] or len(settings) < 3 or scores.shape[1] < 10:
+        raise SystemExit(
+            f"{folder}: the baseline, 3 settings and 10 questions that all of them answered are needed, "
+            f"found {len(settings)} settings and {scores.shape[1]} questions."
+        )
 
     def world(seed: int, share: float) -> World:
         order = np.random.default_rng([seed, 5]).permutation(scores.shape[1])
         half = len(order) // 2
         dev, held = scores[:, order[:half]], scores[:, order[half:]]
-        return World(grid.settings, 0, dev, held.mean(1), int(share * dev.size))
+        return World(settings, 0, dev, held.mean(1), int(share * dev.size))
 
     return Bench(grid.name, world, len(scores))
 
