@@ -74,7 +74,7 @@ def recorded_bench(folder: Path, metric: str = "") -> Bench:
 
     grid = read(folder)
     scores = grid.scores(metric or grid.metrics[0])
-    there = ~np.isnan(scores).all(axis=1)
+    there = [not np.isnan(row).all() for row in scores]
     settings = [setting for setting, is_there in zip(grid.settings, there, strict=True) if is_there]
     scores = scores[there]
     scores = scores[:, ~np.isnan(scores).any(axis=0)]
