@@ -48,9 +48,16 @@ class RayRunner:
         self._job, self._progress, self._ray = job.text(), progress, _library()
         self._task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(run_job)
 
-    async def run(self, number: int, candidate: Candidate, rivals: Sequence[TrialResult]) -> TrialResult:
+    async def run(
+        self,
+        number: int,
+        candidate: Candidate,
+        rivals: Sequence[TrialResult],
+        span: tuple[int, int] | None = None,
+    ) -> TrialResult:
         """See `Runner.run`. Cancelling it cancels the task. Raises the trial's error, or ClusterError."""
-        arguments = canonical(candidate.to_json()), canonical([rival.to_json() for rival in rivals])
+        others = canonical([rival.to_json() for rival in rivals])
+        arguments = canonical(candidate.to_json()), others, canonical(span)
         result = self._task.remote(self._job, number, *arguments)
         try:
             text = await result

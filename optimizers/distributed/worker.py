@@ -87,12 +87,14 @@ class Job:
         return cls(**json.loads(text))
 
 
-def run_job(job: str, number: int, candidate: str, rivals: str) -> str:
+def run_job(job: str, number: int, candidate: str, rivals: str, span: str = "null") -> str:
     """Runs trial `number` of `job` and returns its result as JSON for `read`. An interrupt cancels it.
 
     An error of ragc is returned as a value; every other error is raised.
     """
-    future = asyncio.run_coroutine_threadsafe(_run_job(job, number, candidate, rivals), event_loop.get())
+    future = asyncio.run_coroutine_threadsafe(
+        _run_job(job, number, candidate, rivals, span), event_loop.get()
+    )
     try:
         while not future.done():  # an interrupt from another thread is only seen between two waits
             concurrent.futures.wait([future], timeout=_LOOK_S)
@@ -111,15 +113,15 @@ def read(text: str) -> TrialResult:
     return TrialResult.of(payload["tried"])
 
 
-async def _run_job(job: str, number: int, candidate: str, rivals: str) -> dict[str, Any]:
-    trial_candidate, others = (
-        Candidate.of(json.loads(candidate)),
-        [TrialResult.of(rival) for rival in json.loads(rivals)],
-    )
+async def _run_job(job: str, number: int, candidate: str, rivals: str, span: str) -> dict[str, Any]:
+    trial_candidate = Candidate.of(json.loads(candidate))
+    others = [TrialResult.of(rival) for rival in json.loads(rivals)]
+    ends = json.loads(span)
     with counting(Counters()) as spent:
         try:
             runner = await _runner(job)
-            payload: dict[str, Any] = {"tried": (await runner.run(number, trial_candidate, others)).to_json()}
+            tried = await runner.run(number, trial_candidate, others, (ends[0], ends[1]) if ends else None)
+            payload: dict[str, Any] = {"tried": tried.to_json()}
         except RagcError as error:
             kind = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS), "")
             payload = {"error": kind, "text": str(error)}

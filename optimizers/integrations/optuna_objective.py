@@ -36,8 +36,9 @@ from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.results.verdict import intervals_to_json
+from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.run_trial import shuffle_dev, stopping_points
+from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
 from ragc.optimizers.search.selection import is_outdone
 from ragc.optimizers.search.storage import InMemoryAttributes, storage

@@ -34,7 +34,7 @@ class StudyLog:
         self._write(
             [
                 f"trial {trial.number}: {self._values(trial)}"
-                + ("" if trial.complete else f", stopped after {len(trial.scores)} questions")
+                + ("" if trial.complete else f", after {len(trial.scores)} questions")
                 + f"; {about}"
                 + (f"; {trial.failures.text}" if trial.failures.n else "")
                 for trial, about in zip(trials, abouts, strict=True)

@@ -1,4 +1,4 @@
-"""Runs one trial: its candidate answers the dev questions block by block until done or stopped by racing."""
+"""Runs trials: a candidate answers the dev questions, all, some, or block by block until it is stopped."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ragc.optimizers.answering import Row, evaluate
+from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.racing import FUTILITY, win_probability
 from ragc.optimizers.search.trial import TrialResult, result_of
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
 from ragc.records import Question
-
-BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
-"""Shares of the dev questions after which a trial may be stopped."""
-
-LEAST = 5
-"""The least number of questions after which a trial may be stopped.
-
-Fewer questions are too little evidence, and so small a block leaves most of the request limit unused.
-"""
 
 
 class Runner(Protocol):
@@ -31,8 +23,17 @@ class Runner(Protocol):
     @property
     def concurrency(self) -> int: ...  # noqa: D102 - described above
 
-    async def run(self, number: int, candidate: Candidate, rivals: Sequence[TrialResult]) -> TrialResult:
-        """Runs trial `number`, raced against `rivals`, which are all complete."""
+    async def run(
+        self,
+        number: int,
+        candidate: Candidate,
+        rivals: Sequence[TrialResult],
+        span: tuple[int, int] | None = None,
+    ) -> TrialResult:
+        """Runs trial `number`, raced against `rivals`, which are all complete.
+
+        With a `span` (first, end) it answers these of the dev questions and no others, without a race.
+        """
         ...
 
 
@@ -51,10 +52,18 @@ class LocalRunner:
         task = self._maker.task
         return math.ceil(task.in_flight / stopping_points(len(task.dev))[0])
 
-    async def run(self, number: int, candidate: Candidate, rivals: Sequence[TrialResult]) -> TrialResult:
+    async def run(
+        self,
+        number: int,
+        candidate: Candidate,
+        rivals: Sequence[TrialResult],
+        span: tuple[int, int] | None = None,
+    ) -> TrialResult:
         """See `Runner.run`."""
         task = self._maker.task
         order = shuffle_dev(task)
+        if span:
+            order, rivals = order[slice(*span)], ()
         program = await self._maker.program(candidate)
         rows: list[Row] = []
         better_rival = None
@@ -85,12 +94,6 @@ def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) ->
         if sum(chances) < FUTILITY:
             return rival
     return None
-
-
-def stopping_points(questions: int) -> list[int]:
-    """The numbers of dev questions after which a trial may be stopped, ascending; the last is all of them."""
-    ends = {round(questions * share) for share in BLOCKS}
-    return sorted({end for end in ends if end >= LEAST} | {questions})
 
 
 def shuffle_dev(task: Task) -> list[Question]:

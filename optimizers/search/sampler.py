@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, assert_never
 
 import optuna
@@ -199,11 +199,13 @@ class TrialSampler:
         self._offered: tuple[Candidate, ...] = ()
         self._offered_at = 0
         self._children: dict[int, Candidate] = {}
+        self._proposed: list[tuple[optuna.Trial, Candidate]] = []
 
     def baseline(self) -> list[PendingTrial]:
         """The baseline, as a batch of one trial."""
-        self._copy()
-        return [self._enqueue(self._space.baseline(), 0, 0)]
+        self._copy({})
+        self._proposed = [self._enqueue(self._space.baseline(), 0, 0)]
+        return self.start(1)
 
     @property
     def screening_size(self) -> int:
@@ -234,8 +236,29 @@ class TrialSampler:
         """Schedules `candidates` right after the screening, which ended with `done` trials (`screened`)."""
         self._offered, self._offered_at = tuple(candidates), self._own_index(done - 1)
 
+    def is_planned(self, done: int) -> bool:
+        """Whether the next trial after `done` trials is planned: of the screening, offered, or of a round of
+        instructions.
+        """
+        return done - 1 in self._children or self._planned_at(self._own_index(done - 1)) is not None
+
+    def start(self, n: int) -> list[PendingTrial]:
+        """Adds the first `n` proposals to the study."""
+        started = [(self._storage_number(trial), candidate) for trial, candidate in self._proposed[:n]]
+        self._proposed = []
+        return started
+
     def batch(self, trials: Sequence[TrialResult], size: int) -> list[PendingTrial]:
-        """The next batch after `trials`, which include the baseline; `size` is the number of trials in all.
+        """The next batch after `trials`, added to the study; see `propose`."""
+        return self.start(len(self.propose(trials, size, {})))
+
+    def propose(
+        self, trials: Sequence[TrialResult], size: int, waiting: Mapping[int, TrialResult]
+    ) -> list[Candidate]:
+        """The candidates of the next batch after `trials`, which include the baseline.
+
+        Nothing is added to the study before `start`. `size` is the number of trials in all, `waiting` are the
+        running ones by Optuna's number.
 
         Children of a round of instructions come right after it. Other candidates come in this order:
 
@@ -245,8 +268,8 @@ class TrialSampler:
            predictors. When no set is left, one of three changes the set of a single predictor. The rest come
            from Optuna's sampler.
         """
-        self._copy()
-        done, pending = len(trials), list[PendingTrial]()
+        self._copy(waiting)
+        done, pending = len(trials), list[tuple[optuna.Trial, Candidate]]()
         tried = {trial.candidate.mark for trial in trials}
         leader = best(trials, self._task.objectives).candidate
         shown = [candidate for candidate in (leader, *self._first) if candidate.demos]
@@ -263,12 +286,13 @@ class TrialSampler:
             else:
                 pending.append(self._enqueue(candidate, done, position))
             tried.add(pending[-1][1].mark)
-        return pending
+        self._proposed = pending
+        return [candidate for _, candidate in pending]
 
-    def _copy(self) -> None:
+    def _copy(self, waiting: Mapping[int, TrialResult]) -> None:
         """Makes a new copy of the study in memory."""
         self._view = optuna.create_study(directions=self._study.directions)
-        self._view.add_trials(sampler_view(self._study.get_trials(deepcopy=False)))
+        self._view.add_trials(sampler_view(self._study.get_trials(deepcopy=False), waiting))
 
     def _planned_at(self, index: int) -> Candidate | None:
         """The screening or offered candidate of trial `index`, 0 for the first after the baseline; None if
@@ -279,14 +303,14 @@ class TrialSampler:
         at = index - self._offered_at
         return self._offered[at] if 0 <= at < len(self._offered) else None
 
-    def _enqueue(self, candidate: Candidate, done: int, position: int) -> PendingTrial:
+    def _enqueue(self, candidate: Candidate, done: int, position: int) -> tuple[optuna.Trial, Candidate]:
         self._view.enqueue_trial(to_parameters(self._space, candidate))
         trial, _ = self._ask(done, position)
-        return self._storage_number(trial), candidate
+        return trial, candidate
 
     def _sample(
         self, done: int, position: int, tried: Container[str], shown: Sequence[Candidate]
-    ) -> PendingTrial:
+    ) -> tuple[optuna.Trial, Candidate]:
         """A new candidate from the sampler. If all draws repeat earlier candidates, a variant of the last
         draw or of `shown`.
         """
@@ -296,7 +320,7 @@ class TrialSampler:
             trial, candidate = self._ask(done, index, explore=attempt >= DRAWS // 2)
             written = self._space.written(candidate)
             if written.mark not in tried and written == candidate:
-                return self._storage_number(trial), candidate
+                return trial, candidate
             self._view.tell(trial.number, state=optuna.trial.TrialState.FAIL)
             if written.mark not in tried:
                 return self._enqueue(written, done, position)

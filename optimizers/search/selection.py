@@ -18,7 +18,8 @@ the study. A baseline near the best possible is not like them; then more winners
 
 Only eligible trials can win, be a rival in a race or be on the front:
 
-- The trial saw all dev questions.
+- The trial saw all dev questions. With one objective the winner may have seen a part of them: a search that
+  its budget cut off has few complete trials (`allocation.least_to_win`).
 - It answered at least one question, unless no trial did.
 - Its share of failed questions may exceed that of the baseline, and that of the trial that failed least, by
   at most `FAILING`. Beyond that it must still have the higher mean in the first objective of which more is
@@ -36,7 +37,7 @@ import numpy as np
 
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
-from ragc.optimizers.search.allocation import MARGIN, RISK
+from ragc.optimizers.search.allocation import MARGIN, RISK, TOLERANCE, least_to_win, next_looks
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.score_model import Array, ScoreModel
 from ragc.optimizers.search.trial import TrialResult
@@ -75,13 +76,13 @@ def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict
     unique = _distinct(trials)
     lines = [trial.series(objective) for trial in unique]
     means = [_mean(line) for line in lines]
-    scores = np.full((len(lines), max(map(len, lines))), np.nan)
-    for row, line in zip(scores, lines, strict=True):
-        row[: len(line)] = line
-    without = np.abs(scores) >= UNMEASURED
-    share = without.sum(1) / [len(line) for line in lines]
-    scores[without] = np.nan
-    values, risks = _modelled(unique, scores, relative=objective.metric.bounds is None)
+    table = ScoreTable.of(lines, objective)
+    values, risks = np.full(len(unique), table.centre), np.zeros(len(unique))
+    if table.scale:
+        posterior = ScoreModel([_columns(trial.candidate) for trial in unique]).fit(table.scores)
+        values = posterior.mean * table.scale + table.centre
+        risks = posterior.worse_than(0, table.margin)
+    share = table.unmeasured
     values = (1 - share) * values - share * UNMEASURED
     risks = np.where(share == share[0], risks, share > share[0])
     for series in {tuple(line) for line in lines}:
@@ -104,20 +105,79 @@ def _distinct(trials: Sequence[TrialResult]) -> list[TrialResult]:
     return list(longest.values())
 
 
-def _modelled(trials: Sequence[TrialResult], scores: Array, *, relative: bool) -> tuple[Array, Array]:
-    """What is expected of each trial by its `scores`, NaN for none, and its risk. The baseline is first.
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """Scores as the model takes them: shape (settings, questions), standardized, NaN where there is none.
 
-    With `relative`, the margin is a share of the baseline's mean.
+    A score is `centre + scale * value`; `scale` is 0 if all are equal. `margin` is `MARGIN` in these units,
+    for unbounded metrics as a share of the baseline's mean. `unmeasured` is each setting's share of questions
+    whose cost was not measured; their values are NaN.
     """
-    known = scores[~np.isnan(scores)]
-    centre, scale = (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
-    if scale <= 1e-12 * np.max(np.abs(known), initial=0.0):
-        return np.full(len(trials), centre), np.zeros(len(trials))
-    model = ScoreModel([_columns(trial.candidate) for trial in trials])
-    posterior = model.fit((scores - centre) / scale)
-    base = scores[0][~np.isnan(scores[0])]
-    margin = MARGIN * abs(float(base.mean()) if len(base) else centre) if relative else MARGIN
-    return posterior.mean * scale + centre, posterior.worse_than(0, margin / scale)
+
+    scores: Array
+    centre: float
+    scale: float
+    margin: float
+    unmeasured: Array
+
+    @classmethod
+    def of(cls, lines: Sequence[Sequence[float]], objective: Objective) -> ScoreTable:
+        """The table of `lines`, signed scores by question; the baseline's are the first and not empty."""
+        scores = np.full((len(lines), max(map(len, lines))), np.nan)
+        for row, line in zip(scores, lines, strict=True):
+            row[: len(line)] = line
+        without = np.abs(scores) >= UNMEASURED
+        share = without.sum(1) / [max(1, len(line)) for line in lines]
+        scores[without] = np.nan
+        known = scores[~np.isnan(scores)]
+        centre, scale = (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
+        if scale <= 1e-12 * np.max(np.abs(known), initial=0.0):
+            return cls(scores, centre, 0.0, 0.0, share)
+        base = scores[0][~np.isnan(scores[0])]
+        level = abs(float(base.mean()) if len(base) else centre)
+        margin = MARGIN * level if objective.metric.bounds is None else MARGIN
+        return cls((scores - centre) / scale, centre, scale, margin / scale, share)
+
+
+def worth_looking(
+    trials: Sequence[TrialResult], fresh: Sequence[Candidate], objective: Objective, most: int
+) -> list[int]:
+    """Who answers more questions next: at most `most` indices into `trials` and then `fresh`, the best first.
+
+    A fresh candidate answered nothing yet. Left out are trials that saw all questions, those that answered
+    none of theirs, and looks that promise nothing (`allocation.next_looks`). The first of `trials` is the
+    baseline.
+    """
+    unique = _distinct(trials)
+    lines = [*(trial.series(objective) for trial in unique), *([] for _ in fresh)]
+    table = ScoreTable.of(lines, objective)
+    if not table.scale:
+        return []
+    columns = [_columns(candidate) for candidate in (*(trial.candidate for trial in unique), *fresh)]
+    among = [
+        index
+        for index, line in enumerate(lines)
+        if index >= len(unique)
+        or (len(line) < len(lines[0]) and not _is_hopeless(unique[index], unique[0], objective))
+    ]
+    looks = next_looks(
+        ScoreModel(columns).fit(table.scores),
+        [len(line) for line in lines],
+        among,
+        questions=len(lines[0]),
+        most=most,
+        tolerance=table.margin * TOLERANCE / MARGIN,
+    )
+    at = {trial.number: index for index, trial in enumerate(trials)}
+    positions = [*(at[trial.number] for trial in unique), *range(len(trials), len(trials) + len(fresh))]
+    return [positions[index] for index in looks]
+
+
+def _is_hopeless(trial: TrialResult, baseline: TrialResult, objective: Objective) -> bool:
+    """Whether `trial` answered nothing, or failed much more often than `baseline` and scored no better."""
+    return trial.failures.all or is_outdone(
+        trial.failures, trial.values, baseline.failures, baseline.values, [objective]
+    )
 
 
 def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick: Objective) -> TrialResult:
@@ -132,8 +192,26 @@ def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick:
         return (-value, -round(trial.values[pick_index] / unit, 12), *_among_equals(trial, trials[0]))
 
     front = pareto_front(trials, objectives)
+    if len(objectives) == 1:
+        front = [*front, *_partial(trials, front)]
     safe = [trial for trial in front if expected[trial.number].risk <= RISK]
     return min(safe or front, key=rank)
+
+
+def _partial(trials: Sequence[TrialResult], whole: Sequence[TrialResult]) -> list[TrialResult]:
+    """The trials that may win though they did not see all questions, because they saw enough.
+
+    None if no trial is eligible, and none of a candidate that is among the `whole`.
+    """
+    enough = least_to_win(max((len(trial.scores) for trial in trials), default=0))
+    marks = {trial.candidate.mark for trial in whole}
+    return [
+        trial
+        for trial in trials
+        if whole and not trial.complete and len(trial.scores) >= enough
+        and trial.candidate.mark not in marks
+        and trial.failures.share <= min(one.failures.share for one in whole) + FAILING + 1e-9
+    ]  # fmt: skip
 
 
 def _columns(candidate: Candidate) -> dict[str, Value]:
@@ -149,6 +227,13 @@ def _columns(candidate: Candidate) -> dict[str, Value]:
         **{f"instructions.{name}": f"text {number}" for name, number in candidate.instructions.items()},
         **{f"target.{role}": name for role, name in candidate.targets.items()},
     }
+
+
+def leading(trials: Sequence[TrialResult], objective: Objective) -> TrialResult:
+    """The trial with the greatest expected score, complete or not, of those that may still win."""
+    expected = expected_scores(trials, objective)
+    among = [t for t in trials if t.complete or not _is_hopeless(t, trials[0], objective)]
+    return min(among, key=lambda t: (-round(expected[t.number].value, 9), *_among_equals(t, trials[0])))
 
 
 def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> TrialResult:

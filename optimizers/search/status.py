@@ -311,7 +311,7 @@ def _counts(
 ) -> dict[str, int]:
     trials = study.get_trials(deepcopy=False) if study else []
     states = Counter(trial.state for trial in trials)
-    numbers = {trial.number for trial in tried}
+    numbers = {number for number, _ in read_results(study.user_attrs if study else {})}
     flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in numbers for t in trials)
     return {
         "done": max(0, len(tried) - 1),

@@ -1,8 +1,13 @@
-"""The study: ask/tell with Optuna over candidates, raced on the dev questions, and resumable after a kill.
+"""The study: ask/tell with Optuna over candidates, compared on the dev questions, and resumable after a kill.
 
-Trials run in batches of a fixed size. The results of a batch are stored together before Optuna is told of
-any, so a study killed between two tells resumes without a difference. Trials that were running when a process
-died are marked as failed and asked again, with the same outcome.
+With one objective, trials answer the dev questions in looks (`allocation`): each begins with a few questions,
+and after every batch of looks the model of all scores says which trials go on and whether new ones begin. No
+stop is final before the end of the search. With several objectives each trial of a batch is raced against the
+Pareto front (`racing`).
+
+The results of a batch are stored together before Optuna is told of any, so a study killed between two tells
+resumes without a difference. Trials that began with a batch that was not stored are marked as failed and
+asked again, with the same outcome.
 """
 
 from __future__ import annotations
@@ -21,21 +26,26 @@ from sqlalchemy.exc import SQLAlchemyError
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
 from ragc.optimizers.distributed.study_address import facts_differ, study_in
+from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.checkpoint import BestCheckpoint
 from ragc.optimizers.search.log import StudyLog
 from ragc.optimizers.search.run_trial import LocalRunner, Runner
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
-from ragc.optimizers.search.selection import best, pareto_front, select
+from ragc.optimizers.search.selection import best, leading, pareto_front, select, worth_looking
 from ragc.optimizers.search.storage import DamagedJournal, StudyAttributes
-from ragc.optimizers.search.tell import finish
-from ragc.optimizers.search.trial import BATCH, TrialResult, read_results
+from ragc.optimizers.search.tell import finish, report
+from ragc.optimizers.search.trial import BATCH, NONE, TrialResult, read_results
 from ragc.optimizers.space import Candidate, SearchSpace, describe_candidate
 from ragc.optimizers.task import Task
 from ragc.optimizers.thresholds.tuner import ThresholdTuner
 
 if TYPE_CHECKING:
     from ragc.optimizers.instructions.rounds import InstructionRounds
+
+
+_SCREENED = "screened"
+"""The attribute that says that the leader of the screening has answered all dev questions."""
 
 
 @contextmanager
@@ -73,12 +83,14 @@ class Study:
     def __init__(self, task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> None:
         self.task, self.limit, self.progress = task, limit, progress
         self.trials: list[TrialResult] = []
+        self._numbers: list[int] = []
+        self._batches = 0
         self.spent = ""
         self._study = study_in(directory, task.recipe.study, len(task.objectives))
         self._journal = StudyLog(directory, task)
-        attributes = StudyAttributes(self._study)
-        self.maker = ProgramBuilder(task, attributes, limit, progress)
-        self.calibrating = ThresholdTuner(self.maker, attributes, self._journal.note)
+        self._attributes = StudyAttributes(self._study)
+        self.maker = ProgramBuilder(task, self._attributes, limit, progress)
+        self.calibrating = ThresholdTuner(self.maker, self._attributes, self._journal.note)
         self._best = BestCheckpoint(directory, task, self.maker)
         self.runner: Runner = LocalRunner(self.maker, progress.step)
         self._check_inputs()
@@ -97,18 +109,32 @@ class Study:
             )
 
     def _recover(self) -> None:
-        """Completes the work of a killed process: tells Optuna of stored batches, fails unfinished trials."""
+        """Completes the work of a killed process: tells Optuna of stored batches, fails other trials."""
         finished_numbers = {t.number for t in self._study.get_trials(deepcopy=False) if t.state.is_finished()}
+        self._batches = sum(name.startswith(BATCH) for name in self._study.user_attrs)
         for number, tried in read_results(self._study.user_attrs):
             self.trials.append(tried)
+            self._numbers.append(number)
             if number not in finished_numbers:
-                finish(self._study, number, tried)
+                self._tell(number, tried)
         states = [trial.state for trial in self._study.get_trials(deepcopy=False)]
         for _ in range(states.count(optuna.trial.TrialState.WAITING)):
             self._study.ask()  # Optuna can only fail a running trial
         for trial in self._study.get_trials(deepcopy=False):
-            if not trial.state.is_finished():
+            if not trial.state.is_finished() and trial.number not in self._numbers:
                 self._study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+
+    @property
+    def _in_looks(self) -> bool:
+        """Whether trials answer in looks; otherwise each is raced to its end."""
+        return len(self.task.objectives) == 1
+
+    def _tell(self, number: int, tried: TrialResult) -> None:
+        """Tells Optuna of the trial `number`, or of its mean so far while it may go on."""
+        if tried.complete or not self._in_looks:
+            finish(self._study, number, tried)
+        else:
+            report(self._study, number, tried)
 
     async def baseline(self) -> TrialResult:
         """The first trial, of the recipe's own program; run unless it is stored."""
@@ -132,19 +158,75 @@ class Study:
             for held in rounds.held if rounds else ():
                 space = space.grown(held.texts)
                 asking.add_children(space, held.at, held.children)
-            while len(self.trials) < n_trials:
+            while True:
                 if rounds and rounds.due(len(self.trials)):
+                    await self._complete_leader()
                     held = await rounds.hold(self.trials)
                     space = space.grown(held.texts)
                     asking.add_children(space, held.at, held.children)
-                if not self.calibrating.done and (screened := asking.screened(len(self.trials))):
+                screened = 0 if self.calibrating.done else asking.screened(len(self.trials))
+                if screened and len(self.trials) < n_trials:
+                    if self._attributes.get(_SCREENED) is None:
+                        await self._complete_leader()
+                        self._attributes.put(_SCREENED, screened)
                     fitted = await self.calibrating.candidates(space, self.trials[:screened], reserved)
                     asking.offer(fitted, screened)
-                await self._run_batch(await self._prepared(asking.batch(self.trials, n_trials)))
+                more, going_on = self._next(asking, n_trials)
+                if not more and not going_on:
+                    break
+                await self._run_batch(await self._prepared(asking.start(more)), going_on)
                 await self._best.keep(self.trials)
+            await self._complete_winner()
         except BudgetExhausted as error:
             self.spent = str(error)
             self.progress.note(self.spent)
+        self._stop_waiting()
+
+    def _next(self, asking: TrialSampler, n_trials: int) -> tuple[int, list[int]]:
+        """What comes next: how many of the trials that `asking` proposes begin, and which others go on.
+
+        Planned trials begin before anything else, `n_trials` in all.
+        """
+        done = len(self.trials)
+        fresh = asking.propose(self.trials, n_trials, self._waiting()) if done < n_trials else []
+        if not self._in_looks or (fresh and asking.is_planned(done)):
+            return len(fresh), []
+        looks = worth_looking(self.trials, fresh, self.task.objectives[0], self.task.batch)
+        more = sum(index >= done for index in looks)
+        going_on = sorted(index for index in looks if index < done)
+        return (more, going_on) if looks else (len(fresh), [])
+
+    def _stop_waiting(self) -> None:
+        """Tells Optuna that the trials which still wait will not go on."""
+        states = {trial.number: trial.state for trial in self._study.get_trials(deepcopy=False)}
+        for number, tried in self._waiting().items():
+            if not states[number].is_finished():
+                finish(self._study, number, tried)
+
+    def _waiting(self) -> dict[int, TrialResult]:
+        """The trials that may go on, by Optuna's number."""
+        pairs = zip(self._numbers, self.trials, strict=True)
+        return {number: tried for number, tried in pairs if not tried.complete}
+
+    async def _complete_leader(self) -> None:
+        """Lets the trial with the greatest expected score answer all dev questions.
+
+        What is derived from the trials then starts from a leader and not from a lucky beginning.
+        """
+        while self._in_looks:
+            leader = leading(self.trials, self.task.objectives[0])
+            if leader.complete:
+                return
+            await self._run_batch([], [leader.number])
+
+    async def _complete_winner(self) -> None:
+        """Lets the trial that would be compiled answer all dev questions."""
+        while self._in_looks:
+            winner = select(self.trials, self.task.objectives, self.task.pick)
+            if winner.complete:
+                return
+            await self._run_batch([], [winner.number])
+            await self._best.keep(self.trials)
 
     def select(self, trials: Sequence[TrialResult], budget: str) -> TrialResult:
         """Selects the trial to compile and logs the end of the search.
@@ -181,17 +263,19 @@ class Study:
 
         return InstructionRounds(self.maker, self.task.trials)
 
-    async def _run_batch(self, pending: Sequence[PendingTrial]) -> None:
-        """Races one batch, stores its results and tells Optuna of them."""
+    async def _run_batch(self, pending: Sequence[PendingTrial], going_on: Sequence[int] = ()) -> None:
+        """Begins trials and lets others go on, stores the results and tells Optuna of them."""
         done = len(self.trials)
+        numbers = [*going_on, *range(done, done + len(pending))]
         if done:
-            self.maker.phase_again = partial(self._say_batch, done, done + len(pending) - 1)
+            self.maker.phase_again = partial(self._say_batch, numbers)
             self.maker.phase_again()
         rivals = self._rivals()
         abreast = asyncio.Semaphore(self.runner.concurrency)
+        candidates = [*(self.trials[n].candidate for n in going_on), *(candidate for _, candidate in pending)]
         races = [
-            asyncio.ensure_future(self._race(done + offset, candidate, rivals, abreast))
-            for offset, (_, candidate) in enumerate(pending)
+            asyncio.ensure_future(self._race(number, candidate, rivals, abreast))
+            for number, candidate in zip(numbers, candidates, strict=True)
         ]
         try:
             results = await asyncio.gather(*races)
@@ -201,27 +285,36 @@ class Study:
             await asyncio.gather(*races, return_exceptions=True)
             if isinstance(error, RagcError) and not isinstance(error, BudgetExhausted):
                 rest = "; all that was answered is kept for --resume" if self.task.recipe.study.keep else ""
+                was = "was" if len(numbers) == 1 else "were"
                 self.progress.note(
-                    f"Trials {done} to {done + len(pending) - 1} were broken off and have no score, "
-                    f"because a "
-                    f"question could not be answered{rest}."
+                    f"{_name(numbers).capitalize()} {was} broken off, because a question could not be "
+                    f"answered{rest}."
                 )
             raise
-        pairs = [(number, tried) for (number, _), tried in zip(pending, results, strict=True)]
-        record = [{"trial": number, **tried.to_json()} for number, tried in pairs]
-        self._study.set_user_attr(f"{BATCH}{done:06d}", record)
-        for number, tried in pairs:
-            finish(self._study, number, tried)
-        self.trials.extend(results)
+        self._numbers += [number for number, _ in pending]
+        record = [{"trial": self._numbers[tried.number], **tried.to_json()} for tried in results]
+        self._study.set_user_attr(f"{BATCH}{self._batches:06d}", record)
+        self._batches += 1
+        for tried in results:
+            self._tell(self._numbers[tried.number], tried)
+        for tried in results:
+            self.trials[tried.number : tried.number + 1] = [tried]
         self._journal.log_batch(results, [self.describe(tried.candidate) for tried in results])
 
-    def _say_batch(self, first: int, last: int) -> None:
-        """Shows progress for trials `first` to `last`. The total is an upper bound: racing may stop trials
-        early.
-        """
-        which = f"trial {first}" if first == last else f"trials {first} to {last}"
-        questions = (last - first + 1) * len(self.task.dev)
-        self.progress.phase(f"searching, {which} of {self.task.trials}", questions)
+    def _say_batch(self, numbers: Sequence[int]) -> None:
+        """Shows progress for the trials `numbers`. Those that are raced may be stopped earlier."""
+        questions = 0
+        for number in numbers:
+            first, end = self._span(number) or (0, len(self.task.dev))
+            questions += end - first
+        self.progress.phase(f"searching, {_name(numbers)} of {self.task.trials}", questions)
+
+    def _span(self, number: int) -> tuple[int, int] | None:
+        """The next dev questions of the trial `number`, up to a stopping point; None for all."""
+        if not self._in_looks or not self.trials:
+            return None
+        first = len(self.trials[number].scores) if number < len(self.trials) else 0
+        return first, next(end for end in stopping_points(len(self.task.dev)) if end > first)
 
     def _rivals(self) -> list[TrialResult]:
         """The trials that a new trial is raced against: the leader, or with several objectives the Pareto
@@ -244,16 +337,23 @@ class Study:
         rivals: Sequence[TrialResult],
         abreast: asyncio.Semaphore,
     ) -> TrialResult:
-        """Runs one trial once `concurrency` allows it, and reports it as progress.
+        """Runs one trial, or its next look, once `abreast` allows it, and reports it as progress.
 
         `number` is the trial's position in the study, 0 for the baseline. Optuna's own numbers also count
         abandoned trials, of which a killed study has more.
         """
-        for earlier in self.trials:
+        before = self.trials[number] if number < len(self.trials) else None
+        for earlier in self.trials if before is None else ():
             if earlier.candidate.mark == candidate.mark and earlier.complete:
                 return replace(earlier, number=number)
+        span = self._span(number)
         async with abreast:
-            tried = await self.runner.run(number, candidate, rivals)
+            tried = await self.runner.run(number, candidate, rivals, span)
+        if span:
+            empty = replace(tried, scores=(), counters={}, failures=NONE)
+            tried = (before or empty).extended(tried, self.trials[0], self.task.objectives)
+            if before and not tried.complete:
+                return tried
         objective = self.task.objectives[0]
         score, top = (
             objective.to_metric(trial.values[0])
@@ -268,3 +368,13 @@ class Study:
         other = candidate.program if candidate.program != self.task.space.first.program else ""
         changed = {name: value for name, value in candidate.knobs.items() if base[name] != value}
         return describe_candidate(candidate, changed, program=other) or "baseline"
+
+
+def _name(numbers: Sequence[int]) -> str:
+    """`trial 3`, `trials 4 to 7` or `trials 1, 4, 9`."""
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) == 1:
+        return f"trial {first}"
+    if list(numbers) == list(range(first, last + 1)):
+        return f"trials {first} to {last}"
+    return "trials " + ", ".join(map(str, numbers))

@@ -1,13 +1,14 @@
 """Tells Optuna of finished trials, and derives the trials that its sampler learns from.
 
-A trial stopped by racing is PRUNED, with its mean over the questions seen. That mean covers few and perhaps
-easy questions, so the sampler learns from the trial's estimate instead, an attribute of the trial. Optuna
-cannot prune a trial with several objectives: a stopped one is PRUNED without values and has attributes alone.
+A trial that waits between two looks is RUNNING, with its mean after each look. A trial that was stopped early
+is PRUNED, with its mean over the questions seen. That mean covers few and perhaps easy questions, so the
+sampler learns from the trial's estimate instead, an attribute of the trial. Optuna cannot prune a trial with
+several objectives: a stopped one is PRUNED without values and has attributes alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import optuna
@@ -22,6 +23,17 @@ ESTIMATES, MEANS, SEEN, FAILURES = "ragc:estimates", "ragc:means", "ragc:seen", 
 For a stopped trial: its estimates and means (signed, one an objective) and the number of questions seen. For
 a trial that failed in any question: `Failures.to_json`.
 """
+
+
+NOTHING_WAITS: Mapping[int, TrialResult] = {}
+
+
+def report(study: optuna.Study, number: int, tried: TrialResult) -> None:
+    """Shows the mean of the running trial `number` of `study` so far. Idempotent."""
+    if len(tried.values) == 1:
+        storage = study._storage
+        trial = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
+        storage.set_trial_intermediate_value(trial, len(tried.scores), tried.values[0])
 
 
 def finish(study: optuna.Study, number: int, tried: TrialResult) -> None:
@@ -44,29 +56,31 @@ def finish(study: optuna.Study, number: int, tried: TrialResult) -> None:
     study.tell(number, state=TrialState.PRUNED)
 
 
-def sampler_view(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+def sampler_view(
+    trials: Sequence[FrozenTrial], waiting: Mapping[int, TrialResult] = NOTHING_WAITS
+) -> list[FrozenTrial]:
     """`trials` with the values that the sampler should learn from, in the same order.
 
+    `waiting` are the results so far of running trials, by Optuna's number: they count with their estimates.
     A stopped trial is complete with its estimates. A trial that answered nothing is, in each objective, at
     most as good as the worst trial that answered: a failed question may be cheap.
     """
-    values = [_values(trial) for trial in trials]
-    answering = [
-        trial_values
-        for trial, trial_values in zip(trials, values, strict=True)
-        if trial_values and not _answered_nothing(trial)
-    ]
+    values = [_values(trial, waiting.get(trial.number)) for trial in trials]
+    failed = [_answered_nothing(trial, waiting.get(trial.number)) for trial in trials]
+    answering = [line for line, nothing in zip(values, failed, strict=True) if line and not nothing]
     if answering:
         floor = [min(column) for column in zip(*answering, strict=True)]
         values = [
-            list(map(min, trial_values, floor)) if trial_values and _answered_nothing(trial) else trial_values
-            for trial, trial_values in zip(trials, values, strict=True)
+            list(map(min, line, floor)) if line and nothing else line
+            for line, nothing in zip(values, failed, strict=True)
         ]
     return [_with(trial, trial_values) for trial, trial_values in zip(trials, values, strict=True)]
 
 
-def _values(trial: FrozenTrial) -> list[float]:
+def _values(trial: FrozenTrial, so_far: TrialResult | None) -> list[float]:
     """The values of `trial` for the sampler; empty for a trial without scores."""
+    if so_far is not None and not trial.state.is_finished():
+        return list(so_far.estimates)
     if trial.state == TrialState.COMPLETE:
         return list(trial.values)
     return [float(value) for value in trial.user_attrs.get(ESTIMATES, ())]
@@ -78,8 +92,8 @@ def failures_in(trial: FrozenTrial) -> Failures:
     return Failures() if attribute is None else Failures.from_json(attribute)
 
 
-def _answered_nothing(trial: FrozenTrial) -> bool:
-    return failures_in(trial).all
+def _answered_nothing(trial: FrozenTrial, so_far: TrialResult | None) -> bool:
+    return (so_far.failures if so_far else failures_in(trial)).all
 
 
 def _with(trial: FrozenTrial, values: Sequence[float]) -> FrozenTrial:

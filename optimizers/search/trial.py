@@ -27,9 +27,10 @@ class TrialResult:
     """One finished trial.
 
     `scores` are those of the dev questions seen, in the study's order; `failures` counts the unanswered ones.
-    `complete` is False when racing stopped the trial early. `values` are the signed means over the questions
-    seen, one an objective. `estimates` are the values that the sampler learns from: for a stopped trial the
-    rival's means plus the paired differences, which may lie outside a metric's bounds.
+    `complete` is False while questions are left, and for a trial that was stopped early. `values` are the
+    signed means over the questions seen, one an objective. `estimates` are what Optuna learns from: for a
+    trial that is not complete the means of its rival, or else the baseline, plus the paired differences,
+    which may lie outside a metric's bounds.
     """
 
     number: int
@@ -80,11 +81,29 @@ class TrialResult:
             tuple(float(v) for v in value["estimates"]),
         )
 
+    def extended(
+        self, block: TrialResult, baseline: TrialResult, objectives: Sequence[Objective]
+    ) -> TrialResult:
+        """The trial after the questions of `block`. It is complete when it saw all that `baseline` saw."""
+        scores = (*self.scores, *block.scores)
+        complete = len(scores) >= len(baseline.scores)
+        series = [[objective.of(s) for s in scores] for objective in objectives]
+        values = tuple(sum(mine) / len(mine) for mine in series)
+        pairs = zip(series, objectives, strict=True)
+        estimates = tuple(estimated_mean(mine, baseline.series(objective)) for mine, objective in pairs)
+        names = {**self.counters, **block.counters}
+        counters = {name: self.counters.get(name, 0) + block.counters.get(name, 0) for name in names}
+        failures = self.failures + block.failures
+        return TrialResult(
+            self.number, self.candidate, scores, values, complete, counters, failures,
+            values if complete else estimates,
+        )  # fmt: skip
+
     @property
     def remarks(self) -> str:
-        """Text to show beside the values: an early stop, and failures."""
-        stopped = "" if self.complete else f", stopped after {len(self.scores)}"
-        return stopped + (f"; {self.failures.text}" if self.failures.n else "")
+        """Text to show beside the values: the questions seen, if not all, and failures."""
+        part = "" if self.complete else f", after {len(self.scores)} questions"
+        return part + (f"; {self.failures.text}" if self.failures.n else "")
 
     @property
     def tokens(self) -> float:
@@ -126,11 +145,14 @@ def result_of(
 def read_results(attributes: Mapping[str, Any]) -> list[tuple[int, TrialResult]]:
     """The trials stored in a study's `attributes`, in order, each with its number in Optuna's storage.
 
-    Raises StoreError when a value is no record of a trial.
+    Of a trial that several batches continued, the last record counts. Raises StoreError when a value is no
+    record of a trial.
     """
     try:
         names = sorted(name for name in attributes if name.startswith(BATCH))
-        return [(int(value["trial"]), TrialResult.of(value)) for name in names for value in attributes[name]]
+        pairs = [(int(value["trial"]), TrialResult.of(value)) for name in names for value in attributes[name]]
+        latest = {result.number: (number, result) for number, result in pairs}
+        return [latest[number] for number in sorted(latest)]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(
             f"The study holds something that is no record of a trial ({error!r}), as one of another "

@@ -160,7 +160,7 @@ class ThresholdTuner:
         tried = {trial.candidate.mark for trial in trials}
         candidates: list[Candidate] = []
         for part in space.parts if self._task.recipe.search.calibrate else ():
-            lead = self._leader(part, trials)
+            lead = self._calibrated(part, trials) or self._leader(part, trials)
             knobs = [] if lead is None else self._thresholds(part, lead.candidate)
             if lead is not None and knobs:
                 record = await self._calibrate(part.program, lead, knobs, held)
@@ -190,6 +190,11 @@ class ThresholdTuner:
             (name or self._task.recipe.program, self._attributes.get(f"calibration:{name}")) for name in names
         ]
         return [(name, record) for name, record in records if record is not None]
+
+    def _calibrated(self, part: ProgramSpace, trials: Sequence[TrialResult]) -> TrialResult | None:
+        """The trial that an earlier process calibrated: later trials may lead by now."""
+        record = self._attributes.get(f"calibration:{part.program}")
+        return None if record is None else next(t for t in trials if t.number == record["trial"])
 
     def _leader(self, part: ProgramSpace, trials: Sequence[TrialResult]) -> TrialResult | None:
         pick_index = self._task.objectives.index(self._task.pick)

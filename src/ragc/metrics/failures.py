@@ -39,6 +39,14 @@ class Failures:
         order = sorted(counts, key=lambda sentence: -counts[sentence])[:REASONS]
         return cls(sum(counts.values()), len(every), tuple((first[one], counts[one]) for one in order))
 
+    def __add__(self, other: Failures) -> Failures:
+        """The failures among the questions of both."""
+        counts = dict(self.reasons)
+        for text, n in other.reasons:
+            counts[text] = counts.get(text, 0) + n
+        order = sorted(counts.items(), key=lambda reason: -reason[1])[:REASONS]
+        return Failures(self.n + other.n, self.of + other.of, tuple(order))
+
     @property
     def share(self) -> float:
         """The share of questions that failed, 0..1; 0 for no questions."""

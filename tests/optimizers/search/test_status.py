@@ -30,9 +30,9 @@ from tests.optimizers.colours import RECIPE, Killed, Run, dying, needs_demos
 
 @pytest.fixture
 def cut(run: Run, folder: Path) -> Path:
-    """The --out of a study that died in its second batch of trials."""
+    """The --out of a study that died while two trials began."""
     with pytest.raises((Killed, RagcError)):
-        run("cut", target=dying(needs_demos, 80), sets=("budget.lm_calls=500",))
+        run("cut", target=dying(needs_demos, 40), sets=("budget.lm_calls=500",))
     return folder / "cut"
 
 

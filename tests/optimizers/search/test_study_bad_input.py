@@ -91,7 +91,7 @@ def test_a_target_that_fails_for_half_of_the_questions_is_no_low_score(run: Run,
         with pytest.raises(TargetUnavailable, match="answered 503"):
             run("out", target=ScriptedTarget(half), resume=resume, progress=seen)
     assert not (folder / "out").exists()
-    broken = [note for note in seen.notes if "have no score" in note]
+    broken = [note for note in seen.notes if "broken off" in note]
     assert len(broken) == 3
     assert all("--resume" in note for note in broken)
     log = (study_directory(folder / "out") / "study.log").read_text("utf-8")

@@ -84,11 +84,13 @@ def test_a_stopped_trial_is_pruned_with_the_mean_of_what_it_saw(run: Run, folder
         trial, seen = by_number[record["trial"]], len(record["scores"])
         mean = sum(score["em"] for score in record["scores"]) / seen
         assert trial.state == TrialState.PRUNED
-        assert trial.intermediate_values == {seen: mean}
+        means = {n: sum(score["em"] for score in record["scores"][:n]) / n for n in trial.intermediate_values}
+        assert trial.intermediate_values == means
+        assert max(means) == seen
         assert trial.value == mean == record["values"][0]
         assert (trial.user_attrs[SEEN], trial.user_attrs[MEANS]) == (seen, [mean])
         assert trial.user_attrs[ESTIMATES] == record["estimates"]
-        assert scores.shown[record["number"]] == mean
+        assert scores.shown[record["number"]] == means[min(means)]  # shown as the trial begins
     assert any(record["estimates"][0] < 0 for record in stopped)  # what was shown in the place of the mean
     assert all(0 <= score <= 1 for score in scores.shown.values())
     assert status(folder / "out").trials["stopped"] == len(stopped)
