@@ -25,15 +25,19 @@ class ParentPool:
 
     @classmethod
     def of(cls, trials: Sequence[TrialResult], objective: Objective) -> ParentPool:
-        """The pool of `trials`, which are complete. Of equal candidates only the first is a member."""
+        """The pool of `trials`. A question compares the trials that answered it; all saw the first ones.
+
+        Of equal candidates only the first is a member.
+        """
         unique: dict[str, TrialResult] = {}
         for trial in trials:
             unique.setdefault(trial.candidate.mark, trial)
         series = {trial.number: trial.series(objective) for trial in unique.values()}
         leads: dict[int, set[int]] = {number: set() for number in series}
-        for index, scores in enumerate(zip(*series.values(), strict=True)):
-            top = max(scores)
-            for number, score in zip(series, scores, strict=True):
+        for index in range(max(map(len, series.values()))):
+            scores = {number: line[index] for number, line in series.items() if index < len(line)}
+            top = max(scores.values())
+            for number, score in scores.items():
                 if score == top:
                     leads[number].add(index)
         members = _undominated({n: frozenset(led) for n, led in leads.items()}, series)
@@ -75,7 +79,7 @@ def _undominated(
     nothing yet may be built on.
     """
     remaining = {number: led for number, led in leads.items() if led}
-    for number in sorted(remaining, key=lambda n: (sum(series[n]), n)):
+    for number in sorted(remaining, key=lambda n: (sum(series[n]) / len(series[n]), n)):
         others = (led for other, led in remaining.items() if other != number)
         if remaining[number] <= frozenset().union(*others):
             del remaining[number]

@@ -33,7 +33,7 @@ from ragc.optimizers.instructions.filters import NO_TEXTS, TrainTexts, new_texts
 from ragc.optimizers.instructions.parents import ParentPool
 from ragc.optimizers.instructions.reflection import Example, example_of, rewrite, run_in_harness, run_parallel
 from ragc.optimizers.search.builder import ProgramBuilder, Round, round_name
-from ragc.optimizers.search.selection import eligible_trials
+from ragc.optimizers.search.selection import promising_trials
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
 from ragc.programs.base import RagProgram
@@ -125,7 +125,7 @@ class InstructionRounds:
         """The new texts of round `number` by program and predictor, and the children that have them."""
         task, builder = self._task, self._builder
         rng = random.Random(f"round {task.seed} {number}")
-        pool = ParentPool.of(eligible_trials(trials, task.objectives), task.pick)
+        pool = ParentPool.of(promising_trials(trials, task.objectives), task.pick)
         bench = Harness(task, builder.limit, Silent())
         tried = {trial.candidate.mark for trial in trials}
         plans, children = list[_Plan](), list[Candidate]()

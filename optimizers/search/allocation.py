@@ -9,7 +9,8 @@ answered nothing. A look may be worth nothing alone where several together are w
 tried, too, and the best rate counts. No stop is final: a setting that fell behind goes on once the others
 disappoint.
 
-When no look is expected to raise the best mean by more than `TOLERANCE`, nothing is left to gain.
+The setting with the greatest mean goes on until it answered enough to win. When no other look is expected to
+raise the best mean by more than `TOLERANCE`, nothing is left to gain.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def next_looks(
     """The settings of `among` that answer up to their next stopping point: at most `most`, the best first.
 
     `seen` is the number of questions that each setting of `posterior` answered. Settings whose looks are not
-    expected to raise the best mean by `tolerance` are left out, and so are those that answered everything.
+    expected to raise the best mean by `tolerance` are left out, except for a leader that may not win yet, and
+    so are those that answered everything.
     Raises UsageError for `most` below 1.
     """
     if most < 1:
@@ -83,7 +85,11 @@ def next_looks(
     rate, rise = _worth(posterior, looks)
     # Rounded, so that settings that are equal but for the last bits keep their order on every machine.
     order = sorted(among, key=lambda setting: -round(float(rate[setting] / max(rate.max(), 1e-300)), 6))
-    return [setting for setting in order if rise[setting] > tolerance][:most]
+    worth = [setting for setting in order if rise[setting] > tolerance]
+    leader = int(np.argmax(np.round(posterior.mean, 9)))
+    if leader in among and seen[leader] < least_to_win(questions):
+        worth = [leader, *(setting for setting in worth if setting != leader)]
+    return worth[:most]
 
 
 def _worth(posterior: Posterior, looks: Array) -> tuple[Array, Array]:

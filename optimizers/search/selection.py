@@ -262,6 +262,15 @@ def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objectiv
     ]  # fmt: skip
 
 
+def promising_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
+    """The eligible trials, and with one objective those that saw a part of the questions and may still win."""
+    eligible = eligible_trials(trials, objectives)
+    if len(objectives) > 1 or not eligible:
+        return eligible
+    waiting = [t for t in trials if not t.complete and not _is_hopeless(t, trials[0], objectives[0])]
+    return sorted([*eligible, *waiting], key=lambda trial: trial.number)
+
+
 def is_outdone(
     failures: Failures,
     values: Sequence[float],

@@ -176,6 +176,7 @@ class Study:
                     break
                 await self._run_batch(await self._prepared(asking.start(more)), going_on)
                 await self._best.keep(self.trials)
+            await self._complete_leader()
             await self._complete_winner()
         except BudgetExhausted as error:
             self.spent = str(error)

@@ -60,7 +60,8 @@ def records(out: Path) -> list[dict[str, Any]]:
     study = read_study(study_directory(out))
     assert study is not None
     attributes = study.user_attrs
-    return [value for name in sorted(attributes) if name.startswith("batch:") for value in attributes[name]]
+    names = sorted(name for name in attributes if name.startswith("batch:"))
+    return list({value["number"]: value for name in names for value in attributes[name]}.values())
 
 
 class Scores(Silent):
