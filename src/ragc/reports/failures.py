@@ -212,10 +212,11 @@ def _seen_texts(row: Mapping[str, Any]) -> list[str]:
         for event in _objects(row.get("trace"))
         if "call" in event and isinstance(event.get("inputs"), Mapping)
     ]
-    said = [call for call in calls if row.get("prediction") in _strings(call.get("outputs"))]
+    prediction = row.get("prediction")
+    answering = [call for call in calls if any(text == prediction for text in _strings(call.get("outputs")))]
     return [
         text
-        for call in said or calls[-1:]
+        for call in answering or calls[-1:]
         for name, value in call["inputs"].items()
         if name not in _QUESTIONS
         for text in _strings(value)
