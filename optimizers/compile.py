@@ -157,6 +157,11 @@ class Compiled:
         shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
         return describe("Compiled", repr(str(self.path)), **shown)
 
+    def _repr_html_(self) -> str:
+        from ragc.optimizers.results import notebook
+
+        return notebook.of_compiled(self)
+
     @property
     def failure_lines(self) -> list[str]:
         """A line for each program with failures on a split, for people."""
