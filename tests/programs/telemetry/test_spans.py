@@ -143,14 +143,14 @@ def test_a_span_of_the_application_is_the_parent(collector: Collector) -> None:
 @pytest.mark.parametrize("variable", ["INPUTS", "OUTPUTS"])
 def test_hidden_texts_stay_here(variable: str, collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"OPENINFERENCE_HIDE_{variable}", "true")
-    ask()
+    reply = "GeneratorExit"
+    ask(lambda request: {"answer": reply})
     with pytest.raises(ParseFailure):
-        ask(lambda request: "StopIteration {{{{", question=f"{QUESTION} Really?")
+        ask(lambda request: reply + " {{{{", question=f"{QUESTION} Really?")
     flush()
     sent = json.dumps([vars(span) for span in collector.spans])
     assert HIDDEN in sent
-    hidden = QUESTION if variable == "INPUTS" else "StopIteration"
-    shown = "StopIteration" if variable == "INPUTS" else QUESTION
+    hidden, shown = (QUESTION, reply) if variable == "INPUTS" else (reply, QUESTION)
     assert hidden not in sent
     assert shown in sent
     assert "llm.token_count.prompt" in sent
