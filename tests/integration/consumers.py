@@ -40,10 +40,10 @@ def serving(
         )
     try:
         with httpx.Client(base_url=address, timeout=60, trust_env=False) as client:
-            end = time.monotonic() + 240
+            end = time.monotonic() + 500
             while not _answers(client):
                 assert job.poll() is None, log.read_text("utf-8", "replace")[-2000:]
-                assert time.monotonic() < end, f"waited 240 s for {command[0]}"
+                assert time.monotonic() < end, f"waited 500 s for {command[0]}"
                 time.sleep(0.2)
             yield client
     finally:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -17,6 +20,7 @@ from tests.integration import cluster
 from tests.integration.consumers import missing, serving, tool
 from tests.optimizers.colours import begun, written
 from tests.optimizers.distributed.redis_server import free_port
+from tests.paths import ROOT
 
 DASHBOARD = "optuna-dashboard"
 
@@ -26,6 +30,12 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
+COMPILE = """
+import sys
+from pathlib import Path
+from tests.optimizers.colours import begun, written
+begun(written(Path(sys.argv[1])))(sets=(f'study.storage="{sys.argv[2]}"',))
+"""
 KNOBS = {"knob.query_pos": "query_pos", "knob.top_k": "top_k"}
 """What a parameter is called in Optuna, and the knob that it sets."""
 
@@ -100,7 +110,9 @@ def test_the_journal_of_a_study_is_shown(
 def test_a_study_in_postgresql_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PGPASSWORD", cluster.PASSWORD)
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{ROOT}")
     with cluster.postgres() as address:
-        begun(written(tmp_path))(sets=(f'study.storage="{address}"',))
+        # In a process of its own, which closes its connections when it ends.
+        subprocess.run([sys.executable, "-c", COMPILE, str(tmp_path), address], check=True)
         with dashboard(address, tmp_path / "dashboard.log", PGPASSWORD=cluster.PASSWORD) as client:
             check(shown_study(client), trials_of(tmp_path / "out"), ["em"])
