@@ -42,6 +42,7 @@ from ragc.api import (
     source,
     study,
     study_status,
+    summarize,
     target,
     trust,
     trust_listing,
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from ragc.programs.base import RagProgram
     from ragc.programs.own import choice, number, switch
     from ragc.recipe import Recipe
+    from ragc.reports.rows import RowsSummary
     from ragc.targets.base import Target
 
 __all__ = [
@@ -116,6 +118,7 @@ __all__ = [
     "RecipeError",
     "RecordedGrid",
     "Row",
+    "RowsSummary",
     "RunComparison",
     "Source",
     "SourceError",
@@ -150,6 +153,7 @@ __all__ = [
     "source",
     "study",
     "study_status",
+    "summarize",
     "switch",
     "target",
     "trust",
@@ -171,6 +175,7 @@ _IMPORTED_WHEN_USED = {
     "Recipe": "ragc.recipe",
     "RecordedGrid": "ragc.optimizers.grids.record",
     "Row": "ragc.optimizers.answering",
+    "RowsSummary": "ragc.reports.rows",
     "RunComparison": "ragc.metrics.reports.compare_runs",
     "Source": "ragc.corpora.sources.base",
     "StudyStatus": "ragc.optimizers.search.status",
