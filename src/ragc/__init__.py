@@ -37,12 +37,14 @@ from ragc.api import (
     objective,
     plan,
     plan_grid,
+    plan_training_data,
     program,
     read_grid,
     source,
     study,
     study_status,
     target,
+    training_data,
     trust,
     trust_listing,
 )
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from ragc.programs.own import choice, number, switch
     from ragc.recipe import Recipe
     from ragc.targets.base import Target
+    from ragc.training.data.build import TrainingData
 
 __all__ = [
     "ArtefactError",
@@ -124,6 +127,7 @@ __all__ = [
     "Target",
     "TargetError",
     "TargetUnavailable",
+    "TrainingData",
     "TrustListing",
     "UnknownName",
     "Untrusted",
@@ -145,6 +149,7 @@ __all__ = [
     "objective",
     "plan",
     "plan_grid",
+    "plan_training_data",
     "program",
     "read_grid",
     "source",
@@ -152,6 +157,7 @@ __all__ = [
     "study_status",
     "switch",
     "target",
+    "training_data",
     "trust",
     "trust_listing",
 ]
@@ -175,6 +181,7 @@ _IMPORTED_WHEN_USED = {
     "Source": "ragc.corpora.sources.base",
     "StudyStatus": "ragc.optimizers.search.status",
     "Target": "ragc.targets.base",
+    "TrainingData": "ragc.training.data.build",
     "TrustListing": "ragc.optimizers.results.trust_listing",
     "choice": "ragc.programs.own",
     "number": "ragc.programs.own",

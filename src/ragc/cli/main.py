@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ragc.cli import console, failures
+from ragc.cli import console, failures, training_data
 from ragc.cli import progress as console_watch
 from ragc.cli.screen import escape_output
 from ragc.errors import RagcError, UsageError
@@ -112,6 +112,8 @@ def parser() -> argparse.ArgumentParser:
         "--merge", metavar="DIR", action="append", default=[], help="without RECIPE: merge grids into --out"
     )
     gridding.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
+
+    training_data.add_parser(_command, commands)
 
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
