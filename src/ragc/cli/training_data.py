@@ -1,44 +1,14 @@
-"""The command `ragc data`: its arguments, and what it prints."""
+"""The command `ragc data`: makes training data, and prints what was made."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragc.core.display import quantity
-from ragc.training import FORMATS, KINDS
-
-ABOUT = "make training data for small models from the train questions of a recipe"
-
-
-def add_parser(command: Callable[..., argparse.ArgumentParser], commands: Any) -> None:
-    """Add the command to `commands`; `command` makes one."""
-    parser = command(commands, "data", ABOUT, run)
-    parser.add_argument("kind", choices=tuple(KINDS), help="what is made: " + "; ".join(_about_kinds()))
-    parser.add_argument(
-        "recipe", metavar="RECIPE|COMPILED", help="the recipe; for demonstrations a compiled directory"
-    )
-    parser.add_argument("--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md")
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", dest="sets", action="append", default=[], help="override a recipe's key"
-    )
-    parser.add_argument(
-        "--format", choices=FORMATS, default=FORMATS[0], help="for whom pairs are written (default: trl)"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
-    parser.add_argument("--base", metavar="DIR", help="of demonstrations: where relative paths lead")
-    parser.add_argument(
-        "--trust-code",
-        action="store_true",
-        help="of demonstrations from elsewhere: allow its author's program",
-    )
-
-
-def _about_kinds() -> Iterator[str]:
-    return (f"{name} ({about})" for name, about in KINDS.items())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,12 +57,12 @@ def plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     yield "models: " + ", ".join(f"{role} {name}" for role, name in planned["targets"].items())
 
 
-def result_lines(made: Mapping[str, Any]) -> Iterator[str]:
+def result_lines(result: Mapping[str, Any]) -> Iterator[str]:
     """The counts for people."""
-    classes = ", ".join(f"{number:,} {label}" for label, number in made["classes"].items())
-    yield f"{quantity(made['rows'], 'row')} in {made['out']}: {classes}"
-    yield from (f"left out: {reason} ({number:,})" for reason, number in made["drops"].items())
-    yield f"card: {made['card']}"
-    if cost := made["counters"]:
+    classes = ", ".join(f"{number:,} {label}" for label, number in result["classes"].items())
+    yield f"{quantity(result['rows'], 'row')} in {result['out']}: {classes}"
+    yield from (f"left out: {reason} ({number:,})" for reason, number in result["drops"].items())
+    yield f"card: {result['card']}"
+    if cost := result["counters"]:
         sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
         yield f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:,.2f}, {cost['seconds']:.1f} s"

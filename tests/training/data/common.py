@@ -49,7 +49,10 @@ def write_data(folder: Path, program: str, n: int = 8) -> Path:
             "text": f"Thing number{i} is {COLOURS[i % 5]}. Its maker is maker{i}.",
         }
         for i in things
-    ] + [{"id": f"m{i}", "title": f"Maker {i}", "text": f"The person maker{i} lives in town{i}."} for i in things]
+    ] + [
+        {"id": f"m{i}", "title": f"Maker {i}", "text": f"The person maker{i} lives in town{i}."}
+        for i in things
+    ]
     questions = [
         {
             "id": f"q{i}",
@@ -73,7 +76,11 @@ def maker(folder: Path, kind: str) -> Make:
     """Makes training data of `kind` from the recipe in `folder`, on scripted targets by role."""
 
     def make(
-        models: Mapping[str, ScriptedTarget], out: str = "rows.jsonl", *, sets: tuple[str, ...] = (), **more: Any
+        models: Mapping[str, ScriptedTarget],
+        out: str = "rows.jsonl",
+        *,
+        sets: tuple[str, ...] = (),
+        **more: Any,
     ) -> TrainingData:
         store = more.pop("store", None) or CallStore(folder / "store")
         resolved = recipes.load(folder / "recipe.toml", sets)

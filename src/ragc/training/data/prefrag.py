@@ -118,8 +118,8 @@ class PairCollector(PrefRag):
         chosen = await self._nearest(label.analysis, positive)
         if chosen is None:
             return UNREADABLE_CHOICE
-        place = f"{collection.seed} {collection.question.id} {collection.compared}"
-        rejected = random.Random(f"rejected {place}").choice(negative)
+        mark = f"{collection.seed} {collection.question.id} {collection.compared}"
+        rejected = random.Random(f"rejected {mark}").choice(negative)
         row: Row = {
             "prompt": conversation(self.compare, inputs),
             "chosen": [reply(self.compare, chosen)],

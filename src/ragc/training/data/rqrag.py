@@ -123,30 +123,32 @@ class TrajectoryCollector(RqRag):
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search and answer; the trajectory is left in the context's own."""
-        made = _current.get()
-        await self._walk(made, question)
-        if not made.failure:
-            finished = await self._finish(question, made.path)
-            made.answer = finished[0].answer if finished else ""
-            made.failure = "" if finished else NO_ANSWER
-        passages = tuple(passage for step in made.path for passage in step.passages)
-        return dspy.Prediction(answer=made.answer, passages=passages)
+        trajectory = _current.get()
+        await self._walk(trajectory, question)
+        if not trajectory.failure:
+            finished = await self._finish(question, trajectory.path)
+            trajectory.answer = finished[0].answer if finished else ""
+            trajectory.failure = "" if finished else NO_ANSWER
+        passages = tuple(passage for step in trajectory.path for passage in step.passages)
+        return dspy.Prediction(answer=trajectory.answer, passages=passages)
 
-    async def _walk(self, made: _Trajectory, question: str) -> None:
-        limit = 1 if made.kind == "rewrite" else self.knobs.search_limit
-        while len(made.path) < limit:
-            if made.path:
-                choice = await self._ask(getattr(self, f"choose_{made.kind}"), made.path, question=question)
+    async def _walk(self, trajectory: _Trajectory, question: str) -> None:
+        limit = 1 if trajectory.kind == "rewrite" else self.knobs.search_limit
+        while len(trajectory.path) < limit:
+            if trajectory.path:
+                choice = await self._ask(
+                    getattr(self, f"choose_{trajectory.kind}"), trajectory.path, question=question
+                )
                 if choice is None or choice.action == "answer":
-                    made.stopped = choice is not None
+                    trajectory.stopped = choice is not None
                     return
-            step = await self._step(question, made.path, made.kind)
+            step = await self._step(question, trajectory.path, trajectory.kind)
             if step is None or not step.passages:
-                made.failure = "" if made.path else NO_QUERY if step is None else NO_PASSAGES
+                trajectory.failure = "" if trajectory.path else NO_QUERY if step is None else NO_PASSAGES
                 return
-            if any(step.query.casefold() == earlier.query.casefold() for earlier in made.path):
+            if any(step.query.casefold() == earlier.query.casefold() for earlier in trajectory.path):
                 return
-            made.path = (*made.path, step)
+            trajectory.path = (*trajectory.path, step)
 
 
 class Trajectories:
@@ -190,47 +192,50 @@ class Trajectories:
 
     async def collect(self, question: Question) -> Gathered:
         """The trajectory of `question`, if it passes all filters."""
-        gathered, made = Gathered(question), _Trajectory(question, self.kind_of(question))
-        token = _current.set(made)
+        gathered, trajectory = Gathered(question), _Trajectory(question, self.kind_of(question))
+        token = _current.set(trajectory)
         try:
             row = await answer(self._program, question, self._scorer)
         finally:
             _current.reset(token)
         score = row.scores[self.task.demo_metric.id]
-        if reason := self._reason_to_drop(made, score):
+        if reason := self._reason_to_drop(trajectory, score):
             gathered.drops[reason] += 1
             return gathered
         spec = self.task.recipe.training_data
         if random.Random(f"retention {self.task.seed} {question.id}").random() < spec.retention:
-            made.answer = question.answers[0]
+            trajectory.answer = question.answers[0]
         if spec.form == "tokens":
             gathered.items.append(
-                Item({"messages": token_messages(made.question, made.path, made.answer)}, made.kind)
+                Item(
+                    {"messages": token_messages(trajectory.question, trajectory.path, trajectory.answer)},
+                    trajectory.kind,
+                )
             )
         else:
-            gathered.items += self._calls(made)
+            gathered.items += self._calls(trajectory)
         return gathered
 
-    def _reason_to_drop(self, made: _Trajectory, score: float | None) -> str:
+    def _reason_to_drop(self, trajectory: _Trajectory, score: float | None) -> str:
         """Why a trajectory is left out; "" for one that is not."""
-        if made.failure:
-            return made.failure
-        if normalize_refusal(made.answer) in (INVALID, UNSURE):
+        if trajectory.failure:
+            return trajectory.failure
+        if normalize_refusal(trajectory.answer) in (INVALID, UNSURE):
             return REFUSED
-        parents = {passage.parent for step in made.path for passage in step.passages}
-        if not set(made.question.gold_ids) <= parents:
+        parents = {passage.parent for step in trajectory.path for passage in step.passages}
+        if not set(trajectory.question.gold_ids) <= parents:
             return UNSUPPORTED
         right = score is not None and score >= self.task.demo_threshold
-        return "" if right or self._equals_gold(made) else WRONG
+        return "" if right or self._equals_gold(trajectory) else WRONG
 
     @staticmethod
-    def _equals_gold(made: _Trajectory) -> bool:
+    def _equals_gold(trajectory: _Trajectory) -> bool:
         """Whether the answer is a gold one but for case, articles and punctuation."""
-        return answer_key(made.answer) in {answer_key(gold) for gold in made.question.answers}
+        return answer_key(trajectory.answer) in {answer_key(gold) for gold in trajectory.question.answers}
 
-    def _calls(self, made: _Trajectory) -> list[Item]:
+    def _calls(self, trajectory: _Trajectory) -> list[Item]:
         """One row for each typed call of the trajectory, as the program of the small model sends it."""
-        program, question, rows = self._student, made.question.question, list[Item]()
+        program, question, rows = self._student, trajectory.question.question, list[Item]()
 
         def add(call: Any, path: Path, label: str, **outputs: Any) -> None:
             inputs = {"question": question, "trajectory": step_texts(path)}
@@ -238,9 +243,9 @@ class Trajectories:
             messages = [*conversation(call, inputs), reply(call, values)]
             rows.append(Item({"messages": messages}, label))
 
-        for at, step in enumerate(made.path):
-            add(getattr(program, made.kind), made.path[:at], made.kind, query=step.query)
-        add(program.answer, made.path, "answer", answer=made.answer)
+        for at, step in enumerate(trajectory.path):
+            add(getattr(program, trajectory.kind), trajectory.path[:at], trajectory.kind, query=step.query)
+        add(program.answer, trajectory.path, "answer", answer=trajectory.answer)
         return rows
 
     def select(self, gathered: Sequence[Gathered]) -> Selection:
