@@ -172,6 +172,7 @@ def test_the_card_says_what_the_rows_are_and_what_of(folder: Path, make: Make) -
         f"| known | {data.classes['known']} |",
         f"| {next(iter(data.drops))} | {8 - rows} |",
         "| split | train, 8 questions |",
+        "| known | matching ratio above 0.5 |",
         "| licence of the source | not known to ragc; look where the questions and passages come from |",
         f"| model of the role proxy | scripted, identity {digest('proxy')[:16]} |",
         f"| recipe | {build.identity('slimplm-labels', recipe)} |",

@@ -53,14 +53,18 @@ class Collector(Protocol):
     """One kind of training data over a task.
 
     `needs_gold` says whether gold answers decide anything. `roles` are the roles that are called, and
-    `most_calls` the typed calls of one question at most. `longest_reply` is in tokens.
+    `most_calls` the typed calls of one question at most. `longest_reply` is in tokens. `facts` are for the
+    card.
     """
 
     needs_gold: bool
     roles: tuple[str, ...]
 
     @property
-    def most_calls(self) -> int: ...  # noqa: D102 - described above
+    def facts(self) -> Mapping[str, Any]: ...  # noqa: D102 - described above
+
+    @property
+    def most_calls(self) -> int: ...  # noqa: D102
 
     @property
     def longest_reply(self) -> int: ...  # noqa: D102

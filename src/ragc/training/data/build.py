@@ -375,6 +375,7 @@ class _Build:
             **{f"model of the role {role}": text for role, text in models.items()},
             "begun": self.begun,
             "program": task.method.id,
+            **self.collector.facts,
             "recipe": identity(self.kind, task.recipe),
             "seed": task.seed,
             "ragc": __version__,

@@ -23,7 +23,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ragc.errors import RagcError, UsageError
+from ragc.core.display import quantity
+from ragc.errors import NothingAnswered, UsageError
 from ragc.metrics.short_answer import normalise
 from ragc.optimizers.answering import answer
 from ragc.optimizers.task import Task
@@ -162,6 +163,15 @@ class PairsOfSources:
         }
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """How samples were drawn."""
+        low, high = PASSAGES
+        return {
+            "samples a comparison": f"temperatures and top_p of {', '.join(map(str, TEMPERATURES))}",
+            "passages a search": f"{low} to {high}",
+        }
+
+    @property
     def most_calls(self) -> int:
         """Every step but the first may be followed by nine judgements, a label and a choice."""
         knobs = next(iter(self._programs.values())).knobs
@@ -201,7 +211,7 @@ class PairsOfSources:
         """The pairs in random order, without repeated prompts, in the mix of classes that the recipe asks
         for.
 
-        Raises RagcError when a class that the mix needs is missing.
+        Raises NothingAnswered when a class that the mix needs is missing.
         """
         spec, drops = self.task.recipe.training_data, Counter[str]()
         unique: dict[str, Item] = {}
@@ -216,10 +226,10 @@ class PairsOfSources:
         quota = mix(spec.pairs, spec.true_share, true, false)
         if pairs and not sum(quota.values()):
             only = "true" if true else "false"
-            raise RagcError(
-                f"All {len(pairs)} pairs have the class {only}, so a share of {spec.true_share:g} with the "
-                f"class true cannot be had; set training_data.true_share to {1 if true else 0} to take them "
-                "as they are (nothing is sent again)."
+            raise NothingAnswered(
+                f"The class of {quantity(len(pairs), 'pair')} is {only}, of none another, so a share of "
+                f"{spec.true_share:g} with the class true cannot be had and nothing was written; set "
+                f"training_data.true_share to {1 if true else 0} to take them as they are (nothing is sent again)."
             )
         chosen: list[Item] = []
         for pair in pairs:

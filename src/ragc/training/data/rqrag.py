@@ -174,6 +174,13 @@ class Trajectories:
         self._scorer: Scorer = task.scorer.only([task.demo_metric])
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """The form of the rows; with control tokens, those that a tokenizer should learn."""
+        spec = self.task.recipe.training_data
+        tokens = {"control tokens": " ".join(CONTROL_TOKENS)} if spec.form == "tokens" else {}
+        return {"form": spec.form, **tokens, "share of original answers": spec.retention}
+
+    @property
     def most_calls(self) -> int:
         """Those of the longest trajectory."""
         return self._program.most_calls()

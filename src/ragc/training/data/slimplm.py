@@ -96,6 +96,12 @@ class Labels:
         self.theta = self._drafts.knobs.known_theta
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """The rule of the labels."""
+        balanced = "yes" if self.task.recipe.training_data.balance else "no"
+        return {"known": f"matching ratio above {self.theta:g}", "balanced": balanced}
+
+    @property
     def longest_reply(self) -> int:
         """The limit of a draft, in tokens."""
         return self._drafts.draft.sampling.max_tokens
@@ -143,6 +149,11 @@ class Rewrites:
         self._drafts = drafts = _program(task)
         self._parts = teacher_call(drafts.parts, QuestionSplit, sampling=_ANNOTATING)
         self._claims = teacher_call(drafts.claims, ClaimSplit, sampling=_ANNOTATING)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Nothing beside what every card says."""
+        return {}
 
     @property
     def longest_reply(self) -> int:
