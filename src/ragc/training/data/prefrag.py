@@ -229,7 +229,8 @@ class PairsOfSources:
             raise NothingAnswered(
                 f"The class of {quantity(len(pairs), 'pair')} is {only}, of none another, so a share of "
                 f"{spec.true_share:g} with the class true cannot be had and nothing was written; set "
-                f"training_data.true_share to {1 if true else 0} to take them as they are (nothing is sent again)."
+                f"training_data.true_share to {1 if true else 0} to take them as they are (nothing is "
+                "sent again)."
             )
         chosen: list[Item] = []
         for pair in pairs:
