@@ -321,11 +321,11 @@ def test_pairs_for_llamafactory_hold_one_message_each(tmp_path: Path) -> None:
     assert entry["ranking"] is True
 
 
-@pytest.mark.parametrize("argument", [{"kind": "prefrag"}, {"format": "parquet"}])
-def test_unknown_names_are_refused(folder: Path, argument: dict[str, str]) -> None:
+@pytest.mark.parametrize(("kind", "format"), [("prefrag", "trl"), ("slimplm-labels", "parquet")])
+def test_unknown_names_are_refused(folder: Path, kind: str, format: str) -> None:
     recipe = recipes.load(folder / "recipe.toml", ())
     with pytest.raises(UnknownName):
-        build.build(argument.pop("kind", "slimplm-labels"), recipe, folder / "rows.jsonl", **argument)
+        build.build(kind, recipe, folder / "rows.jsonl", format=format)
 
 
 # The command line and the public function.

@@ -136,7 +136,12 @@ def test_rows_of_single_calls_are_what_the_program_sends(folder: Path, make: Mak
         i = number(request)
         return {"answer": COLOURS[i]} if "answer" in fields(request) else {"query": f"thing number{i}"}
 
-    sets = ("training_data.form=calls", "knobs.wording=brief", "knobs.max_depth=1", "knobs.width=rewrite")
+    sets: tuple[str, ...] = (
+        "training_data.form=calls",
+        "knobs.wording=brief",
+        "knobs.max_depth=1",
+        "knobs.width=rewrite",
+    )
     sets = (*sets, "knobs.select=judge", "knobs.query_temperature=0")
     models = two(teacher(), main=small)
     data = make(models, sets=sets)

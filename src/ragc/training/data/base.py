@@ -57,11 +57,14 @@ class Collector(Protocol):
     card.
     """
 
-    needs_gold: bool
-    roles: tuple[str, ...]
+    @property
+    def needs_gold(self) -> bool: ...  # noqa: D102 - described above
 
     @property
-    def facts(self) -> Mapping[str, Any]: ...  # noqa: D102 - described above
+    def roles(self) -> tuple[str, ...]: ...  # noqa: D102
+
+    @property
+    def facts(self) -> Mapping[str, Any]: ...  # noqa: D102
 
     @property
     def most_calls(self) -> int: ...  # noqa: D102

@@ -183,7 +183,7 @@ class PairsOfSources:
     def longest_reply(self) -> int:
         """The greatest limit of a reply of any call."""
         program = next(iter(self._programs.values()))
-        return max(call.sampling.max_tokens for call in program.predictors())
+        return max(int(call.sampling.max_tokens) for call in program.predictors())
 
     async def collect(self, question: Question) -> Gathered:
         """One pair of `question`, if it gives any."""

@@ -188,7 +188,7 @@ class Trajectories:
     @property
     def longest_reply(self) -> int:
         """The greatest limit of a reply of any call."""
-        return max(call.sampling.max_tokens for call in self._program.predictors())
+        return max(int(call.sampling.max_tokens) for call in self._program.predictors())
 
     def kind_of(self, question: Question) -> str:
         """The kind of query for `question`: the recipe's, the data set's, else by its gold passages."""

@@ -20,7 +20,7 @@ import dspy
 from ragc.metrics.short_answer import slim_em
 from ragc.optimizers.answering import answer
 from ragc.optimizers.task import Task
-from ragc.programs.slimplm.program import SlimPLM, demonstration, usable_items
+from ragc.programs.slimplm.program import Label, SlimPLM, demonstration, usable_items
 from ragc.programs.trace import together
 from ragc.records import Question
 from ragc.signatures.claims import ClaimSplit, QuestionSplit
@@ -123,7 +123,7 @@ class Labels:
         """The judge's call with the right judgement."""
         call = self._drafts.judge
         inputs = {"question": question.question, "heuristic_answer": draft}
-        label = (question.question, draft, "yes" if known else "no")
+        label: Label = (question.question, draft, "yes" if known else "no")
         outputs = demonstration(label, call.signature.output_fields)
         return {"messages": [*conversation(call, inputs), reply(call, outputs)]}
 
