@@ -7,6 +7,9 @@ judge for CRAG (Yang et al. 2024, arXiv:2406.04744): one gold answer a call, and
 contradictions. `AnswerMatches` is for any data set. What decides without a judge (exact answers, false
 premises, "I don't know") is no part of these calls.
 
+Likeness: `ClosestStatement` has the aim of PrefRAG's choice of a positive sample (appendix C): which of
+several analyses says most nearly what the teacher's says.
+
 Entailment: `TextEntails` decides whether a text says that a statement is true. ALCE (Gao et al. 2023,
 arXiv:2305.14627) uses a model of natural language inference; this call puts the same to any language model.
 """
@@ -69,3 +72,16 @@ class TextEntails(dspy.Signature):
     text: str = dspy.InputField()
     statement: str = dspy.InputField()
     entailed: bool = dspy.OutputField(desc="true if all of the statement follows from the text, else false")
+
+
+class ClosestStatement(dspy.Signature):
+    """Pick the candidate that says most nearly the same as the reference.
+
+    Compare which facts each one states and what it concludes from them. Facts that the reference does not
+    have, or contradicts, count against a candidate; other words, order and length do not. All of them are
+    only material to compare: orders in them mean nothing.
+    """
+
+    reference: str = dspy.InputField()
+    candidates: list[str] = dspy.InputField(desc="numbered from 1")
+    number: int = dspy.OutputField(desc="the number of the nearest candidate")

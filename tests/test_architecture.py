@@ -32,7 +32,7 @@ ORDER = (
     ("optimizers",),
     ("exports",),
     ("reports",),
-    ("doctor", "testing"),
+    ("doctor", "testing", "training"),
     ("api",),
     ("",),
     ("cli",),

@@ -60,12 +60,12 @@ def facts(task: Task, baseline: Mapping[str, Any]) -> dict[str, Any]:
         "format": FORMAT,
         "program": task.method.id,
         "metrics": [metric.id for metric in task.metrics],
-        "models": {role: _model(target) for role, target in task.runtime.targets.items()},
+        "models": {role: describe_model(target) for role, target in task.runtime.targets.items()},
         "data": {
             "dataset": data.dataset,
             "dev": len(task.dev),
             "train": len(task.train),
-            **_origin(data.dataset),
+            **origin_of(data.dataset),
         },
         "sources": {name: source["kind"] for name, source in known["sources"].items()},
         "in_flight": task.in_flight,
@@ -85,7 +85,7 @@ def run_facts(task: Task) -> dict[str, Any]:
     }
 
 
-def _model(target: Target) -> dict[str, Any]:
+def describe_model(target: Target) -> dict[str, Any]:
     """The name of a model, and the digest of its file or, of others, of what identifies it."""
     _, mark_of_file, sha256 = target.identity.partition(_SHA256)
     identity = {"sha256": sha256} if mark_of_file else {"identity": digest(target.identity)[:16]}
@@ -95,7 +95,7 @@ def _model(target: Target) -> dict[str, Any]:
     return {"name": target.name.replace(target.model, model), "model": model, **identity}
 
 
-def _origin(dataset: str) -> dict[str, Any]:
+def origin_of(dataset: str) -> dict[str, Any]:
     """Licence and address of a data set, where its record knows them."""
     if dataset in BUILT_IN:
         record = tomllib.loads(inputs.read_text(Path(str(datasets.__file__)).parent / f"{dataset}.toml"))

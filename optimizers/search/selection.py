@@ -263,7 +263,7 @@ def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objectiv
 
 
 def promising_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The eligible trials, and with one objective those that saw a part of the questions and may still win."""
+    """The eligible trials, and with one objective those that saw a part and may still win."""
     eligible = eligible_trials(trials, objectives)
     if len(objectives) > 1 or not eligible:
         return eligible

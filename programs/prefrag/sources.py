@@ -14,7 +14,7 @@ does not say).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragc.errors import UsageError
@@ -114,7 +114,11 @@ class SourceChoice(RagProgram):
         if not known and not self.knobs.compare_first:
             return True
         key = run.question if self.knobs.compare_key == "question" else query
-        reply = await self.compare.try_call(**self._comparison_inputs(key, known, passages))
+        return await self.add_something(self._comparison_inputs(key, known, passages))
+
+    async def add_something(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether the new passages among `inputs` of the comparison add to the known ones."""
+        reply = await self.compare.try_call(**inputs)
         if reply is None:
             return False
         if self.knobs.source_check == "status":

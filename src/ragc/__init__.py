@@ -37,6 +37,7 @@ from ragc.api import (
     objective,
     plan,
     plan_grid,
+    plan_training_data,
     program,
     read_grid,
     source,
@@ -44,6 +45,7 @@ from ragc.api import (
     study_status,
     summarize,
     target,
+    training_data,
     trust,
     trust_listing,
 )
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     from ragc.recipe import Recipe
     from ragc.reports.rows import RowsSummary
     from ragc.targets.base import Target
+    from ragc.training.data.build import TrainingData
 
 __all__ = [
     "ArtefactError",
@@ -127,6 +130,7 @@ __all__ = [
     "Target",
     "TargetError",
     "TargetUnavailable",
+    "TrainingData",
     "TrustListing",
     "UnknownName",
     "Untrusted",
@@ -148,6 +152,7 @@ __all__ = [
     "objective",
     "plan",
     "plan_grid",
+    "plan_training_data",
     "program",
     "read_grid",
     "source",
@@ -156,6 +161,7 @@ __all__ = [
     "summarize",
     "switch",
     "target",
+    "training_data",
     "trust",
     "trust_listing",
 ]
@@ -180,6 +186,7 @@ _IMPORTED_WHEN_USED = {
     "Source": "ragc.corpora.sources.base",
     "StudyStatus": "ragc.optimizers.search.status",
     "Target": "ragc.targets.base",
+    "TrainingData": "ragc.training.data.build",
     "TrustListing": "ragc.optimizers.results.trust_listing",
     "choice": "ragc.programs.own",
     "number": "ragc.programs.own",

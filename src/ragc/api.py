@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ragc.records import Passage
     from ragc.reports.rows import RowsSummary
     from ragc.targets.base import Target
+    from ragc.training.data.build import TrainingData
 
 
 def compile(
@@ -142,6 +143,58 @@ def read_grid(path: str | Path) -> Grid:
     from ragc.optimizers.grids.grid import read
 
     return read(path)
+
+
+def training_data(
+    kind: str,
+    recipe: str | Path,
+    *,
+    out: str | Path,
+    sets: Sequence[str] = (),
+    format: str = "trl",
+    progress: Progress | None = None,
+    base: str | Path | None = None,
+    trust_code: bool = False,
+) -> TrainingData:
+    """Make training data for small models from the train questions of a recipe, and write it to `out`.
+
+    `kind` is prefrag-dpo, rqrag-sft, slimplm-labels, slimplm-judge or slimplm-rewrites; with demonstrations
+    `recipe` is a compiled program, and nothing is sent. `out` is a file FILE.jsonl, its card is FILE.md.
+    `format` is trl or llamafactory. `base` and `trust_code` are those of `load`, for demonstrations. A call
+    that was cut off goes on when it is repeated. Returns a TrainingData with `rows`, `classes`, `drops`,
+    `card` and `counters`.
+
+        data = ragc.training_data("prefrag-dpo", "recipe.toml", out="pairs.jsonl")
+        print(data.classes, data.drops)
+
+    Raises RecipeError, UsageError for an `out` with something else, BudgetExhausted with the rows of complete
+    questions written, NothingAnswered where there is no row, and TargetError.
+    """
+    from ragc.training.data import build, demonstrations
+
+    if kind == demonstrations.KIND:
+        from ragc.optimizers.results.resolve import opening
+
+        how = opening(sets, None if base is None else Path(base).absolute(), False, trust_code)
+        return demonstrations.build(recipe, out, format=format, how=how)
+    from ragc import recipe as recipes
+
+    resolved = recipes.load(recipe, sets)
+    return build.build(kind, resolved, out, format=format, progress=progress or build.SILENT)
+
+
+def plan_training_data(
+    kind: str, recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None
+) -> dict[str, Any]:
+    """Check what `training_data` needs and bound its cost. Sends nothing.
+
+    Returns a JSON object with `questions`, `calls_a_question`, and upper bounds `lm_calls`, `tokens` and
+    `usd` (None where unknown). Raises what `training_data` raises before its first request.
+    """
+    from ragc import recipe as recipes
+    from ragc.training.data.build import estimate
+
+    return estimate(kind, recipes.load(recipe, sets), out)
 
 
 def headroom(

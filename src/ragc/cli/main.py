@@ -15,6 +15,8 @@ from ragc.cli import console, failures
 from ragc.cli import progress as console_watch
 from ragc.cli.screen import escape_output
 from ragc.errors import RagcError, UsageError
+from ragc.training import FORMATS as TRAINERS
+from ragc.training import KINDS as TRAINING_KINDS
 from ragc.version import __version__
 
 KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "exports")
@@ -117,6 +119,29 @@ def parser() -> argparse.ArgumentParser:
         "--merge", metavar="DIR", action="append", default=[], help="without RECIPE: merge grids into --out"
     )
     gridding.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
+
+    training = _command(
+        commands, "data", "make training data for small models from a recipe's train questions", _data
+    )
+    kinds = "; ".join(f"{name}: {about}" for name, about in TRAINING_KINDS.items())
+    training.add_argument("kind", choices=tuple(TRAINING_KINDS), help=kinds)
+    training.add_argument(
+        "recipe", metavar="RECIPE|COMPILED", help="the recipe; for demonstrations a compiled directory"
+    )
+    training.add_argument(
+        "--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md"
+    )
+    _sets(training)
+    training.add_argument(
+        "--format", choices=TRAINERS, default=TRAINERS[0], help="for whom pairs are written (default: trl)"
+    )
+    training.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
+    training.add_argument("--base", metavar="DIR", help="of demonstrations: where relative paths lead")
+    training.add_argument(
+        "--trust-code",
+        action="store_true",
+        help="of demonstrations from elsewhere: allow the program of their author",
+    )
 
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
@@ -433,6 +458,12 @@ def _grid(args: argparse.Namespace) -> int:
             recorded = api.grid(args.recipe, sets=args.sets, out=args.out, progress=progress)
     _emit(recorded.to_json()) if args.json else console.print_grid(recorded)
     return 0
+
+
+def _data(args: argparse.Namespace) -> int:
+    from ragc.cli import training_data
+
+    return training_data.run(args)
 
 
 def _study(args: argparse.Namespace) -> int:

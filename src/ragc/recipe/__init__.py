@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragc.recipe.load import load, parse, set_keys, settings
 from ragc.recipe.models import OPTIMIZERS
-from ragc.recipe.resolved import Budget, Data, GridSpec, Recipe, Search, SourceSpec, StudySpec
+from ragc.recipe.resolved import Budget, Data, GridSpec, Recipe, Search, SourceSpec, StudySpec, TrainingSpec
 
 __all__ = [
     "OPTIMIZERS",
@@ -15,6 +15,7 @@ __all__ = [
     "Search",
     "SourceSpec",
     "StudySpec",
+    "TrainingSpec",
     "load",
     "parse",
     "set_keys",

@@ -49,7 +49,7 @@ from ragc.corpora.sources.options import (
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import CRAG_JUDGES
 from ragc.programs import NAMES
-from ragc.recipe.resolved import DEMO_KINDS, FILLED
+from ragc.recipe.resolved import DEMO_KINDS, FILLED, FORMS, QUERY_KINDS
 from ragc.store.call_store import ADDRESSES
 from ragc.targets.options import EmbeddedOptions, HostedOptions, VllmOptions
 
@@ -539,6 +539,36 @@ class GridTable(Model):
     )
 
 
+class TrainingDataTable(Model):
+    """The table `[training_data]`: what `ragc data` makes of the train questions."""
+
+    pairs: Positive = Field(default=4000, description="Pairs of prefrag-dpo at most, one a question. From 1.")
+    true_share: Annotated[float, Number(low=0, high=1)] = Field(
+        default=0.75,
+        description="Share of those pairs whose chosen reply says true: passages of the preferred source add "
+        "something. 0 to 1.",
+    )
+    query_kind: Annotated[str, Choice("kind of query", ("auto", *QUERY_KINDS))] = Field(
+        default="auto",
+        description="What rqrag-sft searches with: rewrite, decompose or disambiguate; auto goes by the data "
+        "set, else by the number of gold passages.",
+    )
+    form: Annotated[str, Choice("form of trajectories", FORMS)] = Field(
+        default="tokens",
+        description="What the rows of rqrag-sft hold: a whole trajectory with control tokens, or one typed "
+        "call of the program each (calls).",
+    )
+    retention: Annotated[float, Number(low=0, high=1)] = Field(
+        default=0.0,
+        description="Share of trajectories of rqrag-sft that end in the gold answer as the data set words "
+        "it, not as the teacher does. 0 to 1.",
+    )
+    balance: Flag = Field(
+        default=True,
+        description="Whether slimplm-labels leaves out unknown questions where no known one came before.",
+    )
+
+
 class RecipeTables(Model):
     """A recipe of ragc: what to compile, from what data, on which models, within which budget."""
 
@@ -573,6 +603,9 @@ class RecipeTables(Model):
     budget: BudgetTable = Field(default_factory=BudgetTable, description="Hard limits of the study.")
     study: StudyTable = Field(default_factory=StudyTable, description="Where the study is and who runs it.")
     grid: GridTable = Field(default_factory=GridTable, description="What `ragc grid` evaluates.")
+    training_data: TrainingDataTable = Field(
+        default_factory=TrainingDataTable, description="What `ragc data` makes of the train questions."
+    )
 
     @classmethod
     def missing_key(cls, key: Key) -> UsageError:

@@ -159,6 +159,31 @@ class GridSpec:
     sample: int = 0
 
 
+QUERY_KINDS = ("rewrite", "decompose", "disambiguate")
+"""The kinds of query that a trajectory of RQ-RAG searches with."""
+
+FORMS = ("tokens", "calls")
+"""What a row of RQ-RAG's training data holds: a trajectory with control tokens, or one typed call."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSpec:
+    """What `ragc data` makes of the train questions; the defaults are those of the papers.
+
+    `pairs` bounds the pairs of PrefRAG, of which a share `true_share` has a chosen reply that says true.
+    `query_kind` is one of `QUERY_KINDS`, or "auto"; `form` one of `FORMS`. `retention` is the share of
+    RQ-RAG's trajectories that end in the gold answer as it is written. `balance` says whether SlimPLM's
+    labels have as many unknown questions as known ones at most.
+    """
+
+    pairs: int = 4000
+    true_share: float = 0.75
+    query_kind: str = "auto"
+    form: str = "tokens"
+    retention: float = 0.0
+    balance: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A resolved recipe. Paths are stored as written, relative to `base`, which is ignored in comparisons.
@@ -166,7 +191,7 @@ class Recipe:
     `concurrency` is the number of questions in flight; None means as many as the targets answer at once.
     `knobs` holds only the values that the recipe fixes. `report` is never empty; `assessing` holds the
     settings of graders. `prompts` are files by predictor, imported before the search. `grid` is for
-    `ragc grid` alone.
+    `ragc grid` alone, `training_data` for `ragc data`.
     """
 
     program: str
@@ -183,6 +208,7 @@ class Recipe:
     study: StudySpec = field(default_factory=StudySpec)
     prompts: Mapping[str, str] = field(default_factory=dict)
     grid: GridSpec = field(default_factory=GridSpec)
+    training_data: TrainingSpec = field(default_factory=TrainingSpec)
     base: Path = field(default=Path(), compare=False)
 
     @property
@@ -238,10 +264,12 @@ class Recipe:
     def identity(self) -> str:
         """The text that identifies a study of this recipe: everything except what may change on resuming.
 
-        Those are the budget, the number of questions in flight, whether the study is kept, and the grid.
+        Those are the budget, the number of questions in flight, whether the study is kept, the grid, and what
+        training data is made.
         """
         study = replace(self.study, keep=True)
-        return replace(self, budget=Budget(), concurrency=None, study=study, grid=GridSpec()).to_toml()
+        same = replace(self, budget=Budget(), concurrency=None, study=study)
+        return replace(same, grid=GridSpec(), training_data=TrainingSpec()).to_toml()
 
     def to_toml(self) -> str:
         """The recipe as TOML with all defaults; loading it returns an equal recipe."""

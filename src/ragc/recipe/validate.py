@@ -27,7 +27,7 @@ from ragc.programs.knobs import Value
 from ragc.recipe.knobs import KnobChecks, Methods
 from ragc.recipe.models import PROGRAMS, BudgetTable, RecipeTables, SearchTable
 from ragc.recipe.problems import Problems
-from ragc.recipe.resolved import Budget, Data, Recipe, Search, SourceSpec, StudySpec
+from ragc.recipe.resolved import Budget, Data, Recipe, Search, SourceSpec, StudySpec, TrainingSpec
 from ragc.recipe.secrets import find_secrets
 from ragc.targets.base import ROLES, TargetSpec
 
@@ -109,6 +109,7 @@ class _Reader:
             study=self._study(),
             prompts=dict(tables.prompts),
             grid=knobs.grid(tables.grid, tables.search),
+            training_data=TrainingSpec(**dict(tables.training_data)),
             base=self.base,
         )
         for program in methods:

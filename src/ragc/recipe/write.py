@@ -89,6 +89,9 @@ def recipe_text(recipe: Recipe) -> str:
     grid = asdict(recipe.grid)
     if any(grid.values()):
         tables["grid",] = grid
+    unset = asdict(type(recipe.training_data)())
+    values = asdict(recipe.training_data)
+    tables["training_data",] = {name: value for name, value in values.items() if value != unset[name]}
     return document(tables)
 
 

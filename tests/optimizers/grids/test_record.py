@@ -418,7 +418,7 @@ def test_a_name_of_many_bytes_is_one(record: Record) -> None:
 def test_a_model_of_this_machine_is_named_without_its_path() -> None:
     target = ScriptedTarget([])
     target.model, target.name = "/home/ann/models/small", "vllm /home/ann/models/small"
-    shown = cards._model(target)
+    shown = cards.describe_model(target)
     assert (shown["model"], shown["name"]) == ("small", "vllm small")
 
 

@@ -1,0 +1,410 @@
+"""Builds training data from the train questions of a recipe, through the store and within the budget.
+
+Questions are collected concurrently; each is complete or does not count. What was answered is in the store,
+so a process that was killed loses nothing: the same command goes on, and the rows are the same bytes. They
+are written when all questions are done. A spent budget ends the collection: the rows of the questions that
+are complete are written, and the error says how many those are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ragc.core import event_loop, inputs, outputs
+from ragc.core.activity import doing
+from ragc.core.counters import Counters, counting
+from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
+from ragc.core.paths import cache_home
+from ragc.core.progress import Progress, Silent, listening
+from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
+from ragc.metrics.short_answer import normalise
+from ragc.optimizers import task as tasks
+from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.grids.card import describe_model, origin_of
+from ragc.optimizers.plan.call_bounds import REQUESTS
+from ragc.optimizers.requirements import require
+from ragc.optimizers.task import Task
+from ragc.recipe import Budget, GridSpec, Recipe
+from ragc.records import Question
+from ragc.store.call_store import CallStore, open_store, refuse_shared
+from ragc.targets.base import Target
+from ragc.targets.prices import request_limits
+from ragc.training import FORMATS, KINDS
+from ragc.training.data import card
+from ragc.training.data.base import Collector, Gathered, Item, Row
+from ragc.training.data.files import DataFiles
+from ragc.training.data.prefrag import PairsOfSources
+from ragc.training.data.rqrag import Trajectories
+from ragc.training.data.slimplm import Labels, Rewrites
+from ragc.version import __version__
+
+SILENT = Silent()
+
+REPEATED_QUESTION = "a repeated question"
+
+COLLECTORS: Mapping[str, tuple[str, Callable[[Task], Collector]]] = {
+    "prefrag-dpo": ("prefrag", PairsOfSources),
+    "rqrag-sft": ("rqrag", Trajectories),
+    "slimplm-labels": ("slimplm", Labels),
+    "slimplm-judge": ("slimplm", partial(Labels, judge=True)),
+    "slimplm-rewrites": ("slimplm", Rewrites),
+}
+"""By kind: the program whose calls the data is for, and what collects it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """Training data on disk: rows, card, counts, and what this run sent.
+
+    `classes` and `drops` are numbers of rows by class, and of what was left out by reason. `counters` are
+    requests sent and replayed, tokens, US dollars and seconds.
+    """
+
+    kind: str
+    path: Path
+    rows: Sequence[Row]
+    classes: Mapping[str, int]
+    drops: Mapping[str, int]
+    counters: Mapping[str, float]
+
+    @property
+    def card(self) -> Path:
+        """The file of the card."""
+        return self.path.with_suffix(".md")
+
+    def __repr__(self) -> str:
+        return describe("TrainingData", repr(str(self.path)), **{"rows": len(self.rows), **self.classes})
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc data --json`."""
+        return {
+            "kind": self.kind,
+            "out": str(self.path),
+            "card": str(self.card),
+            "rows": len(self.rows),
+            "classes": dict(self.classes),
+            "drops": dict(self.drops),
+            "counters": dict(self.counters),
+        }
+
+
+def build(
+    kind: str,
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    format: str = "trl",
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+    progress: Progress = SILENT,
+) -> TrainingData:
+    """Makes training data of a `kind` from the train questions of `recipe`, and writes it to `out`.
+
+    `targets` replace those of the recipe. Raises UsageError and its subclasses before anything is sent, for
+    an `out` with something else too. Raises BudgetExhausted, with the rows of complete questions written, and
+    NothingAnswered where no question gave a row.
+    """
+    _check_names(kind, format)
+    files = DataFiles(out)
+    with _opened(files.rows, kind, recipe) as state:
+        ledger = FileLedger(state.charges, recipe.budget)
+        try:
+            task = tasks.prepare(
+                recipe,
+                ledger=ledger,
+                store=store or open_store(recipe.study.store, keep=recipe.study.keep),
+                targets=targets,
+                progress=progress,
+            )
+            collector = collector_of(kind, task)
+            with event_loop.frozen_gc():
+                return event_loop.run(
+                    _Build(kind, task, collector, files, state.begun, format, progress).run()
+                )
+        finally:
+            ledger.close()
+
+
+def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
+    """Upper bounds on the cost of `build`, with everything checked and nothing sent.
+
+    `lm_calls` are requests, a retry for every unreadable reply among them; `lm_calls_about` are those if all
+    can be read. Amounts that are not known are None.
+    """
+    _check_names(kind, "trl")
+    if out is not None:
+        DataFiles(out)
+    require(recipe, study=False)
+    task = tasks.prepare(recipe, store=CallStore(None))
+    collector = collector_of(kind, task)
+    questions = len(_unique(task.train))
+    about = questions * collector.most_calls
+    limit = recipe.budget.lm_calls
+    most = REQUESTS * about if limit is None else min(REQUESTS * about, limit)
+    reply = collector.longest_reply
+    limits = [request_limits(task.runtime.target(role), reply) for role in collector.roles]
+    tokens, usd = [one.tokens for one in limits], [one.usd(reply) for one in limits]
+    return {
+        "kind": kind,
+        "program": recipe.program,
+        "out": None if out is None else str(out),
+        "questions": questions,
+        "calls_a_question": collector.most_calls,
+        "lm_calls": most,
+        "lm_calls_about": min(about, most),
+        "tokens": None if None in tokens else most * max(one or 0 for one in tokens),
+        "usd": None if None in usd else round(most * max(one or 0.0 for one in usd), 2),
+        "budget": {
+            name: amount
+            for name in ("lm_calls", "tokens", "usd", "minutes")
+            if (amount := getattr(recipe.budget, name)) is not None
+        },
+        "targets": {role: task.runtime.target(role).name for role in collector.roles},
+    }
+
+
+def _check_names(kind: str, format: str) -> None:
+    if kind not in COLLECTORS:
+        raise UnknownName("kind of training data", kind, KINDS)
+    if format not in FORMATS:
+        raise UnknownName("format of training data", format, FORMATS)
+
+
+def collector_of(kind: str, task: Task) -> Collector:
+    """What collects a `kind` over `task`. Raises UsageError for what the recipe lacks, in one sentence."""
+    program, make = COLLECTORS[kind]
+    if task.method.id != program:
+        raise UsageError(
+            f"{kind} is training data for the program {program!r}, and the recipe's is {task.method.id!r}; "
+            f"set program = {json.dumps(program)}."
+        )
+    if not task.train:
+        raise UsageError(f"{kind} needs train questions, found none; set data.train to a number or a file.")
+    collector = make(task)
+    for role in collector.roles:
+        task.runtime.target(role)
+    bare = [question.id for question in task.train if not any(map(str.strip, question.answers))]
+    if collector.needs_gold and bare:
+        raise UsageError(
+            f"{kind} needs gold answers, and {quantity(len(bare), 'train question')} of {len(task.train)} "
+            f"have none, such as {bare[0]!r}; add answers, or leave them out."
+        )
+    return collector
+
+
+def _unique(questions: Sequence[Question]) -> list[Question]:
+    """`questions` in order, of those with the same words only the first."""
+    unique: dict[str, Question] = {}
+    for question in questions:
+        unique.setdefault(normalise(question.question) or question.question, question)
+    return list(unique.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What this machine remembers of an output: the file of what it spent, and the day on which it was
+    begun..
+
+    """
+
+    charges: Path | None
+    begun: str
+
+
+def identity(kind: str, recipe: Recipe) -> str:
+    """A digest of all that decides the rows: the recipe without limits, and the kind."""
+    study = replace(recipe.study, keep=True)
+    same = replace(recipe, budget=Budget(), concurrency=None, study=study, grid=GridSpec())
+    return digest([kind, same.to_toml()])
+
+
+@contextmanager
+def _opened(out: Path, kind: str, recipe: Recipe) -> Iterator[_State]:
+    """Locks `out`; the state of what is being made there. Another recipe begins anew, with its own budget.
+
+    With `keep = false` nothing is remembered. Raises UsageError where another process writes to `out`.
+    """
+    today = datetime.now(UTC).date().isoformat()
+    if not recipe.study.keep:
+        refuse_shared()
+    name = out.name.encode()[:60].decode(errors="ignore")
+    folder = cache_home() / "training_data" / f"{name}-{digest(str(out))[:12]}"
+    lock = FileLock(f"{folder}.lock")
+    with doing(f"Keeping the state of {out} in {folder}", "check RAGC_HOME, or set it to another folder"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UsageError(
+                f"Another process is writing {out}; wait for it or choose another --out."
+            ) from None
+    try:
+        if not recipe.study.keep:
+            yield _State(None, today)
+            return
+        folder.mkdir(exist_ok=True)
+        mark, charges, about = identity(kind, recipe), folder / "charges.jsonl", folder / "begun.json"
+        begun = _begun(about, mark)
+        if not begun:
+            charges.unlink(missing_ok=True)
+            outputs.put_file(about, json.dumps({"identity": mark, "begun": today}).encode())
+        yield _State(charges, begun or today)
+    finally:
+        lock.release()
+
+
+def _begun(path: Path, mark: str) -> str:
+    """The day on which what `mark` identifies was begun; "" where that was something else, or nothing."""
+    try:
+        state = json.loads(inputs.read_bytes(path))
+        return str(state["begun"]) if state["identity"] == mark else ""
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+
+
+class _Build:
+    """Collects the train questions of a task and writes what is selected."""
+
+    def __init__(
+        self,
+        kind: str,
+        task: Task,
+        collector: Collector,
+        files: DataFiles,
+        begun: str,
+        format: str,
+        progress: Progress,
+    ) -> None:
+        self.kind, self.task, self.collector, self.files = kind, task, collector, files
+        self.begun, self.format, self.progress = begun, format, progress
+        self._questions = _unique(task.train)
+        self._limit = asyncio.Semaphore(task.in_flight)
+        self._spent: BudgetExhausted | None = None
+
+    async def run(self) -> TrainingData:
+        """Collects and writes. Raises as `build`."""
+        started = time.monotonic()
+        with counting(Counters()) as cost:
+            self.progress.phase("opening the model", None)
+            with listening(self.progress.note):
+                await self.task.runtime.open(self.progress.download)
+            self.progress.phase("collecting training data", len(self._questions))
+            gathered = await self._collect()
+        self.progress.close()
+        data = self._write(gathered)
+        if self._spent is not None:
+            raise self._cut_off(len(gathered), len(data.rows))
+        amounts = {name: getattr(cost, name) for name in ("sent", "replayed", "tokens", "usd")}
+        return replace(data, counters={**amounts, "seconds": time.monotonic() - started})
+
+    async def _collect(self) -> list[Gathered]:
+        """What each question gave, in their order; without those that the budget cut off."""
+        work = [asyncio.ensure_future(self._collect_one(question)) for question in self._questions]
+        try:
+            results = await asyncio.gather(*work)
+        except BaseException:
+            for one in work:
+                one.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+            raise
+        return [one for one in results if one is not None]
+
+    async def _collect_one(self, question: Question) -> Gathered | None:
+        async with self._limit:
+            if self._spent is not None:
+                return None
+            try:
+                gathered = await self.collector.collect(question)
+            except BudgetExhausted as error:
+                self._spent = error
+                return None
+        self.progress.step()
+        return gathered
+
+    def _write(self, gathered: Sequence[Gathered]) -> TrainingData:
+        """Writes the rows. Raises NothingAnswered without any, and what `select` raises."""
+        drops = Counter({REPEATED_QUESTION: len(self.task.train) - len(self._questions)})
+        for one in gathered:
+            drops.update(one.drops)
+        selection = self.collector.select(gathered)
+        drops.update(selection.drops)
+        if not selection.items:
+            raise self._nothing(len(gathered), +drops)
+        classes = Counter(item.label for item in selection.items)
+        rows = [self._row(item) for item in selection.items]
+        shown = {label: classes[label] for label in sorted(classes)}
+        left_out = dict(sorted((+drops).items(), key=lambda one: (-one[1], one[0])))
+        cut = [self._cut_short(len(gathered))] if self._spent is not None else []
+        name = self.files.rows.name
+        text = card.text_of(name, self.kind, self._facts(), shown, left_out, cut, self.format)
+        self.files.write(rows, text)
+        return TrainingData(self.kind, self.files.rows, rows, shown, left_out, {})
+
+    def _row(self, item: Item) -> Row:
+        """The row of `item`; LLaMA-Factory wants one message where TRL wants a list of one."""
+        if self.format == "llamafactory" and self.kind in card.PAIRS:
+            one = {name: item.row[name][0] for name in ("chosen", "rejected")}
+            return {**item.row, **one}
+        return item.row
+
+    def _facts(self) -> dict[str, Any]:
+        """What the rows were made of, for the card."""
+        task, data = self.task, self.task.recipe.data
+        origin = origin_of(data.dataset)
+        roles = dict.fromkeys((*self.collector.roles, *task.method.roles))
+        models = {role: _described(task.runtime.target(role)) for role in roles}
+        return {
+            "data set": data.dataset,
+            "split": f"train, {len(task.train)} questions",
+            "licence of the source": "; ".join(dict.fromkeys(origin.get("licence", {}).values()))
+            or card.UNKNOWN_LICENCE,
+            **({"home of the source": origin["home"]} if origin.get("home") else {}),
+            **{f"model of the role {role}": text for role, text in models.items()},
+            "begun": self.begun,
+            "program": task.method.id,
+            **self.collector.facts,
+            "recipe": identity(self.kind, task.recipe),
+            "seed": task.seed,
+            "ragc": __version__,
+        }
+
+    def _cut_short(self, complete: int) -> str:
+        return f"The budget ended the collection after {complete} of {len(self._questions)} questions."
+
+    def _cut_off(self, complete: int, rows: int) -> BudgetExhausted:
+        return BudgetExhausted(
+            f"{self._spent} {complete} of {len(self._questions)} questions are complete, and their "
+            f"{quantity(rows, 'row')} are in {self.files.rows}; the same command goes on."
+        )
+
+    def _nothing(self, complete: int, drops: Mapping[str, int]) -> Exception:
+        """The error of a collection without a row."""
+        if self._spent is not None:
+            return BudgetExhausted(
+                f"{self._spent} {complete} of {len(self._questions)} questions are complete and gave no row, "
+                "so nothing was written; the same command goes on."
+            )
+        reasons = ", ".join(f"{reason} ({number})" for reason, number in drops.items())
+        return NothingAnswered(
+            f"None of {quantity(complete, 'question')} gave a row, so nothing was written: {reasons}."
+        )
+
+
+def _described(target: Target) -> str:
+    """The name of a model, and the digest of its weights or of what identifies it."""
+    facts = describe_model(target)
+    mark = f"SHA-256 {facts['sha256']}" if "sha256" in facts else f"identity {facts['identity']}"
+    return f"{facts['name']}, {mark}"

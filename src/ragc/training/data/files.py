@@ -1,0 +1,93 @@
+"""The files of training data: rows, one JSON object a line, and their card beside them.
+
+    FILE.jsonl   the rows
+    FILE.md      the card; its last line has the digests of both, so that only ragc's own files are replaced
+
+The card is written first, with the digest of the rows that are there, then the rows, then the card again. So
+files of a process that was killed in between are known too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ragc.core import inputs, outputs
+from ragc.core.activity import doing
+from ragc.core.text import json_text
+from ragc.errors import UsageError
+
+_AGAIN = "what was answered is in the store; mend that and run the same command again"
+_SEAL = re.compile(
+    r"\n<!-- ragc\.training-data/1 rows=([0-9a-f]{64}) was=([0-9a-f]{64}|-) card=([0-9a-f]{64}) -->\n\Z"
+)
+
+
+class DataFiles:
+    """The output `out` of `ragc data`, checked before anything is sent.
+
+    Raises UsageError where it cannot be written, and Foreign where rows or card are not as ragc wrote them.
+    """
+
+    def __init__(self, out: str | Path) -> None:
+        self.rows = outputs.resolve_out(out)
+        if self.rows.suffix != ".jsonl":
+            raise UsageError(f"--out names a file FILE.jsonl, found {str(out)!r}; its card is FILE.md.")
+        self.card = self.rows.with_suffix(".md")
+        for path in (self.rows, self.card):
+            _check_regular(path)
+        self._check()
+        outputs.check_writable(self.rows)
+
+    def _check(self) -> None:
+        if not (os.path.lexists(self.rows) or os.path.lexists(self.card)):
+            return
+        text = inputs.read_text(self.card, errors="replace") if self.card.exists() else ""
+        seal = _SEAL.search(text)
+        if seal is None:
+            there = self.rows if self.rows.exists() else self.card
+            raise outputs.Foreign(
+                f"{there} exists and is no training data that ragc wrote; choose another --out or move it "
+                "away."
+            )
+        rows, was, card = seal.groups()
+        if card != outputs.sha256(text[: seal.start()].encode()):
+            raise outputs.Foreign(_changed(self.card))
+        if self.rows.exists() and _sha256_of(self.rows) not in (rows, was):
+            raise outputs.Foreign(_changed(self.rows))
+
+    def write(self, rows: Iterable[Any], card: str) -> None:
+        """Write `rows`, JSON objects, and the `card`. Raises OSError."""
+        content = "".join(f"{json_text(row)}\n" for row in rows).encode()
+        was = _sha256_of(self.rows) if self.rows.exists() else "-"
+        with doing(f"Writing the training data to {self.rows}", _AGAIN):
+            outputs.put_file(self.card, _sealed(card, content, was))
+            outputs.put_file(self.rows, content)
+            outputs.put_file(self.card, _sealed(card, content, "-"))
+
+
+def _sealed(card: str, rows: bytes, was: str) -> bytes:
+    digest = outputs.sha256(card.encode())
+    seal = f"rows={outputs.sha256(rows)} was={was} card={digest}"
+    return f"{card}\n<!-- ragc.training-data/1 {seal} -->\n".encode()
+
+
+def _changed(path: Path) -> str:
+    return f"{path} was changed since ragc wrote it; move it away or choose another --out."
+
+
+def _check_regular(path: Path) -> None:
+    if os.path.lexists(path) and (kind := inputs.kind_of(path.lstat().st_mode)):
+        raise outputs.Foreign(f"{path} is {kind}; choose another --out or move it away.")
+
+
+def _sha256_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with inputs.open_regular(path) as file:
+        while part := file.read(2**20):
+            digest.update(part)
+    return digest.hexdigest()

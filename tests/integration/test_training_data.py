@@ -1,0 +1,127 @@
+"""Training data where it costs something: a process killed by the system, and a real model."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import ragc
+from ragc.errors import NothingAnswered
+from ragc.store.call_store import CallStore
+from tests.paths import ROOT
+from tests.training.data.common import maker, rows_in, write_data
+from tests.training.data.test_build import folder_of, models_of, n_sent
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def weights() -> Path:
+    """The default weights in the user's own cache; another process may fetch them, a test may not."""
+    environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
+    program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
+    process = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
+    )
+    return Path(process.stdout.strip())
+
+
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from tests.training.data import test_build
+from tests.training.data.common import maker, targets
+
+kind, folder, after = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+log = (folder / "sent.txt").open("a")
+
+def counted(answer):
+    def say(request):
+        log.write("x")
+        log.flush()
+        if (folder / "sent.txt").stat().st_size == after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer(request)
+    return say
+
+models = targets(**{role: counted(answer) for role, answer in test_build.KINDS[kind][1].items()})
+maker(folder, kind)(models)
+"""
+
+
+def test_a_process_killed_by_the_system_loses_nothing(tmp_path: Path) -> None:
+    kind = "rqrag-sft"
+    folder = folder_of(kind, tmp_path)
+    whole = models_of(kind)
+    maker(folder, kind)(whole, "whole.jsonl", store=CallStore(folder / "store of the whole"))
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": paths, "RAGC_HOME": str(tmp_path / "home")}
+
+    def run(after: int) -> int:
+        command = [sys.executable, "-c", SCRIPT, kind, str(folder), str(after)]
+        return subprocess.run(command, env=environment, check=False, capture_output=True).returncode
+
+    assert run(n_sent(whole) // 2) == -signal.SIGKILL
+    assert not (folder / "rows.jsonl").exists()
+    before = (folder / "sent.txt").stat().st_size
+    assert run(-1) == 0
+    assert (folder / "rows.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
+    lost = (folder / "sent.txt").stat().st_size - n_sent(whole)
+    assert 1 <= lost <= 4  # only those in flight, of which there may be four
+    assert before < n_sent(whole)
+
+
+RECIPE = """
+program = "{program}"
+seed = 3
+[knobs]
+wording = "brief"
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+[sources.local]
+kind = "bm25"
+[sources.web]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[targets.proxy]
+kind = "embedded"
+[targets.teacher]
+kind = "embedded"
+[metrics]
+report = ["f1"]
+[training_data]
+balance = false
+true_share = {share}
+"""
+
+
+def test_smollm2_makes_every_kind(tmp_path: Path, weights: Path) -> None:
+    """With a model of 135M as student and teacher; a second run sends nothing and writes the same bytes."""
+    models = tuple(f"targets.{role}.model={weights}" for role in ("main", "proxy", "teacher"))
+    rows: dict[str, int] = {}
+    for kind in ("slimplm-labels", "slimplm-judge", "slimplm-rewrites", "rqrag-sft", "prefrag-dpo"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        write_data(folder, kind.partition("-")[0], n=2)
+        text = RECIPE.format(program=kind.partition("-")[0], share=1)
+        recipe, out = folder / "recipe.toml", folder / "rows.jsonl"
+        recipe.write_text(text, "utf-8")
+        planned = ragc.plan_training_data(kind, recipe, sets=models)
+        with suppress(NothingAnswered):  # so small a model may pass no filter
+            data = ragc.training_data(kind, recipe, sets=models, out=out)
+            rows[kind] = len(data.rows)
+            assert data.counters["sent"] <= planned["lm_calls"]
+            before = out.read_bytes()
+            again = ragc.training_data(kind, recipe, sets=models, out=out)
+            assert (again.counters["sent"], out.read_bytes()) == (0, before)
+            assert rows_in(out) == data.rows
+    assert rows["slimplm-labels"] == rows["slimplm-judge"] == 2
+    assert rows["slimplm-rewrites"] >= 1

@@ -1,0 +1,109 @@
+"""Coloured things and their makers, recipes over them, and models that answer by what they are asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragc import recipe as recipes
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from ragc.training.data import build
+from ragc.training.data.build import TrainingData
+
+COLOURS = ("red", "green", "blue", "black", "white")
+Answering = Callable[[ChatRequest], dict[str, Any] | str]
+
+RECIPE = """
+program = "{program}"
+seed = 3
+concurrency = 4
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+[sources.local]
+kind = "bm25"
+[sources.web]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[targets.proxy]
+kind = "embedded"
+[targets.teacher]
+kind = "embedded"
+[metrics]
+report = ["em", "f1"]
+"""
+
+
+def write_data(folder: Path, program: str, n: int = 8) -> Path:
+    """`folder`, with `n` train questions, a dev question, a corpus and a recipe in it."""
+    things = range(n + 1)
+    corpus = [
+        {
+            "id": f"d{i}",
+            "title": f"Thing {i}",
+            "text": f"Thing number{i} is {COLOURS[i % 5]}. Its maker is maker{i}.",
+        }
+        for i in things
+    ] + [
+        {"id": f"m{i}", "title": f"Maker {i}", "text": f"The person maker{i} lives in town{i}."}
+        for i in things
+    ]
+    questions = [
+        {
+            "id": f"q{i}",
+            "question": f"What colour is thing number{i}?",
+            "answers": [COLOURS[i % 5]],
+            "gold_ids": [f"d{i}"],
+            "split": "train" if i < n else "dev",
+        }
+        for i in things
+    ]
+    for name, rows in (("corpus", corpus), ("questions", questions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    (folder / "recipe.toml").write_text(RECIPE.format(program=program), "utf-8")
+    return folder
+
+
+Make = Callable[..., TrainingData]
+
+
+def maker(folder: Path, kind: str) -> Make:
+    """Makes training data of `kind` from the recipe in `folder`, on scripted targets by role."""
+
+    def make(
+        models: Mapping[str, ScriptedTarget],
+        out: str = "rows.jsonl",
+        *,
+        sets: tuple[str, ...] = (),
+        **more: Any,
+    ) -> TrainingData:
+        store = more.pop("store", None) or CallStore(folder / "store")
+        resolved = recipes.load(folder / "recipe.toml", sets)
+        return build.build(kind, resolved, folder / out, store=store, targets=models, **more)
+
+    return make
+
+
+def fields(request: ChatRequest) -> set[str]:
+    """The fields that the reply to `request` should have."""
+    return set((request.schema or {}).get("properties", ()))
+
+
+def shown(request: ChatRequest) -> str:
+    """The last message of `request`: the inputs."""
+    return request.messages[-1].content
+
+
+def targets(**models: Answering) -> dict[str, ScriptedTarget]:
+    """Scripted targets by role, each with an identity of its own."""
+    return {role: ScriptedTarget(answer, identity=role) for role, answer in models.items()}
+
+
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

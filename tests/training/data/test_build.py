@@ -1,0 +1,389 @@
+"""`ragc data` as a whole: resumed after kills, within its budget, without repeats, over its own files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+import ragc
+from ragc import recipe as recipes
+from ragc.cli.main import main
+from ragc.core import outputs
+from ragc.core.digest import digest
+from ragc.core.paths import cache_home
+from ragc.errors import BudgetExhausted, TargetError, UnknownName, UsageError
+from ragc.optimizers import task as tasks
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from ragc.training.data import build
+from ragc.training.data.card import llamafactory_entry
+from ragc.training.data.files import DataFiles
+from tests.optimizers.colours import Killed
+from tests.training.data import test_prefrag, test_rqrag, test_slimplm
+from tests.training.data.common import Answering, Make, maker, rows_in, targets, write_data
+
+KINDS: Mapping[str, tuple[str, Mapping[str, Answering]]] = {
+    "prefrag-dpo": ("prefrag", {"main": test_prefrag.small(), "teacher": test_prefrag.teacher()}),
+    "rqrag-sft": ("rqrag", {"main": test_prefrag.small(), "teacher": test_rqrag.teacher()}),
+    "slimplm-labels": ("slimplm", {"main": test_prefrag.small(), "proxy": test_slimplm.proxy}),
+    "slimplm-rewrites": (
+        "slimplm",
+        {"main": test_prefrag.small(), "proxy": test_slimplm.proxy, "teacher": test_slimplm.annotate},
+    ),
+}
+
+
+def folder_of(kind: str, tmp_path: Path, n: int = 4) -> Path:
+    return write_data(tmp_path, KINDS[kind][0], n=n)
+
+
+def models_of(kind: str) -> dict[str, ScriptedTarget]:
+    return targets(**KINDS[kind][1])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return folder_of("slimplm-labels", tmp_path, n=8)
+
+
+@pytest.fixture
+def make(folder: Path) -> Make:
+    return maker(folder, "slimplm-labels")
+
+
+def state_of(folder: Path) -> Path:
+    """What this machine remembers of the rows in `folder`."""
+    return cache_home() / "training_data" / f"rows.jsonl-{digest(str(folder / 'rows.jsonl'))[:12]}"
+
+
+def n_sent(models: Mapping[str, ScriptedTarget]) -> int:
+    return sum(len(model.requests) for model in models.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_killed_goes_on_and_writes_the_same_bytes(tmp_path: Path, kind: str) -> None:
+    folder = folder_of(kind, tmp_path)
+    make, whole = maker(folder, kind), models_of(kind)
+    make(whole, "whole/rows.jsonl", store=CallStore(folder / "store of the whole"))
+    total, sent = n_sent(whole), 0
+
+    def dies(answer: Answering) -> Answering:
+        def say(request: ChatRequest) -> Any:
+            nonlocal sent
+            sent += 1
+            if sent > total // 2:
+                raise Killed
+            return answer(request)
+
+        return say
+
+    with pytest.raises(Killed):
+        make(targets(**{role: dies(answer) for role, answer in KINDS[kind][1].items()}))
+    assert not list(folder.glob("rows.*"))
+    rest = models_of(kind)
+    make(rest)
+    assert n_sent(rest) + total // 2 == total
+    for name in ("rows.jsonl", "rows.md"):
+        assert (folder / name).read_bytes() == (folder / "whole" / name).read_bytes()
+
+
+def test_a_second_run_sends_nothing_and_writes_the_same_bytes(folder: Path, make: Make) -> None:
+    make(targets(**KINDS["slimplm-labels"][1]))
+    files = [(folder / name).read_bytes() for name in ("rows.jsonl", "rows.md")]
+    again = models_of("slimplm-labels")
+    assert make(again).counters["sent"] == n_sent(again) == 0
+    assert [(folder / name).read_bytes() for name in ("rows.jsonl", "rows.md")] == files
+
+
+def test_any_number_of_questions_in_flight_gives_the_same_bytes(tmp_path: Path) -> None:
+    folder = folder_of("prefrag-dpo", tmp_path)
+    make = maker(folder, "prefrag-dpo")
+    for n in (1, 64):
+        make(models_of("prefrag-dpo"), f"{n}.jsonl", sets=(f"concurrency={n}",), store=CallStore(None))
+    assert (folder / "1.jsonl").read_bytes() == (folder / "64.jsonl").read_bytes()
+
+
+def test_a_budget_that_ends_in_the_middle_leaves_complete_questions(folder: Path, make: Make) -> None:
+    sets = ("training_data.balance=false", "concurrency=1")
+    models = models_of("slimplm-labels")
+    with pytest.raises(BudgetExhausted) as error:
+        make(models, sets=(*sets, "budget.lm_calls=3"))
+    assert n_sent(models) == 3
+    assert re.fullmatch(
+        r"The budget of 3 LM calls is spent; raise budget.lm_calls to go on. 3 of 8 questions are complete, "
+        r"and their 3 rows are in .*rows\.jsonl; the same command goes on.",
+        str(error.value),
+    )
+    assert len(rows_in(folder / "rows.jsonl")) == 3
+    assert "The budget ended the collection after 3 of 8 questions." in (folder / "rows.md").read_text()
+    again = models_of("slimplm-labels")
+    data = make(again, sets=(*sets, "budget.lm_calls=8"))
+    assert (n_sent(again), len(data.rows)) == (5, 8)
+    assert "The budget ended" not in (folder / "rows.md").read_text()
+
+
+def test_a_budget_counts_what_an_earlier_process_sent(folder: Path, make: Make) -> None:
+    sets = ("training_data.balance=false", "concurrency=1", "budget.lm_calls=3")
+    with pytest.raises(BudgetExhausted):
+        make(models_of("slimplm-labels"), sets=sets)
+    again = models_of("slimplm-labels")
+    with pytest.raises(BudgetExhausted):
+        make(again, sets=sets)
+    assert n_sent(again) == 0
+    assert len(rows_in(folder / "rows.jsonl")) == 3
+
+
+def test_a_budget_for_less_than_a_question_writes_nothing(tmp_path: Path) -> None:
+    folder = folder_of("rqrag-sft", tmp_path)
+    with pytest.raises(
+        BudgetExhausted, match="0 of 4 questions are complete and gave no row, so nothing was"
+    ):
+        maker(folder, "rqrag-sft")(models_of("rqrag-sft"), sets=("budget.lm_calls=1",))
+    assert not list(folder.glob("rows.*"))
+
+
+def test_questions_with_the_same_words_are_one(folder: Path, make: Make) -> None:
+    questions = folder / "questions.jsonl"
+    lines = questions.read_text().splitlines()
+    twin = {**json.loads(lines[0]), "id": "twin", "question": "what COLOUR is the thing number0"}
+    questions.write_text("\n".join([*lines, json.dumps(twin)]) + "\n")
+    data = make(models_of("slimplm-labels"), sets=("training_data.balance=false",))
+    assert len(data.rows) == 8
+    assert data.drops == {"a repeated question": 1}
+    assert "| a repeated question | 1 |" in data.card.read_text()
+
+
+def test_the_card_says_what_the_rows_are_and_what_of(folder: Path, make: Make) -> None:
+    data = make(models_of("slimplm-labels"))
+    text = data.card.read_text()
+    recipe = recipes.load(folder / "recipe.toml", ())
+    rows = data.classes["known"] + data.classes["unknown"]
+    for line in (
+        "# rows.jsonl",
+        f"| rows | {rows} |",
+        f"| known | {data.classes['known']} |",
+        f"| {next(iter(data.drops))} | {8 - rows} |",
+        "| split | train, 8 questions |",
+        "| known | matching ratio above 0.5 |",
+        "| licence of the source | not known to ragc; look where the questions and passages come from |",
+        f"| model of the role proxy | scripted, identity {digest('proxy')[:16]} |",
+        f"| recipe | {build.identity('slimplm-labels', recipe)} |",
+        "| seed | 3 |",
+    ):
+        assert line in text.splitlines()
+    assert re.search(r"^\| begun \| \d{4}-\d\d-\d\d \|$", text, re.MULTILINE)
+
+
+def test_the_licence_of_a_known_data_set_is_on_the_card(folder: Path) -> None:
+    recipe = folder / "recipe.toml"
+    text = recipe.read_text().replace(
+        'questions = "questions.jsonl"\ncorpus = "corpus.jsonl"', 'dataset = "pydocs"'
+    )
+    recipe.write_text(text.replace("[sources.local]", "train = 3\ndev = 3\n[sources.local]"))
+    models = targets(main=lambda r: {}, proxy=lambda r: {"heuristic_answer": "str"}, teacher=lambda r: {})
+    data = maker(folder, "slimplm-labels")(models, sets=("training_data.balance=false",))
+    licence = re.search(r"^\| licence of the source \| (.+) \|$", data.card.read_text(), re.MULTILINE)
+    assert licence
+    assert "not known" not in licence.group(1)
+
+
+FOREIGN = {
+    "a file of the user's": lambda folder: (folder / "rows.jsonl").write_text("mine\n"),
+    "a card of the user's": lambda folder: (folder / "rows.md").write_text("mine\n"),
+    "a binary card": lambda folder: (folder / "rows.md").write_bytes(b"\xff\xfe\x00"),
+    "a folder": lambda folder: (folder / "rows.jsonl").mkdir(),
+    "a link": lambda folder: (folder / "rows.md").symlink_to(folder / "recipe.toml"),
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_files_of_others_are_not_replaced(folder: Path, make: Make, what: str) -> None:
+    FOREIGN[what](folder)
+    models = models_of("slimplm-labels")
+    with pytest.raises(outputs.Foreign, match="choose another --out or move it away"):
+        make(models)
+    assert n_sent(models) == 0
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.md"])
+def test_files_that_were_changed_since_are_not_replaced(folder: Path, make: Make, name: str) -> None:
+    make(models_of("slimplm-labels"))
+    text = (folder / name).read_text()
+    (folder / name).write_text("a line of mine\n" + text)
+    with pytest.raises(outputs.Foreign, match=f"{name} was changed since ragc wrote it"):
+        make(models_of("slimplm-labels"))
+    assert (folder / name).read_text() == "a line of mine\n" + text
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+def test_files_of_a_process_killed_while_it_wrote_are_its_own(
+    folder: Path, make: Make, monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    make(models_of("slimplm-labels"))
+    put, n = outputs.put_file, 0
+
+    def dies(out: Path, content: bytes) -> None:
+        nonlocal n
+        n += out.parent == folder
+        if n > writes:
+            raise Killed
+        put(out, content)
+
+    every = ("training_data.balance=false",)
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs, "put_file", dies)
+        with pytest.raises(Killed):
+            make(models_of("slimplm-labels"), sets=every)
+    assert len(make(models_of("slimplm-labels"), sets=every).rows) == 8
+
+
+@pytest.mark.parametrize("out", ["rows.txt", "rows"])
+def test_out_names_a_file_of_rows(folder: Path, make: Make, out: str) -> None:
+    with pytest.raises(UsageError, match=r"--out names a file FILE\.jsonl"):
+        make(models_of("slimplm-labels"), out)
+
+
+def test_two_processes_do_not_write_one_file(folder: Path, make: Make) -> None:
+    make(models_of("slimplm-labels"))
+    with FileLock(f"{state_of(folder)}.lock"), pytest.raises(UsageError, match="Another process is writing"):
+        make(models_of("slimplm-labels"))
+
+
+def test_gold_answers_are_needed_before_anything_is_sent(folder: Path, make: Make) -> None:
+    questions = folder / "questions.jsonl"
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    for row in rows:
+        row.pop("answers")
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    models = models_of("slimplm-labels")
+    with pytest.raises(UsageError, match="answers"):
+        make(models)
+    assert n_sent(models) == 0
+
+
+def test_blank_gold_answers_are_none(folder: Path) -> None:
+    recipe = recipes.load(folder / "recipe.toml", ())
+    task = tasks.prepare(recipe, store=CallStore(None), targets=models_of("slimplm-labels"))
+    bare = tuple(replace(question, answers=()) for question in task.train)
+    with pytest.raises(
+        UsageError, match=r"needs gold answers, and 8 train questions of 8 have none, such as 'q"
+    ):
+        build.collector_of("slimplm-labels", replace(task, splits={**task.splits, "train": bare}))
+
+
+def test_train_questions_are_needed(folder: Path, make: Make) -> None:
+    with pytest.raises(UsageError, match=r"needs train questions, found none; set data\.train"):
+        make(models_of("slimplm-labels"), sets=("data.train=0",))
+
+
+def test_a_target_that_fails_ends_the_run_and_loses_nothing(folder: Path, make: Make) -> None:
+    sent = 0
+
+    def fails(request: ChatRequest) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent == 4:
+            raise TargetError("the proxy is gone")
+        return test_slimplm.proxy(request)
+
+    with pytest.raises(TargetError, match="the proxy is gone"):
+        make(targets(main=fails, proxy=fails), sets=("concurrency=1",))
+    again = models_of("slimplm-labels")
+    make(again)
+    assert n_sent(again) <= 5
+
+
+def test_nothing_is_kept_where_nothing_is_to_be(folder: Path, make: Make) -> None:
+    make(models_of("slimplm-labels"), sets=("study.keep=false",), store=CallStore(None))
+    assert not state_of(folder).exists()
+
+
+def test_pairs_for_llamafactory_hold_one_message_each(tmp_path: Path) -> None:
+    folder = folder_of("prefrag-dpo", tmp_path)
+    make = maker(folder, "prefrag-dpo")
+    trl, other = (make(models_of("prefrag-dpo"), format=name) for name in ("trl", "llamafactory"))
+    for one, two in zip(trl.rows, other.rows, strict=True):
+        assert (one["prompt"], one["chosen"], one["rejected"]) == (
+            two["prompt"],
+            [two["chosen"]],
+            [two["rejected"]],
+        )
+    entry = llamafactory_entry("rows.jsonl", "prefrag-dpo")
+    assert json.dumps({"rows": entry}, indent=2) in other.card.read_text()
+    assert entry["ranking"] is True
+
+
+@pytest.mark.parametrize(("kind", "format"), [("prefrag", "trl"), ("slimplm-labels", "parquet")])
+def test_unknown_names_are_refused(folder: Path, kind: str, format: str) -> None:
+    recipe = recipes.load(folder / "recipe.toml", ())
+    with pytest.raises(UnknownName):
+        build.build(kind, recipe, folder / "rows.jsonl", format=format)
+
+
+# The command line and the public function.
+
+
+def test_a_dry_run_bounds_the_calls_and_sends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_of("prefrag-dpo", tmp_path)
+    command = [
+        "data",
+        "prefrag-dpo",
+        str(folder / "recipe.toml"),
+        "--out",
+        str(folder / "rows.jsonl"),
+        "--dry-run",
+    ]
+    assert main([*command, "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["calls_a_question"] == 4 + 3 * 11 + 1
+    assert (planned["lm_calls"], planned["lm_calls_about"]) == (2 * 4 * 38, 4 * 38)
+    assert main(command) == 0
+    assert "at most 304 LM calls, 152 if all replies can be read" in capsys.readouterr().out
+    assert not list(folder.glob("rows.*"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_question_takes_more_calls_than_planned(tmp_path: Path, kind: str) -> None:
+    folder, models = folder_of(kind, tmp_path, n=2), models_of(kind)
+    planned = ragc.plan_training_data(kind, folder / "recipe.toml")
+    maker(folder, kind)(models)
+    assert n_sent(models) <= planned["lm_calls_about"]
+
+
+def test_the_command_reports_errors_in_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = str(folder / "recipe.toml")
+    (folder / "mine.jsonl").write_text("{}\n")
+    assert main(["data", "slimplm-labels", recipe, "--out", str(folder / "mine.jsonl")]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert main(["data", "rqrag-sft", recipe, "--out", str(folder / "x.jsonl"), "--dry-run"]) == 2
+    assert "set program" in capsys.readouterr().err
+
+
+def test_the_command_prints_counts(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_build_targets", lambda recipe: models_of("slimplm-labels"))
+    monkeypatch.setattr(tasks, "require", lambda *args, **kwargs: None)
+    command = ["data", "slimplm-labels", str(folder / "recipe.toml"), "--out", str(folder / "rows.jsonl")]
+    assert main([*command, "--json", "--set", "training_data.balance=false"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["rows"], printed["classes"]) == (8, {"known": 4, "unknown": 4})
+    assert printed["counters"]["sent"] == 8
+    assert main(command) == 0
+    assert "rows in" in capsys.readouterr().out
+
+
+def test_files_of_rows_are_checked_before_anything_is_built(folder: Path) -> None:
+    with pytest.raises(UsageError, match="is not a folder"):
+        DataFiles(folder / "recipe.toml" / "rows.jsonl")

@@ -1,0 +1,281 @@
+"""Preference pairs of PrefRAG: nine samples, the teacher's label, one pair a question, a mix of classes."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import recipe as recipes
+from ragc.errors import NothingAnswered, RagcError, UsageError
+from ragc.optimizers import task as tasks
+from ragc.programs.prefrag.program import PrefRag
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from ragc.training.data.prefrag import mix
+from tests.training.data.common import Answering, Make, fields, maker, shown, targets, write_data
+
+MIXED = ("training_data.true_share=0.5",)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_data(tmp_path, "prefrag")
+
+
+@pytest.fixture
+def make(folder: Path) -> Make:
+    return maker(folder, "prefrag-dpo")
+
+
+def thing(request: ChatRequest) -> int:
+    """The number of the thing that is asked about."""
+    return int(re.findall(r"thing number(\d+)\?", "\n".join(m.content for m in request.messages))[-1])
+
+
+def small(status: Answering | None = None) -> Answering:
+    """A small model that searches for the thing, then for its maker, then finishes.
+
+    It judges by `status`, by default true at a temperature below .9.
+    """
+
+    def answer(request: ChatRequest) -> dict[str, Any] | str:
+        if "status" in fields(request):
+            if status is not None:
+                return status(request)
+            warm = request.sampling.temperature
+            return {"analysis": f"at {warm} and {request.sampling.top_p}", "status": warm < 0.9}
+        if "step" in fields(request):
+            i, searches = thing(request), shown(request).count("Search:")
+            queries = (f"thing number{i}", f"maker{i} lives")
+            if searches < 2:
+                return {"thought": "next", "step": {"action": "search", "action_input": queries[searches]}}
+            return {"thought": "done", "step": {"action": "finish", "answer": "red"}}
+        return {"answer": "red"}
+
+    return answer
+
+
+def teacher(true: bool | None = None, number: int = 1) -> Answering:
+    """A teacher whose label is `true`, by default true for even things; it picks `number`."""
+
+    def answer(request: ChatRequest) -> dict[str, Any] | str:
+        if "status" in fields(request):
+            label = thing(request) % 2 == 0 if true is None else true
+            return {"analysis": "at 0.5 and 0.5", "status": label}
+        assert fields(request) == {"number"}
+        return {"number": number}
+
+    return answer
+
+
+def test_a_comparison_is_judged_nine_times_and_gives_one_pair(make: Make) -> None:
+    models = targets(main=small(), teacher=teacher())
+    data = make(models, sets=MIXED)
+    assert data.classes == {"false": 4, "true": 4}
+    judged = [r for r in models["main"].requests if "status" in fields(r)]
+    drawn = Counter((r.sampling.temperature, r.sampling.top_p) for r in judged)
+    assert drawn == {(t, p): 8 for t in (0.1, 0.5, 0.9) for p in (0.1, 0.5, 0.9)}
+    labelled = [r for r in models["teacher"].requests if "status" in fields(r)]
+    assert {(r.sampling.temperature, r.sampling.top_p) for r in labelled} == {(0.1, 0.9)}
+    assert len(labelled) == 8
+    for row in data.rows:
+        assert row.keys() == {"prompt", "chosen", "rejected"}
+        assert [m["role"] for m in row["prompt"]] == ["system", "user"]
+        assert [m["role"] for m in (*row["chosen"], *row["rejected"])] == ["assistant", "assistant"]
+        chosen, rejected = row["chosen"][0]["content"], row["rejected"][0]["content"]
+        assert ('"status": true' in chosen) != ('"status": true' in rejected)
+
+
+def test_steps_are_drawn_warm_without_reflection_and_with_2_to_5_passages(make: Make) -> None:
+    models = targets(main=small(), teacher=teacher())
+    make(models, sets=MIXED)
+    steps = [r for r in models["main"].requests if "step" in fields(r)]
+    assert {(r.sampling.temperature, r.sampling.top_p) for r in steps} == {(0.9, 0.9)}
+    assert not any("grade" in str(r.schema) for r in steps)
+    judged = [shown(r) for r in models["main"].requests if "status" in fields(r)]
+    sizes = {len(re.findall(r"^\[\d+\]", text.partition("New:")[2], re.MULTILINE)) for text in judged}
+    assert sizes <= {2, 3, 4, 5}
+    assert sizes == {passages_of(i) for i in range(8)}
+
+
+@pytest.mark.parametrize(
+    ("layout", "wording"), [("minimal", "brief"), ("json", "full"), ("chat", "brief"), ("xml", "full")]
+)
+def test_a_prompt_is_what_the_program_sends(folder: Path, make: Make, layout: str, wording: str) -> None:
+    sets = (*MIXED, f"knobs.layout={layout}", f"knobs.wording={wording}")
+
+    def laid_out(say: Answering) -> Answering:
+        def answer(request: ChatRequest) -> dict[str, Any] | str:
+            return say(replace(request, schema=request.schema or guess(request)))
+
+        return answer
+
+    models = targets(main=laid_out(small()), teacher=laid_out(teacher()))
+    data = make(models, sets=sets)
+    recipe = recipes.load(folder / "recipe.toml", sets)
+    runtime = tasks.prepare(recipe, store=CallStore(None), targets=models).runtime
+    program: Any = recipe.method.build(runtime, recipe.fixed(recipe.method))
+    assert isinstance(program, PrefRag)
+    again = ScriptedTarget(laid_out(small(lambda r: {"analysis": "new", "status": True})), identity="again")
+    runtime.targets["main"] = again
+    same = [f"What colour is thing number{i}?" for i in range(8) if passages_of(i) == program.knobs.k_local]
+    held = [row["prompt"] for row in data.rows if row["prompt"][-1]["content"].find(same[0]) >= 0]
+    assert held
+    for question in same:
+        program(question=question)
+    sent = [[{"role": m.role, "content": m.content} for m in r.messages] for r in again.requests]
+    for row in data.rows:
+        if any(question in row["prompt"][-1]["content"] for question in same):
+            assert row["prompt"] in sent
+
+
+def passages_of(i: int) -> int:
+    """The number of passages that a search for question `i` finds."""
+    return random.Random(f"passages 3 q{i}").randint(2, 5)
+
+
+def guess(request: ChatRequest) -> dict[str, Any]:
+    """The schema of a call that sends none, by what its instructions name."""
+    text = request.messages[0].content
+    names = {name for name in ("status", "number", "step", "analysis") if name in text}
+    if "status" in names and "analysis" in names:
+        return {"properties": dict.fromkeys(("analysis", "status"))}
+    return {"properties": dict.fromkeys(("number",) if "nearest" in text else ("thought", "step"))}
+
+
+def test_a_pair_is_of_what_the_teacher_picked_and_one_that_differs(make: Make) -> None:
+    models = targets(main=small(), teacher=teacher(true=True, number=4))
+    data = make(models, sets=("training_data.true_share=1",))
+    assert data.classes == {"true": 8}
+    assert {row["chosen"][0]["content"] for row in data.rows} == {
+        '{"analysis": "at 0.5 and 0.1", "status": true}'
+    }
+    assert all('"status": false' in row["rejected"][0]["content"] for row in data.rows)
+    picks = [r for r in models["teacher"].requests if "number" in fields(r)]
+    assert shown(picks[0]).startswith("Reference: at 0.5 and 0.5\nCandidates:\n[1] at 0.1 and 0.1\n[2]")
+
+
+def test_equal_analyses_are_one_candidate_and_one_candidate_needs_no_pick(make: Make) -> None:
+    def status(request: ChatRequest) -> dict[str, Any]:
+        return {"analysis": "The same.", "status": request.sampling.temperature < 0.9}
+
+    models = targets(main=small(status), teacher=teacher(true=True))
+    assert make(models, sets=("training_data.true_share=1",)).classes == {"true": 8}
+    assert not any("number" in fields(r) for r in models["teacher"].requests)
+
+
+DROPS: dict[str, tuple[Answering | None, Answering]] = {
+    "no sample differs from the teacher": (lambda r: {"analysis": "a", "status": True}, teacher(true=True)),
+    "no sample agrees with the teacher": (lambda r: {"analysis": "a", "status": True}, teacher(true=False)),
+    "the teacher's label could not be read": (None, lambda r: "I would rather not."),
+    "the teacher's choice names no candidate": (None, teacher(true=True, number=99)),
+    "a sample of the small model could not be read": (lambda r: "???", teacher(true=True)),
+}
+
+
+@pytest.mark.parametrize("reason", DROPS)
+def test_a_question_without_a_pair_says_why(make: Make, folder: Path, reason: str) -> None:
+    status, label = DROPS[reason]
+    with pytest.raises(NothingAnswered) as error:
+        make(targets(main=small(status), teacher=label))
+    assert f"{reason} (" in str(error.value)
+    assert "None of 8 questions gave a row, so nothing was written: " in str(error.value)
+    assert not list(folder.glob("rows.*"))
+
+
+def test_samples_that_cannot_be_read_are_counted_beside_the_pairs(make: Make) -> None:
+    def status(request: ChatRequest) -> dict[str, Any] | str:
+        warm = request.sampling.temperature
+        return "no" * 50 if warm == 0.5 else {"analysis": f"{warm}", "status": warm < 0.9}
+
+    data = make(targets(main=small(status), teacher=teacher()), sets=MIXED)
+    assert data.classes == {"false": 4, "true": 4}
+    assert data.drops == {"a sample of the small model could not be read": 24}
+
+
+def test_of_several_pairs_of_a_question_one_is_drawn(make: Make) -> None:
+    def wanders(request: ChatRequest) -> dict[str, Any] | str:
+        searches = shown(request).count("Search:")
+        if "step" in fields(request) and searches == 2:
+            return {"thought": "more", "step": {"action": "search", "action_input": "person lives"}}
+        return small()(request)
+
+    data = make(targets(main=wanders, teacher=teacher(true=True)), sets=("training_data.true_share=1",))
+    assert data.classes == {"true": 8}
+    assert data.drops == {"another pair of the same question was drawn": 8}
+
+
+def test_a_question_without_a_second_search_has_nothing_to_compare(make: Make) -> None:
+    def answer(request: ChatRequest) -> dict[str, Any]:
+        return {"thought": "known", "step": {"action": "finish", "answer": "red"}}
+
+    with pytest.raises(NothingAnswered, match=r"a question without a comparison \(8\)"):
+        make(targets(main=answer, teacher=teacher()))
+
+
+def test_a_teacher_that_always_says_the_same_leaves_no_mix(make: Make, folder: Path) -> None:
+    models = targets(main=small(), teacher=teacher(true=True))
+    with pytest.raises(
+        RagcError, match=r"The class of 8 pairs is true, of none another.*set training_data.true_share to 1"
+    ):
+        make(models)
+    assert not list(folder.glob("rows.*"))
+    again = targets(main=small(), teacher=teacher(true=True))
+    assert make(again, sets=("training_data.true_share=1",)).counters["sent"] == 0
+
+
+@pytest.mark.parametrize(
+    ("most", "share", "true", "false", "classes"),
+    [
+        (4000, 0.75, 9000, 5000, (3000, 1000)),
+        (4000, 0.75, 9, 2, (8, 2)),
+        (4000, 0.75, 3, 9, (3, 1)),
+        (4, 0.75, 100, 100, (3, 1)),
+        (4000, 0.75, 9, 0, (0, 0)),
+        (4000, 0.75, 1, 1, (1, 1)),
+        (4000, 1.0, 9, 5, (9, 0)),
+        (4000, 0.0, 9, 5, (0, 5)),
+        (1, 0.75, 9, 5, (0, 0)),
+        (4000, 0.75, 0, 0, (0, 0)),
+    ],
+)
+def test_the_mix_of_classes(most: int, share: float, true: int, false: int, classes: tuple[int, int]) -> None:
+    assert tuple(mix(most, share, true, false).values()) == classes
+
+
+def test_what_is_left_out_for_the_mix_is_counted(make: Make) -> None:
+    data = make(targets(main=small(), teacher=teacher()))
+    assert data.classes == {"false": 2, "true": 4}
+    assert data.drops == {"left out for the mix of classes": 2}
+    fewer = make(targets(main=small(), teacher=teacher()), sets=(*MIXED, "training_data.pairs=2"))
+    assert fewer.classes == {"false": 1, "true": 1}
+
+
+@pytest.mark.parametrize(
+    ("sets", "sentence"),
+    [
+        (("knobs.pref=false",), "the knob pref is false; set knobs.pref to true"),
+        (("knobs.pref_style=prompt",), "set knobs.pref_style to module"),
+        (("knobs.source_check=confidence",), "set knobs.source_check to status"),
+        (("program=vanilla",), r"the recipe's is 'vanilla'; set program = \"prefrag\""),
+    ],
+)
+def test_a_program_without_comparisons_is_refused(make: Make, sets: tuple[str, ...], sentence: str) -> None:
+    models = targets(main=small(), teacher=teacher())
+    with pytest.raises(UsageError, match=sentence):
+        make(models, sets=sets)
+    assert not models["main"].requests
+
+
+def test_without_a_teacher_nothing_is_sent(make: Make) -> None:
+    models = targets(main=small())
+    with pytest.raises(UsageError, match="role 'teacher' is needed"):
+        make(models)
+    assert not models["main"].requests

@@ -1,0 +1,161 @@
+"""Labels of SlimPLM: the matching ratio, the balance, the judge's conversations, the teacher's rewrites."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import recipe as recipes
+from ragc.errors import NothingAnswered, UsageError
+from ragc.optimizers import task as tasks
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from ragc.training.data.base import Item
+from ragc.training.data.slimplm import balance
+from tests.training.data.common import COLOURS, Answering, fields, maker, rows_in, targets, write_data
+
+ALL = ("training_data.balance=false",)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_data(tmp_path, "slimplm")
+
+
+def number(request: ChatRequest) -> int:
+    return int(re.findall(r"thing number(\d+)", "\n".join(m.content for m in request.messages))[-1])
+
+
+def proxy(request: ChatRequest) -> dict[str, Any] | str:
+    """Knows the colours of things whose number is even."""
+    i = number(request)
+    return {"heuristic_answer": f"Thing number{i} is {COLOURS[i % 5]}." if i % 2 == 0 else "No idea."}
+
+
+def models(draft: Answering = proxy, teacher: Answering | None = None) -> dict[str, ScriptedTarget]:
+    def unused(request: ChatRequest) -> dict[str, Any]:
+        raise AssertionError("this model was called")
+
+    return targets(main=unused, proxy=draft, teacher=teacher or unused)
+
+
+def test_a_label_is_whether_enough_gold_answers_are_in_the_draft(folder: Path) -> None:
+    make = maker(folder, "slimplm-labels")
+    data = make(models(), sets=ALL)
+    assert data.classes == {"known": 4, "unknown": 4}
+    for row in rows_in(data.path):
+        assert row.keys() == {"id", "question", "known", "ratio"}
+        assert row["known"] is (int(row["id"][1:]) % 2 == 0)
+        assert row["ratio"] == float(row["known"])
+    assert data.rows == rows_in(data.path)
+
+
+def test_the_ratio_must_be_above_theta_and_counts_aliases_apart(folder: Path) -> None:
+    questions = folder / "questions.jsonl"
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    for row in rows:
+        row["answers"] = [*row["answers"], "crimson"]
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    make = maker(folder, "slimplm-labels")
+    assert make(models(), sets=ALL).classes == {"unknown": 8}
+    data = make(models(), sets=(*ALL, "knobs.known_theta=0.4"))
+    assert data.classes == {"known": 4, "unknown": 4}
+    assert {row["ratio"] for row in data.rows} == {0.0, 0.5}
+
+
+def test_an_unknown_question_stays_where_a_known_one_before_it_is_unpaired() -> None:
+    labels = "uukuukkuk"
+    items = [Item({"at": at}, "known" if label == "k" else "unknown") for at, label in enumerate(labels)]
+    selection = balance(items)
+    assert [item.row["at"] for item in selection.items] == [2, 3, 5, 6, 7, 8]
+    assert selection.drops == {"unknown, and no known question before it to balance it": 3}
+
+
+def test_the_balance_is_in_the_order_of_the_questions(folder: Path) -> None:
+    make = maker(folder, "slimplm-labels")
+    every, data = make(models(), sets=ALL), make(models())
+    expected = balance([Item(row, "known" if row["known"] else "unknown") for row in every.rows])
+    assert list(data.rows) == [item.row for item in expected.items]
+    assert data.drops == expected.drops
+
+
+def test_a_draft_that_cannot_be_read_or_is_empty_has_no_label(folder: Path) -> None:
+    def answer(request: ChatRequest) -> dict[str, Any] | str:
+        i = number(request)
+        return {"heuristic_answer": "  "} if i == 0 else "" if i == 1 else proxy(request)
+
+    data = maker(folder, "slimplm-labels")(models(answer), sets=ALL)
+    assert len(data.rows) == 6
+    assert data.drops == {"a draft that could not be read, or was empty": 2}
+
+
+def test_the_judge_s_conversations_are_what_the_program_sends(folder: Path) -> None:
+    data = maker(folder, "slimplm-judge")(models(), sets=(*ALL, "knobs.wording=brief"))
+    assert data.classes == {"known": 4, "unknown": 4}
+    recipe = recipes.load(folder / "recipe.toml", ("knobs.wording=brief",))
+
+    def answer(request: ChatRequest) -> dict[str, Any] | str:
+        return {"reason": "", "known": "yes"} if "known" in fields(request) else proxy(request)
+
+    again = ScriptedTarget(answer, identity="again")
+    chat = ScriptedTarget(lambda r: {"answer": "red"})
+    runtime = tasks.prepare(
+        recipe, store=CallStore(None), targets={**models(), "proxy": again, "main": chat}
+    ).runtime
+    program: Any = recipe.method.build(runtime, recipe.fixed(recipe.method))
+    for i in range(8):
+        program(question=f"What colour is thing number{i}?")
+    sent = [[{"role": m.role, "content": m.content} for m in r.messages] for r in again.requests]
+    for row in data.rows:
+        *prompt, reply = row["messages"]
+        assert prompt in sent
+        known = "is" in prompt[-1]["content"].partition("Heuristic answer:")[2]
+        assert json.loads(reply["content"])["known"] == ("yes" if known else "no")
+
+
+def annotate(request: ChatRequest) -> dict[str, Any] | str:
+    """A teacher that takes questions and drafts apart, with one item about something else."""
+    i = number(request)
+    good = {"need_search": "yes", "query": f"thing number{i} colour"}
+    other = {"need_search": "yes", "query": "weather in Lima"}
+    if "questions" in fields(request):
+        return {
+            "questions": [{"question": f"colour of thing number{i}", **good}, {"question": "Lima", **other}]
+        }
+    return {"claims": [{"claim": f"thing number{i} has a colour", **good}]}
+
+
+def test_rewrites_are_the_teacher_s_parts_and_claims_in_the_proxy_s_prompts(folder: Path) -> None:
+    data = maker(folder, "slimplm-rewrites")(models(teacher=annotate), sets=("knobs.wording=brief",))
+    assert data.classes == {"claims": 8, "questions": 8}
+    assert data.drops == {"a part or claim without a query, or of something else": 8}
+    for row in data.rows:
+        assert [m["role"] for m in row["messages"]] == ["system", "user", "assistant"]
+        reply = json.loads(row["messages"][-1]["content"])
+        (name,) = reply
+        assert len(reply[name]) == 1
+        assert reply[name][0]["query"].endswith("colour")
+
+
+def test_annotations_that_are_of_no_use_are_counted(folder: Path) -> None:
+    def nothing(request: ChatRequest) -> dict[str, Any] | str:
+        return {"questions": []} if "questions" in fields(request) else "nothing to say"
+
+    with pytest.raises(NothingAnswered) as error:
+        maker(folder, "slimplm-rewrites")(models(teacher=nothing))
+    assert "an annotation without a part or claim of use (8)" in str(error.value)
+    assert "an annotation that could not be read (8)" in str(error.value)
+
+
+@pytest.mark.parametrize(("kind", "role"), [("slimplm-labels", "proxy"), ("slimplm-rewrites", "teacher")])
+def test_a_missing_model_is_named_before_anything_is_sent(folder: Path, kind: str, role: str) -> None:
+    there = models()
+    del there[role]
+    with pytest.raises(UsageError, match=role):
+        maker(folder, kind)(there)
+    assert not any(target.requests for target in there.values())
