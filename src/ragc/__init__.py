@@ -35,10 +35,12 @@ from ragc.api import (
     load,
     merge_grids,
     objective,
+    paper_tables,
     plan,
     plan_grid,
     program,
     read_grid,
+    reproduce,
     source,
     study,
     study_status,
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
+    from ragc.optimizers.reproduce.result import Reproduction
     from ragc.optimizers.results.compiled import CompiledProgram
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.optimizers.results.trust_listing import TrustListing
@@ -115,6 +118,7 @@ __all__ = [
     "Recipe",
     "RecipeError",
     "RecordedGrid",
+    "Reproduction",
     "Row",
     "RunComparison",
     "Source",
@@ -143,10 +147,12 @@ __all__ = [
     "merge_grids",
     "number",
     "objective",
+    "paper_tables",
     "plan",
     "plan_grid",
     "program",
     "read_grid",
+    "reproduce",
     "source",
     "study",
     "study_status",
@@ -170,6 +176,7 @@ _IMPORTED_WHEN_USED = {
     "RagProgram": "ragc.programs.base",
     "Recipe": "ragc.recipe",
     "RecordedGrid": "ragc.optimizers.grids.record",
+    "Reproduction": "ragc.optimizers.reproduce.result",
     "Row": "ragc.optimizers.answering",
     "RunComparison": "ragc.metrics.reports.compare_runs",
     "Source": "ragc.corpora.sources.base",

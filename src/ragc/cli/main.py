@@ -113,6 +113,31 @@ def parser() -> argparse.ArgumentParser:
     )
     gridding.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
 
+    reproducing = _command(
+        commands, "reproduce", "run a table of a paper on your models, or list the tables", _reproduce
+    )
+    reproducing.add_argument("table", nargs="?", metavar="TABLE", help="the table; without it all are listed")
+    reproducing.add_argument(
+        "--row", metavar="ID", dest="rows", action="append", default=[], help="only this row; repeatable"
+    )
+    reproducing.add_argument(
+        "--data-set",
+        metavar="ID",
+        dest="data_sets",
+        action="append",
+        default=[],
+        help="only this data set; repeatable",
+    )
+    reproducing.add_argument(
+        "--data", metavar="DIR", default="data", help="where one folder a data set is (default: data)"
+    )
+    reproducing.add_argument("--limit", type=int, metavar="N", help="questions of each data set at most")
+    reproducing.add_argument(
+        "--beside", default="", metavar="MODEL", help="the paper's model whose figures are compared"
+    )
+    reproducing.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
+    _sets(reproducing)
+
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
         "does", choices=("status", "worker"), help="show how it is doing, or run trials for it here"
@@ -417,6 +442,12 @@ def _grid(args: argparse.Namespace) -> int:
             recorded = api.grid(args.recipe, sets=args.sets, out=args.out, progress=progress)
     _emit(recorded.to_json()) if args.json else console.print_grid(recorded)
     return 0
+
+
+def _reproduce(args: argparse.Namespace) -> int:
+    from ragc.cli import reproduce
+
+    return reproduce.run(args)
 
 
 def _study(args: argparse.Namespace) -> int:
