@@ -80,7 +80,7 @@ def _sources(table: Table, cells: list[Cell]) -> Iterator[str]:
 
 def _metrics(table: Table, backends: Mapping[str, str], unmeasured: Mapping[str, str]) -> Iterator[str]:
     for family, backend in backends.items():
-        paper = table.setting.get("judge") or table.setting.get("entailment")
+        paper = table.setting.get("judge" if family == "crag" else "entailment")
         yield f"Metric family {family}: {backend} here" + (f"; {paper} in the paper." if paper else ".")
     for metric, why in unmeasured.items():
         yield f"Not measured: {metric}, because {why}."

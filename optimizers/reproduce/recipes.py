@@ -33,8 +33,8 @@ def check_knobs(rows: Sequence[TableRow], sets: Sequence[str]) -> None:
     """Raises UnknownName for an override of a knob that no program of `rows` has."""
     known = {name for row in rows for name in knob_names(method(row.program))}
     for keys in set_keys(sets):
-        if keys[0] == "knobs" and len(keys) == 2 and keys[1] not in known:
-            raise UnknownName("knob of these rows", keys[1], sorted(known))
+        if keys[0] == "knobs" and len(keys) == 2 and str(keys[1]) not in known:
+            raise UnknownName("knob of these rows", str(keys[1]), sorted(known))
 
 
 def row_recipe(

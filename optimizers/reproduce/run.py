@@ -12,9 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from ragc.corpora.files.splits import draw
 from ragc.errors import (
     BudgetExhausted,
     CapabilityMissing,
-    ParseFailure,
     RagcError,
     StoreError,
     TargetError,
@@ -216,6 +214,7 @@ class _Run:
         self._built: dict[str, Target] = {}
         self._backends: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._first: RagcError | None = None
 
     def run(self, planned: Sequence[Planned], beside: str, store: CallStore | None) -> Reproduction:
         """Runs `planned` and writes the result. Raises as `reproduce`."""
@@ -254,34 +253,40 @@ class _Run:
         return [(row, use) for use in self.table.data for row in self.table.rows]
 
     def _groups(self, planned: Sequence[Planned], calls: CallStore, ledger: FileLedger) -> list[Cell]:
-        cells: list[Cell] = []
-        first: RagcError | None = None
-        keyed = sorted(((one.group, n, one) for n, one in enumerate(planned)), key=lambda item: item[:2])
-        groups = [[one for _, _, one in group] for _, group in groupby(keyed, key=lambda item: item[0])]
-        groups.sort(key=lambda group: planned.index(group[0]))
-        for group in groups:
-            recipe = group[0].recipe
+        """The cells of all groups, in the order of their first cells."""
+        groups: dict[str, list[Planned]] = {}
+        for one in planned:
+            groups.setdefault(one.group, []).append(one)
+        cells = [cell for group in groups.values() for cell in self._answer_group(group, calls, ledger)]
+        if not cells and self._first is not None:
+            raise self._first
+        return cells
+
+    def _answer_group(self, group: Sequence[Planned], calls: CallStore, ledger: FileLedger) -> Iterator[Cell]:
+        """The cells of a group that could be answered; the others are left out with their reason."""
+        recipe = group[0].recipe
+        try:
             task = tasks.prepare(
                 recipe, store=calls, ledger=ledger, targets=self._targets(recipe), progress=self.progress
             )
-            try:
-                for cell in group:
-                    try:
-                        cells.append(event_loop.run(self._cell(cell, task, calls)))
-                    except (BudgetExhausted, StoreError, ParseFailure):
-                        raise
-                    except RagcError as error:
-                        if isinstance(error, TargetError) and not isinstance(error, CapabilityMissing):
-                            raise
-                        if self.plan.named:
-                            raise
-                        first = first or error
-                        self.plan.left_out.append(f"{cell.row.id} on {cell.use.id}: {error}")
-            finally:
-                event_loop.run(_close_sources(task))
-        if not cells and first is not None:
-            raise first
-        return cells
+        except RagcError as error:
+            self._leave_out(group, error)
+            return
+        try:
+            for planned in group:
+                try:
+                    yield event_loop.run(self._cell(planned, task))
+                except RagcError as error:
+                    self._leave_out([planned], error)
+        finally:
+            event_loop.run(_close_sources(task))
+
+    def _leave_out(self, cells: Sequence[Planned], error: RagcError) -> None:
+        """Notes why `cells` have no figures; raises `error` where the user named their rows."""
+        if self.plan.named or _ends_all(error):
+            raise error
+        self._first = self._first or error
+        self.plan.left_out += [f"{one.row.id} on {one.use.id}: {error}" for one in cells]
 
     def _targets(self, recipe: Recipe) -> Mapping[str, Target]:
         """The targets of `recipe` by role; equal specifications are one target, in all cells."""
@@ -305,7 +310,7 @@ class _Run:
         for target in self._built.values():
             await target.aclose()
 
-    async def _cell(self, planned: Planned, task: Task, calls: CallStore) -> Cell:
+    async def _cell(self, planned: Planned, task: Task) -> Cell:
         """Runs one cell on the task of its group."""
         row, use = planned.row, planned.use
         there = len(task.dev)
@@ -412,6 +417,13 @@ class _Run:
                 self.folder / RESULT, pretty(result.to_json()).encode("utf-8", "backslashreplace")
             )
         return result
+
+
+def _ends_all(error: RagcError) -> bool:
+    """Whether `error` would meet every other cell too, so that nothing more is tried."""
+    if isinstance(error, CapabilityMissing):
+        return False
+    return isinstance(error, BudgetExhausted | StoreError | TargetError)
 
 
 async def _close_sources(task: Task) -> None:
