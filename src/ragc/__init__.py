@@ -80,10 +80,10 @@ if TYPE_CHECKING:
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
     from ragc.optimizers.grids.record import RecordedGrid
+    from ragc.optimizers.grids.tables.result import Reproduction
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
-    from ragc.optimizers.reproduce.result import Reproduction
     from ragc.optimizers.results.compiled import CompiledProgram
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.optimizers.results.trust_listing import TrustListing
@@ -176,7 +176,7 @@ _IMPORTED_WHEN_USED = {
     "RagProgram": "ragc.programs.base",
     "Recipe": "ragc.recipe",
     "RecordedGrid": "ragc.optimizers.grids.record",
-    "Reproduction": "ragc.optimizers.reproduce.result",
+    "Reproduction": "ragc.optimizers.grids.tables.result",
     "Row": "ragc.optimizers.answering",
     "RunComparison": "ragc.metrics.reports.compare_runs",
     "Source": "ragc.corpora.sources.base",

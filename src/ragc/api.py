@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
     from ragc.optimizers.grids.record import RecordedGrid
+    from ragc.optimizers.grids.tables.result import Reproduction
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
-    from ragc.optimizers.reproduce.result import Reproduction
     from ragc.optimizers.results.compiled import CompiledProgram
     from ragc.optimizers.results.evaluate import Evaluation
     from ragc.optimizers.results.trust_listing import TrustListing
@@ -169,7 +169,7 @@ def reproduce(
     Raises UnknownName for a table, row or data set, DataError that says which files are absent, from where
     they come and under which licence, UsageError, BudgetExhausted, and TargetError.
     """
-    from ragc.optimizers.reproduce import run
+    from ragc.optimizers.grids.tables import run
 
     return run.reproduce(
         table,
@@ -186,7 +186,7 @@ def reproduce(
 
 def paper_tables(*, data: str | Path = "data") -> dict[str, Any]:
     """The tables that `reproduce` runs, as a JSON object, and which of their data the folder `data` holds."""
-    from ragc.optimizers.reproduce.listing import listing
+    from ragc.optimizers.grids.tables.listing import listing
 
     return listing(data)
 

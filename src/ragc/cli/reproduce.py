@@ -11,7 +11,7 @@ from ragc.cli import console, screen
 from ragc.errors import UsageError
 
 if TYPE_CHECKING:
-    from ragc.optimizers.reproduce.result import Reproduction
+    from ragc.optimizers.grids.tables.result import Reproduction
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,7 +40,7 @@ def _list(args: argparse.Namespace) -> int:
     if args.json:
         _emit(listed)
         return 0
-    from ragc.optimizers.reproduce import listing
+    from ragc.optimizers.grids.tables import listing
 
     console.table(listing.lines(listed))
     if absent := listing.needs(listed):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from ragc.optimizers.reproduce.result import Reproduction
-from ragc.optimizers.reproduce.table import TableRow
+from ragc.optimizers.grids.tables.result import Reproduction
+from ragc.optimizers.grids.tables.table import TableRow
 
 HEAD = "<!-- Written by ragc reproduce. -->"
 COLUMNS = 3

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ragc.errors import UnknownName
-from ragc.optimizers.reproduce.data_files import Located
-from ragc.optimizers.reproduce.table import DataUse, Table, TableRow
+from ragc.optimizers.grids.tables.data_files import Located
+from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.optimizers.requirements import lacking
 from ragc.programs import Method, method
 from ragc.recipe import Recipe, write
@@ -51,9 +51,9 @@ def row_recipe(
     if absent := unmeasured(recipe, use.metrics):
         measured = tuple(name for name in use.metrics if name not in absent)
         recipe = _parse(table, row, use, located, own, measured or ("lm_calls",))
-    given_roles = {keys[1] for keys in set_keys(own) if keys[0] == "targets" and len(keys) > 1}
+    own_roles = {keys[1] for keys in set_keys(own) if keys[0] == "targets" and len(keys) > 1}
     main = recipe.targets["main"]
-    targets = {role: spec if role in given_roles else main for role, spec in recipe.targets.items()}
+    targets = {role: spec if role in own_roles else main for role, spec in recipe.targets.items()}
     return replace(recipe, targets=targets)
 
 

@@ -19,6 +19,8 @@ from ragc.errors import ArtefactError, DataError
 
 OPTIONAL = "train"
 """The part of a form that may be absent."""
+OWN = "jsonl"
+"""The reader of files in ragc's own format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Form:
     """
 
     files: Mapping[str, str]
-    dataset: str = "jsonl"
+    dataset: str = OWN
     where: Mapping[str, Any] = field(default_factory=dict)
     origin: str = ""
 
@@ -39,7 +41,8 @@ class Form:
     def needed(self) -> str:
         """The needed files in words."""
         names = [pattern for part, pattern in self.files.items() if part != OPTIONAL]
-        return " with ".join(name.removesuffix("*") for name in names)
+        words = " with ".join(name.removesuffix("*") for name in names)
+        return f"{words} in ragc's own format" if self.dataset == OWN else words
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,13 @@ class DataFiles:
 
     @property
     def wants(self) -> str:
-        """The files of every form in words."""
-        return ", or ".join(form.needed for form in self.forms)
+        """The files of every form in words, the official ones first."""
+        return ", or ".join(form.needed for form in self.official_first)
+
+    @property
+    def official_first(self) -> list[Form]:
+        """The forms with those of the official files before files in ragc's own format."""
+        return sorted(self.forms, key=lambda form: form.dataset == OWN)
 
     def locate(self, data: Path) -> Located | None:
         """The files in the folder `data`; None where no form is complete."""
@@ -84,7 +92,7 @@ class DataFiles:
         return {
             "id": self.id,
             "available": located is not None,
-            "needs": [form.needed for form in self.forms],
+            "needs": [form.needed for form in self.official_first],
             "folder": str(data / self.folders[0]),
             "files": {} if located is None else {part: str(path) for part, path in located.paths.items()},
             "origin": self.home,

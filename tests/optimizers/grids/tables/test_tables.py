@@ -9,10 +9,10 @@ import pytest
 
 from ragc import metrics
 from ragc.errors import ArtefactError, UnknownName
-from ragc.optimizers.reproduce.data_files import entries
-from ragc.optimizers.reproduce.data_files import parse as parse_data
-from ragc.optimizers.reproduce.recipes import knob_names
-from ragc.optimizers.reproduce.table import Table, load, parse, table_ids, tables
+from ragc.optimizers.grids.tables.data_files import entries
+from ragc.optimizers.grids.tables.data_files import parse as parse_data
+from ragc.optimizers.grids.tables.recipes import knob_names
+from ragc.optimizers.grids.tables.table import Table, load, parse, table_ids, tables
 from ragc.programs import method
 
 PAPERS = ("prefrag", "ragx", "ggatrieval", "rqrag", "slimplm")

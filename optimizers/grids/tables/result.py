@@ -10,7 +10,7 @@ from typing import Any
 from ragc import metrics
 from ragc.core.display import describe, quantity
 from ragc.metrics.stats.intervals import Interval
-from ragc.optimizers.reproduce.table import Table
+from ragc.optimizers.grids.tables.table import Table
 
 PERCENT = 100.0
 """The papers print shares as per cent."""

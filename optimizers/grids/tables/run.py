@@ -36,11 +36,11 @@ from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import evaluate
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.grids.record import locked
-from ragc.optimizers.reproduce import curve, differences, recipes
-from ragc.optimizers.reproduce.cell_rows import CellRows
-from ragc.optimizers.reproduce.data_files import Located, absent_error, entries
-from ragc.optimizers.reproduce.result import Cell, Reproduction
-from ragc.optimizers.reproduce.table import DataUse, Table, TableRow, load
+from ragc.optimizers.grids.tables import curve, differences, recipes
+from ragc.optimizers.grids.tables.cell_rows import CellRows
+from ragc.optimizers.grids.tables.data_files import Located, absent_error, entries
+from ragc.optimizers.grids.tables.result import Cell, Reproduction
+from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow, load
 from ragc.optimizers.requirements import lacking, require
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.storage import InMemoryAttributes
@@ -210,7 +210,7 @@ class _Run:
         targets: Mapping[str, Target] | None,
     ) -> None:
         self.table, self.folder, self.limit, self.progress, self.plan = table, folder, limit, progress, plan
-        self._given = targets
+        self._targets_by_role = targets
         self._built: dict[str, Target] = {}
         self._backends: dict[str, str] = {}
         self._names: dict[str, str] = {}
@@ -290,9 +290,9 @@ class _Run:
 
     def _targets(self, recipe: Recipe) -> Mapping[str, Target]:
         """The targets of `recipe` by role; equal specifications are one target, in all cells."""
-        if self._given is not None:
-            main = self._given["main"]
-            chosen = {role: self._given.get(role, main) for role in recipe.targets}
+        if self._targets_by_role is not None:
+            main = self._targets_by_role["main"]
+            chosen = {role: self._targets_by_role.get(role, main) for role in recipe.targets}
         else:
             chosen = {role: self._build(spec, recipe) for role, spec in recipe.target_specs().items()}
         self._names |= {role: target.name for role, target in chosen.items()}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ragc.errors import DataError, RecipeError, TargetUnavailable, UnknownName, UsageError
-from ragc.optimizers.reproduce.listing import listing, needs
+from ragc.optimizers.grids.tables.listing import listing, needs
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
-from tests.optimizers.reproduce.common import Run, answer, write_rows
+from tests.optimizers.grids.tables.common import Run, answer, write_rows
 
 MAIN: dict[str, Any] = {"rows": ["vanilla_local"], "data_sets": ["hotpotqa"]}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ragc.optimizers.reproduce.result import Reproduction
-from ragc.optimizers.reproduce.run import reproduce
+from ragc.optimizers.grids.tables.result import Reproduction
+from ragc.optimizers.grids.tables.run import reproduce
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import SchemaReplies, ScriptedTarget

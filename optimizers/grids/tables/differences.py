@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ragc.core.display import quantity
-from ragc.optimizers.reproduce.result import Cell
-from ragc.optimizers.reproduce.table import Table
+from ragc.optimizers.grids.tables.result import Cell
+from ragc.optimizers.grids.tables.table import Table
 
 FEW = 100
 """Questions below which a sentence warns that a difference of a few points cannot be seen."""

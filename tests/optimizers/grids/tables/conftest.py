@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.optimizers.reproduce.common import Run, runner, write_data
+from tests.optimizers.grids.tables.common import Run, runner, write_data
 
 
 @pytest.fixture

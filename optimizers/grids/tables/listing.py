@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.display import quantity
-from ragc.optimizers.reproduce.data_files import entries
-from ragc.optimizers.reproduce.table import Table, tables
+from ragc.optimizers.grids.tables.data_files import entries
+from ragc.optimizers.grids.tables.table import Table, tables
 
 
 def listing(data: str | Path = "data") -> dict[str, Any]:
