@@ -5,6 +5,7 @@ The file holds no script and no address, so that it may be opened anywhere. Its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,10 +16,12 @@ from ragc.optimizers.grids.tables.table import TableRow
 
 HEAD = "<!-- Written by ragc reproduce. -->"
 COLUMNS = 3
-WIDTH, HEIGHT = 320, 240
+WIDTH, HEIGHT = 320, 250
 """Pixels of a panel."""
 LEFT, TOP, RIGHT, BOTTOM = 46, 34, 14, 46
 """Margins of a panel in pixels."""
+INSET, APART = 12, 5
+"""Pixels between the ends of the axis and its first and last points, and between the points of two series."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9")
 """Okabe and Ito's, which readers with any colour vision can tell apart."""
 _STYLE = "text{font:12px sans-serif;fill:#222}.t{font-weight:bold}.s{fill:#666}.g{stroke:#ddd}.p{fill:none}"
@@ -121,7 +124,7 @@ class _Axis:
     def x(self, value: float) -> float:
         low, high = (-0.5, len(self.words) - 0.5) if self.words else (self.low, self.high)
         share = (value - low) / (high - low) if high > low else 0.5
-        return LEFT + share * (WIDTH - LEFT - RIGHT)
+        return LEFT + INSET + share * (WIDTH - LEFT - RIGHT - 2 * INSET)
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
@@ -133,28 +136,27 @@ class _Axis:
 
 def _panel(panel: Panel, axis: _Axis, series: Sequence[str], label: str) -> Iterator[str]:
     points = [point for curves in (panel.ours, panel.paper) for curve in curves.values() for point in curve]
-    low, high = min(point.low for point in points), max(point.high for point in points)
-    margin = (high - low) * 0.05 or 1.0
-    low, high = low - margin, high + margin
+    marks = _ticks(min(point.low for point in points), max(point.high for point in points))
+    low, high = marks[0], marks[-1]
 
     def y(value: float) -> float:
         return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
     yield f'<text class="t" x="{LEFT}" y="{TOP - 10}">{escape(panel.title)}</text>'
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        value = low + share * (high - low)
+    for value in marks:
         yield f'<line class="g" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>'
-        yield f'<text class="s" x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.3g}</text>'
+        yield f'<text class="s" x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:g}</text>'
     turned = bool(axis.words) and max(map(len, axis.words)) > 8
     for x, text in axis.ticks:
-        shown = text if len(text) <= 14 else f"{text[:13]}…"
-        turn = f' transform="rotate(-20 {x:.1f} {HEIGHT - BOTTOM + 16})"' if turned else ""
+        shown = text if len(text) <= 18 else f"{text[:17]}…"
+        turn = f' transform="rotate(-20 {x:.1f} {HEIGHT - BOTTOM + 12})"' if turned else ""
+        anchor = "end" if turned else "middle"
         yield (
-            f'<text class="s" x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle"{turn}>'
+            f'<text class="s" x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="{anchor}"{turn}>'
             f"{escape(shown)}</text>"
         )
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    yield f'<text class="s" x="{middle}" y="{HEIGHT - 10}" text-anchor="middle">{escape(label)}</text>'
+    middle, below = (LEFT + WIDTH - RIGHT) / 2, HEIGHT + 2 if turned else HEIGHT - 10
+    yield f'<text class="s" x="{middle}" y="{below}" text-anchor="middle">{escape(label)}</text>'
     for number, name in enumerate(series):
         colour = COLOURS[number % len(COLOURS)]
         ours = sorted(panel.ours.get(name, []), key=lambda point: point.x)
@@ -166,15 +168,25 @@ def _panel(panel: Panel, axis: _Axis, series: Sequence[str], label: str) -> Iter
                 f'<circle class="p" cx="{axis.x(point.x):.1f}" cy="{y(point.y):.1f}" r="4" '
                 f'stroke="{colour}"><title>paper: {point.y:g}</title></circle>'
             )
+        shift = (number - (len(series) - 1) / 2) * APART
         for one, two in pairwise(ours):
-            yield _line(axis.x(one.x), y(one.y), axis.x(two.x), y(two.y), colour)
+            yield _line(axis.x(one.x) + shift, y(one.y), axis.x(two.x) + shift, y(two.y), colour)
         for point in ours:
-            x = axis.x(point.x)
+            x = axis.x(point.x) + shift
             yield _line(x, y(point.low), x, y(point.high), colour)
             yield (
                 f'<circle cx="{x:.1f}" cy="{y(point.y):.1f}" r="3.5" fill="{colour}">'
                 f"<title>{point.y:.1f} [{point.low:.1f}, {point.high:.1f}]</title></circle>"
             )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """About five round numbers from below `low` to above `high`."""
+    span = (high - low) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / 4))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= span / 4)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(n * step, 10) for n in range(first, max(last, first + 1) + 1)]
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, more: str = "") -> str:

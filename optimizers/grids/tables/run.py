@@ -434,6 +434,8 @@ async def _close_sources(task: Task) -> None:
 
 def _passages(source: object) -> int:
     """The number of whole passages that `source` searches; 0 where it has none of its own."""
+    for name in ("inner", "source"):  # of sources that reorder what another finds
+        source = getattr(source, name, source)
     corpus = getattr(source, "corpus", None)
     return len(getattr(corpus, "passages", ()))
 
