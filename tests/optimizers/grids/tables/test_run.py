@@ -14,7 +14,7 @@ from ragc.optimizers.grids.tables.listing import listing, needs
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
-from tests.optimizers.grids.tables.common import Run, answer, write_rows
+from tests.optimizers.grids.tables.common import Run, answer
 
 MAIN: dict[str, Any] = {"rows": ["vanilla_local"], "data_sets": ["hotpotqa"]}
 
@@ -248,9 +248,10 @@ def test_the_list_says_what_is_there(run: Run, tmp_path: Path) -> None:
 def test_official_files_are_read_as_they_are(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "official"
     context = [["Plum", ["A plum ", "is blue."]], ["Fern", ["A fern is green."]]]
-    row = {"_id": "a", "question": "Which colour?", "answer": "blue", "context": context}
-    row |= {"supporting_facts": [["Plum", 0]], "type": "bridge", "level": "easy"}
-    write_rows(folder / "hotpotqa/x", [])
+    row: dict[str, Any] = {"_id": "a", "question": "Which colour?", "answer": "blue", "context": context}
+    facts: list[Any] = [["Plum", 0]]
+    row |= {"supporting_facts": facts, "type": "bridge", "level": "easy"}
+    (folder / "hotpotqa").mkdir(parents=True)
     (folder / "hotpotqa/hotpot_dev_distractor_v1.json").write_text(json.dumps([row]))
     result = run("prefrag-main", data=folder, **MAIN)
     assert result.cells[0].questions == "hotpot_dev_distractor_v1.json"
