@@ -35,11 +35,13 @@ from ragc.api import (
     load,
     merge_grids,
     objective,
+    paper_tables,
     plan,
     plan_grid,
     plan_training_data,
     program,
     read_grid,
+    reproduce,
     source,
     study,
     study_status,
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
     from ragc.optimizers.grids.record import RecordedGrid
+    from ragc.optimizers.grids.tables.result import Reproduction
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
@@ -120,6 +123,7 @@ __all__ = [
     "Recipe",
     "RecipeError",
     "RecordedGrid",
+    "Reproduction",
     "Row",
     "RowsSummary",
     "RunComparison",
@@ -150,11 +154,13 @@ __all__ = [
     "merge_grids",
     "number",
     "objective",
+    "paper_tables",
     "plan",
     "plan_grid",
     "plan_training_data",
     "program",
     "read_grid",
+    "reproduce",
     "source",
     "study",
     "study_status",
@@ -180,6 +186,7 @@ _IMPORTED_WHEN_USED = {
     "RagProgram": "ragc.programs.base",
     "Recipe": "ragc.recipe",
     "RecordedGrid": "ragc.optimizers.grids.record",
+    "Reproduction": "ragc.optimizers.grids.tables.result",
     "Row": "ragc.optimizers.answering",
     "RowsSummary": "ragc.reports.rows",
     "RunComparison": "ragc.metrics.reports.compare_runs",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
     from ragc.optimizers.grids.record import RecordedGrid
+    from ragc.optimizers.grids.tables.result import Reproduction
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
     from ragc.optimizers.results.compiled import CompiledProgram
@@ -195,6 +196,53 @@ def plan_training_data(
     from ragc.training.data.build import estimate
 
     return estimate(kind, recipes.load(recipe, sets), out)
+
+
+def reproduce(
+    table: str,
+    *,
+    rows: Sequence[str] = (),
+    data_sets: Sequence[str] = (),
+    data: str | Path = "data",
+    sets: Sequence[str] = (),
+    limit: int | None = None,
+    beside: str = "",
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Run a table of a paper, or some `rows` of it on some `data_sets`, with `limit` questions of each.
+
+    `data` is the folder that holds one folder a data set. The model is the embedded one unless `sets` says
+    otherwise. `beside` is the paper's model whose figures are compared. Rows, result and plot are written to
+    the folder `out`, by default `reproduced/` and the table's id; rows that are there are not asked again.
+    Returns a Reproduction with `cells` (an Interval per metric), `differs` (what differs from the paper, in
+    sentences), `left_out`, and the paths.
+
+        ragc.reproduce("prefrag-main", rows=["no_retrieval"], limit=50).cells[0].means["f1"]
+
+    Raises UnknownName for a table, row or data set, DataError that says which files are absent, from where
+    they come and under which licence, UsageError, BudgetExhausted, and TargetError.
+    """
+    from ragc.optimizers.grids.tables import run
+
+    return run.reproduce(
+        table,
+        rows=rows,
+        data_sets=data_sets,
+        data=data,
+        sets=sets,
+        limit=limit,
+        beside=beside,
+        out=out,
+        progress=progress or run.SILENT,
+    )
+
+
+def paper_tables(*, data: str | Path = "data") -> dict[str, Any]:
+    """The tables that `reproduce` runs, as a JSON object, and which of their data the folder `data` holds."""
+    from ragc.optimizers.grids.tables.listing import listing
+
+    return listing(data)
 
 
 def headroom(

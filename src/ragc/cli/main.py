@@ -142,6 +142,30 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="of demonstrations from elsewhere: allow the program of their author",
     )
+    reproducing = _command(
+        commands, "reproduce", "run a table of a paper on your models, or list the tables", _reproduce
+    )
+    reproducing.add_argument("table", nargs="?", metavar="TABLE", help="the table; without it all are listed")
+    reproducing.add_argument(
+        "--row", metavar="ID", dest="rows", action="append", default=[], help="only this row; repeatable"
+    )
+    reproducing.add_argument(
+        "--data-set",
+        metavar="ID",
+        dest="data_sets",
+        action="append",
+        default=[],
+        help="only this data set; repeatable",
+    )
+    reproducing.add_argument(
+        "--data", metavar="DIR", default="data", help="where one folder a data set is (default: data)"
+    )
+    reproducing.add_argument("--limit", type=int, metavar="N", help="questions of each data set at most")
+    reproducing.add_argument(
+        "--beside", default="", metavar="MODEL", help="the paper's model whose figures are compared"
+    )
+    reproducing.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
+    _sets(reproducing)
 
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
@@ -464,6 +488,12 @@ def _data(args: argparse.Namespace) -> int:
     from ragc.cli import training_data
 
     return training_data.run(args)
+
+
+def _reproduce(args: argparse.Namespace) -> int:
+    from ragc.cli import reproduce
+
+    return reproduce.run(args)
 
 
 def _study(args: argparse.Namespace) -> int:

@@ -1,0 +1,86 @@
+"""What differs between a run and the paper, in sentences: model, corpus, sample, metric, setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ragc.core.display import quantity
+from ragc.optimizers.grids.tables.result import Cell
+from ragc.optimizers.grids.tables.table import Table
+
+FEW = 100
+"""Questions below which a sentence warns that a difference of a few points cannot be seen."""
+
+
+def sentences(
+    table: Table,
+    beside: str,
+    cells: Iterable[Cell],
+    targets: Mapping[str, str],
+    backends: Mapping[str, str],
+    unmeasured: Mapping[str, str],
+) -> tuple[str, ...]:
+    """The sentences on a run of `table`; `targets` names the models by role, `backends` the judges by family.
+
+    `unmeasured` says why metrics were not computed.
+    """
+    done = list(cells)
+    return (
+        *_models(table, beside, done, targets),
+        *_samples(table, done),
+        *_sources(table, done),
+        *_metrics(table, backends, unmeasured),
+        "Prompts are worded by us, and replies are held to a schema where the model's server can.",
+        *table.notes,
+        *(f"{row.id}: {row.note}" for row in table.rows if row.note and _ran(row.id, done)),
+    )
+
+
+def _ran(row: str, cells: list[Cell]) -> bool:
+    return any(cell.row == row for cell in cells)
+
+
+def _models(table: Table, beside: str, cells: list[Cell], targets: Mapping[str, str]) -> Iterator[str]:
+    yield f"Model: {targets.get('main', 'none')} here, {beside} in the paper's figures."
+    others: dict[str, list[str]] = {}
+    for row in table.rows:
+        if _ran(row.id, cells) and row.figures and (model := row.model_beside(beside)) != beside:
+            others.setdefault(model, []).append(row.id)
+    for model, rows in others.items():
+        yield f"The figures of {', '.join(rows)} are of {model}; the paper has none of {beside} there."
+    for role in ("proxy", "judge"):
+        if role in targets and (paper := table.setting.get(role)):
+            yield f"{role.capitalize()}: {targets[role]} here, {paper} in the paper."
+
+
+def _samples(table: Table, cells: list[Cell]) -> Iterator[str]:
+    for data in dict.fromkeys(cell.data for cell in cells):
+        sizes = {cell.n for cell in cells if cell.data == data}
+        cell = max((cell for cell in cells if cell.data == data), key=lambda one: one.passages)
+        use = table.use(data)
+        sample = f"; {use.sample:,} in the paper" if use.sample else ""
+        answered = "/".join(f"{size:,}" for size in sorted(sizes))
+        there = f"{quantity(cell.there, 'question')} in {cell.questions}"
+        yield f"Sample of {data}: {answered} of {there}{sample}."
+        if cell.passages and use.corpus:
+            yield f"Corpus of {data}: {quantity(cell.passages, 'passage')} here; {use.corpus} in the paper."
+    if cells and min(cell.n for cell in cells) < FEW:
+        yield "So few questions bear no claim on a difference of a few points: read the intervals."
+
+
+def _sources(table: Table, cells: list[Cell]) -> Iterator[str]:
+    kinds: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for name, kind in cell.sources.items():
+            kinds.setdefault(name, {})[kind] = None
+    for name, listed in kinds.items():
+        if paper := table.setting.get(name):
+            yield f"Source {name}: {', '.join(listed)} here; {paper} in the paper."
+
+
+def _metrics(table: Table, backends: Mapping[str, str], unmeasured: Mapping[str, str]) -> Iterator[str]:
+    for family, backend in backends.items():
+        paper = table.setting.get("judge" if family == "crag" else "entailment")
+        yield f"Metric family {family}: {backend} here" + (f"; {paper} in the paper." if paper else ".")
+    for metric, why in unmeasured.items():
+        yield f"Not measured: {metric}, because {why}."

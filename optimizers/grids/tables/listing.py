@@ -1,0 +1,58 @@
+"""The list of all tables: what each needs, and whether it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ragc.core.display import quantity
+from ragc.optimizers.grids.tables.data_files import entries
+from ragc.optimizers.grids.tables.table import Table, tables
+
+
+def listing(data: str | Path = "data") -> dict[str, Any]:
+    """All tables as a JSON object, with the state of their data in the folder `data`.
+
+    A table is available when one of its data sets is there, and complete when all are.
+    """
+    folder = Path(data)
+    states = {id: entry.to_json(folder) for id, entry in entries().items()}
+    return {"tables": [_entry(entry, states) for entry in tables()]}
+
+
+def _entry(table: Table, states: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    data = [states[use.id] for use in table.data]
+    there = [one["available"] for one in data]
+    return {**table.to_json(), "data": data, "available": any(there), "complete": all(there)}
+
+
+def lines(listed: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The list for people: the id of a table, and in words what it shows, its rows and its data."""
+    return [{"id": entry["id"], "about": _about(entry)} for entry in listed["tables"]]
+
+
+def _about(entry: Mapping[str, Any]) -> str:
+    there = [one["id"] for one in entry["data"] if one["available"]]
+    absent = [one["id"] for one in entry["data"] if not one["available"]]
+    rows = ", ".join(row["id"] for row in entry["rows"])
+    data = ", ".join(there) or "none"
+    lacks = f"; absent: {', '.join(absent)}" if absent else ""
+    return f"{entry['about']} ({entry['paper']}). Rows: {rows}. Data: {data}{lacks}."
+
+
+def needs(listed: Mapping[str, Any]) -> list[str]:
+    """A sentence for each data set that some table needs and that is absent: files, origin, licence."""
+    absent = {one["id"]: one for entry in listed["tables"] for one in entry["data"] if not one["available"]}
+    return [
+        f"{id}: {', or '.join(one['needs'])}, in {one['folder']}; from {one['origin']}; "
+        f"licence: {one['licence']}"
+        for id, one in sorted(absent.items())
+    ]
+
+
+def summary(listed: Mapping[str, Any]) -> str:
+    """One line on the whole list."""
+    there = sum(entry["available"] for entry in listed["tables"])
+    size = quantity(len(listed["tables"]), "table")
+    return f"{size}, {there:,} with data. Run one: ragc reproduce TABLE --limit 3"

@@ -1,0 +1,162 @@
+"""What a run of a table gives: our figures with intervals beside the paper's, and in words what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragc import metrics
+from ragc.core.display import describe, quantity
+from ragc.metrics.stats.intervals import Interval
+from ragc.optimizers.grids.tables.table import Table
+
+PERCENT = 100.0
+"""The papers print shares as per cent."""
+
+RULER = ("data set", "row", "metric", "paper", "ours (95% interval)", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A row on a data set: `means` in our units by metric, over `n` questions; `failed` got no answer.
+
+    `there` is the number of questions in the data set's file, `passages` that of its passages, 0 where the
+    sources have none of their own. `sources` names the kind of each source. `path` is the file of the rows.
+    """
+
+    row: str
+    data: str
+    means: Mapping[str, Interval]
+    n: int
+    failed: int
+    there: int
+    passages: int
+    sources: Mapping[str, str]
+    questions: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """A table, or a part of it, on the user's models.
+
+    `beside` is the paper's model whose figures are compared. `left_out` says why cells were not run, by row
+    and data set. `differs` are sentences on model, corpus, sample, metric and setting. `plot` is the file of
+    a curve.
+    """
+
+    table: Table
+    beside: str
+    cells: tuple[Cell, ...]
+    left_out: tuple[str, ...]
+    differs: tuple[str, ...]
+    counters: Mapping[str, float]
+    path: Path
+    plot: Path | None = None
+    targets: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return describe("Reproduction", self.table.id, quantity(len(self.cells), "cell"), beside=self.beside)
+
+    def figures(self, cell: Cell) -> list[dict[str, Any]]:
+        """The figures of a cell as JSON objects: metric, the paper's, ours with its interval, in one unit."""
+        row = self.table.row(cell.row)
+        model = row.model_beside(self.beside)
+        printed = self.table.expected(row, model).get(cell.data, {})
+        out = []
+        for name in self.table.use(cell.data).metrics:
+            mean, scale = cell.means.get(name), scale_of(name)
+            out.append(
+                {
+                    "metric": name,
+                    "unit": "percent" if scale == PERCENT else metrics.get(name).unit,
+                    "paper": printed.get(name),
+                    "model": model if name in printed else "",
+                    "ours": None if mean is None else round(mean.mean * scale, 4),
+                    "ci": None if mean is None else [round(mean.low * scale, 4), round(mean.high * scale, 4)],
+                    "n": 0 if mean is None else mean.n,
+                }
+            )
+        return out
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc reproduce TABLE --json`."""
+        return {
+            "table": self.table.id,
+            "paper": self.table.paper,
+            "beside": self.beside,
+            "targets": dict(self.targets),
+            "rows": [
+                {
+                    "id": row.id,
+                    "program": row.program,
+                    "expected": self.table.expected(row, row.model_beside(self.beside)),
+                    "data": {
+                        cell.data: {
+                            "questions": cell.n,
+                            "there": cell.there,
+                            "failed": cell.failed,
+                            "figures": self.figures(cell),
+                            "rows": str(cell.path),
+                        }
+                        for cell in self.cells
+                        if cell.row == row.id
+                    },
+                }
+                for row in self.table.rows
+                if any(cell.row == row.id for cell in self.cells)
+            ],
+            "left_out": list(self.left_out),
+            "differs": list(self.differs),
+            "counters": dict(self.counters),
+            "path": str(self.path),
+            "plot": None if self.plot is None else str(self.plot),
+        }
+
+    def grid(self) -> list[tuple[str, ...]]:
+        """The figures as a table of texts, with its head."""
+        return [RULER, *self._lines()]
+
+    def _lines(self) -> Iterator[tuple[str, ...]]:
+        for cell in self.cells:
+            for figure in self.figures(cell):
+                ours, paper, ci = figure["ours"], figure["paper"], figure["ci"]
+                shown = "not measured" if ours is None else f"{ours:.1f} [{ci[0]:.1f}, {ci[1]:.1f}]"
+                yield (
+                    cell.data,
+                    cell.row,
+                    figure["metric"],
+                    "-" if paper is None else f"{paper:g}",
+                    shown,
+                    _relation(paper, ci),
+                )
+
+    def lines(self) -> list[str]:
+        """What to read below the table: its unit, what differs, and the files."""
+        out = [f"{self.table.paper}: {self.table.about}. Shares are per cent."]
+        out += ["", "What differs from the paper:"]
+        out += [f"- {text}" for text in self.differs]
+        if self.left_out:
+            out += ["", "Left out:"]
+            out += [f"- {text}" for text in self.left_out]
+        out += ["", f"Rows: {self.path}"]
+        if self.plot is not None:
+            out.append(f"Plot: {self.plot}")
+        cost = self.counters
+        sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
+        out.append(f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:,.2f}, {cost['seconds']:.1f} s")
+        return out
+
+
+def scale_of(metric: str) -> float:
+    """The factor from our unit of `metric` to the papers': 100 for shares, 1 for counts."""
+    return PERCENT if metrics.get(metric).bounds is not None else 1.0
+
+
+def _relation(paper: float | None, ci: Sequence[float] | None) -> str:
+    """Where the paper's figure is, relative to our interval; "" where one of them is absent."""
+    if paper is None or ci is None:
+        return ""
+    return "paper below" if paper < ci[0] else "paper above" if paper > ci[1] else "paper inside"

@@ -1,0 +1,248 @@
+"""Tables of the papers, as the files in `experiments/tables` hold them: rows, columns and printed figures.
+
+A row is a setting of a program. A column is a metric of ours on a data set. A figure is what the paper prints
+for a row and a column with one of its models, in the paper's unit: per cent where ours is a share.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from ragc.errors import ArtefactError, UnknownName
+
+Kind = Literal["table", "curve"]
+KINDS: tuple[Kind, ...] = ("table", "curve")
+
+Expected = Mapping[str, Mapping[str, float]]
+"""Figures by data set and metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataUse:
+    """How a table uses a data set.
+
+    `metrics` are its columns. `knobs` are set for every program that has them. `sample` is the number of
+    questions in the paper, 0 where it is not known; `corpus` are the paper's passages, in words.
+    """
+
+    id: str
+    metrics: tuple[str, ...]
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    sample: int = 0
+    corpus: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A setting of a program.
+
+    `figures` has the paper's figures by model, in the order of the table's columns; NaN where it prints none.
+    `needs` names what the user adds: sources that the table does not configure, or `train` questions. `demos`
+    is the number of labelled demonstrations shown. `at` is its place on the x-axis of a curve, `series` the
+    line that it belongs to. `note` is a remark on the row in words.
+    """
+
+    id: str
+    program: str
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    demos: int = 0
+    at: float | str | None = None
+    series: str = ""
+    note: str = ""
+
+    def model_beside(self, model: str) -> str:
+        """The model whose figures are compared: `model`, or the row's first where there are none of that."""
+        return model if model in self.figures or not self.figures else next(iter(self.figures))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table or a curve of a paper.
+
+    `model` is the paper's model whose figures are compared unless another is named. `setting` says in words
+    what the paper used, by the name of a role, of a source, or of a family of metrics. `notes` are sentences
+    on what our programs, metrics and knobs do otherwise. `axis` names the x-axis of a curve.
+    """
+
+    id: str
+    paper: str
+    about: str
+    model: str
+    data: tuple[DataUse, ...]
+    rows: tuple[TableRow, ...]
+    kind: Kind = "table"
+    roles: tuple[str, ...] = ("main",)
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    setting: Mapping[str, str] = field(default_factory=dict)
+    train: int = 0
+    axis: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The data set and the metric of every column, in order."""
+        return tuple((use.id, metric) for use in self.data for metric in use.metrics)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The paper's models with figures, the table's own first."""
+        return tuple(dict.fromkeys((self.model, *(name for row in self.rows for name in row.figures))))
+
+    def row(self, id: str) -> TableRow:
+        """The row called `id`. Raises UnknownName, with the nearest name."""
+        for row in self.rows:
+            if row.id == id:
+                return row
+        raise UnknownName(f"row of {self.id}", id, [row.id for row in self.rows])
+
+    def use(self, id: str) -> DataUse:
+        """How the table uses the data set `id`. Raises UnknownName, with the nearest name."""
+        for use in self.data:
+            if use.id == id:
+                return use
+        raise UnknownName(f"data set of {self.id}", id, [use.id for use in self.data])
+
+    def expected(self, row: TableRow, model: str = "") -> dict[str, dict[str, float]]:
+        """The paper's figures of `row` with `model`, by data set and metric; empty where it prints none."""
+        printed: dict[str, dict[str, float]] = {}
+        for (data, metric), figure in zip(
+            self.columns, row.figures.get(model or self.model, ()), strict=False
+        ):
+            if not math.isnan(figure):
+                printed.setdefault(data, {})[metric] = figure
+        return printed
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only: the table without its data files."""
+        return {
+            "id": self.id,
+            "paper": self.paper,
+            "about": self.about,
+            "kind": self.kind,
+            "model": self.model,
+            "rows": [self._row_json(row) for row in self.rows],
+        }
+
+    def _row_json(self, row: TableRow) -> dict[str, Any]:
+        model = row.model_beside(self.model)
+        others = {name: self.expected(row, name) for name in row.figures if name != model}
+        return {
+            "id": row.id,
+            "program": row.program,
+            "knobs": dict(row.knobs),
+            "model": model if row.figures else "",
+            "expected": self.expected(row, model),
+            **({"expected_of": others} if others else {}),
+            **({"needs": list(row.needs)} if row.needs else {}),
+            **({"note": row.note} if row.note else {}),
+        }
+
+
+def table_ids() -> tuple[str, ...]:
+    """The ids of all tables, those of one paper together."""
+    return tuple(entry.id for entry in tables())
+
+
+@cache
+def tables() -> tuple[Table, ...]:
+    """All tables, in the order of their papers and, within one, of their `order`."""
+    folder = files("ragc.experiments") / "tables"
+    entries = [
+        (values.get("order", 0), parse(values, entry.name))
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml")
+        for values in [tomllib.loads(entry.read_text("utf-8"))]
+    ]
+    papers = ("prefrag", "ragx", "ggatrieval", "rqrag", "slimplm")
+    entries.sort(key=lambda pair: (papers.index(pair[1].id.partition("-")[0]), pair[0], pair[1].id))
+    return tuple(entry for _, entry in entries)
+
+
+def load(id: str) -> Table:
+    """The table called `id`. Raises UnknownName, with the nearest name."""
+    for entry in tables():
+        if entry.id == id:
+            return entry
+    raise UnknownName("table", id, table_ids())
+
+
+_ROW_KEYS = {"id", "program", "knobs", "sources", "figures", "needs", "demos", "at", "series", "note"}
+_USE_KEYS = {"metrics", "knobs", "sample", "corpus"}
+_KEYS = {"order", "paper", "about", "kind", "model", "roles", "knobs", "sources", "setting", "train", "axis"}
+_KEYS |= {"notes", "data", "rows"}
+
+
+def parse(values: Mapping[str, Any], name: str) -> Table:
+    """The table that the values of the TOML file `name` describe; its id is the name without the suffix.
+
+    Raises ArtefactError with one sentence for values that describe none.
+    """
+    try:
+        return _table(values, name.removesuffix(".toml"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ArtefactError(f"{name} does not hold a table of a paper: {error}; restore the file.") from None
+
+
+def _table(values: Mapping[str, Any], id: str) -> Table:
+    _check_keys(values, _KEYS, "the table")
+    uses = tuple(_use(name, entry) for name, entry in values["data"].items())
+    width = sum(len(use.metrics) for use in uses)
+    rows = tuple(_row(entry, width) for entry in values["rows"])
+    ids = [row.id for row in rows]
+    if len(set(ids)) < len(ids) or not rows or not uses:
+        raise ValueError("it needs data, and rows with different ids")
+    kind = values.get("kind", "table")
+    if kind not in KINDS:
+        raise ValueError(f"its kind is {kind!r}, table or curve is needed")
+    if kind == "curve" and any(row.at is None for row in rows):
+        raise ValueError("every row of a curve needs `at`")
+    return Table(
+        id=id,
+        paper=values["paper"],
+        about=values["about"],
+        model=values["model"],
+        data=uses,
+        rows=rows,
+        kind=kind,
+        roles=tuple(values.get("roles", ("main",))),
+        knobs=values.get("knobs", {}),
+        sources=values.get("sources", {}),
+        setting=values.get("setting", {}),
+        train=values.get("train", 0),
+        axis=values.get("axis", ""),
+        notes=tuple(values.get("notes", ())),
+    )
+
+
+def _use(id: str, values: Mapping[str, Any]) -> DataUse:
+    _check_keys(values, _USE_KEYS, f"data.{id}")
+    rest = {key: value for key, value in values.items() if key != "metrics"}
+    return DataUse(id, tuple(values["metrics"]), **rest)
+
+
+def _row(values: Mapping[str, Any], width: int) -> TableRow:
+    _check_keys(values, _ROW_KEYS, f"row {values.get('id')!r}")
+    figures = {name: _figures(numbers, width, name) for name, numbers in values.get("figures", {}).items()}
+    rest = {key: value for key, value in values.items() if key not in ("figures", "needs")}
+    return TableRow(**rest, figures=figures, needs=tuple(values.get("needs", ())))
+
+
+def _figures(numbers: Sequence[float], width: int, model: str) -> tuple[float, ...]:
+    if len(numbers) != width:
+        raise ValueError(f"{model} has {len(numbers)} figures in a row, {width} are needed")
+    return tuple(map(float, numbers))
+
+
+def _check_keys(values: Mapping[str, Any], known: set[str], where: str) -> None:
+    if unknown := sorted(values.keys() - known):
+        raise ValueError(f"{where} has the unknown key {unknown[0]!r}")

@@ -1,0 +1,81 @@
+"""`ragc reproduce`: the tables of the papers, listed or run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from ragc.cli import console, screen
+from ragc.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragc.optimizers.grids.tables.result import Reproduction
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; the exit code."""
+    return _run_table(args) if args.table is not None else _list(args)
+
+
+def _list(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    named = [
+        option
+        for option, value in (
+            ("--row", args.rows),
+            ("--data-set", args.data_sets),
+            ("--set", args.sets),
+            ("--limit", args.limit),
+            ("--beside", args.beside),
+            ("--out", args.out),
+        )
+        if value
+    ]
+    if named:
+        raise UsageError(f"{named[0]} is for running a table; name one, or leave it out to list all.")
+    listed = api.paper_tables(data=args.data)
+    if args.json:
+        _emit(listed)
+        return 0
+    from ragc.optimizers.grids.tables import listing
+
+    console.table(listing.lines(listed))
+    if absent := listing.needs(listed):
+        console.lines(["", "Absent data:", *(f"- {text}" for text in absent)])
+    console.lines(["", listing.summary(listed)])
+    return 0
+
+
+def _run_table(args: argparse.Namespace) -> int:
+    from ragc import api
+    from ragc.cli import progress as console_watch
+
+    with console_watch.watching() as progress:
+        result: Reproduction = api.reproduce(
+            args.table,
+            rows=args.rows,
+            data_sets=args.data_sets,
+            data=args.data,
+            sets=args.sets,
+            limit=args.limit,
+            beside=args.beside,
+            out=args.out,
+            progress=progress,
+        )
+    if args.json:
+        _emit(result.to_json())
+    else:
+        _grid(result.grid())
+        console.lines(["", *result.lines()])
+    return 0
+
+
+def _grid(rows: list[tuple[str, ...]]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in screen.grid(rows, screen.width()))
+
+
+def _emit(value: object) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

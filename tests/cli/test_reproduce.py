@@ -1,0 +1,142 @@
+"""`ragc reproduce` in processes of its own: listed, run, killed and resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from ragc.cli.main import main
+from tests import processes
+from tests.optimizers.grids.tables.common import write_data
+from tests.paths import ROOT
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    with Loopback(latency_s=0.05) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_data(tmp_path / "data")
+    return tmp_path
+
+
+def start(folder: Path, *words: str) -> processes.Process:
+    """The command line in a process of its own, in `folder`."""
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": paths, "RAGC_HOME": str(folder / "home")}
+    return processes.start(["-m", "ragc", "reproduce", *words], cwd=folder, environment=environment)
+
+
+def run(folder: Path, *words: str) -> tuple[int, str, str]:
+    """What `ragc reproduce` exits with, writes and complains of."""
+    process = start(folder, *words)
+    out, err = process.communicate(timeout=120)
+    assert "Traceback" not in err
+    return process.wait(), out, err
+
+
+def on(server: Loopback) -> list[str]:
+    """The options that make the server the main target, one question after the other."""
+    settings = {"kind": "vllm", "model": MODEL, "base_url": server.url}
+    return [
+        *(word for key, value in settings.items() for word in ("--set", f'targets.main.{key}="{value}"')),
+        *("--set", "concurrency=1"),
+    ]
+
+
+def test_the_tables_are_listed_with_their_data(folder: Path) -> None:
+    status, out, err = run(folder)
+    assert (status, err) == (0, "")
+    text = " ".join(out.split())
+    assert "prefrag-main PrefRAG and its baselines on five models" in text
+    assert "Data: hotpotqa; absent: 2wikimultihopqa, musique, bioasq." in text
+    assert "NQ-open.dev.jsonl" in text
+    status, out, err = run(folder, "--json")
+    tables = json.loads(out)["tables"]
+    assert all({"id", "paper", "rows", "data", "available"} <= entry.keys() for entry in tables)
+    assert all({"id", "expected"} <= row.keys() for entry in tables for row in entry["rows"])
+    by_id = {entry["id"]: entry["available"] for entry in tables}
+    assert (by_id["ragx-main"], by_id["ggatrieval-nq"]) == (True, False)
+
+
+def test_a_run_killed_in_the_middle_goes_on_and_asks_nothing_twice(folder: Path, server: Loopback) -> None:
+    words = ("prefrag-main", "--row", "vanilla_local", "--data-set", "hotpotqa", *on(server))
+    process = start(folder, *words)
+    rows = folder / "reproduced/prefrag-main/vanilla_local.hotpotqa.jsonl"
+    deadline = time.monotonic() + 60
+    while (not rows.exists() or rows.read_bytes().count(b"\n") < 3) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    there = rows.read_bytes().count(b"\n")
+    assert 3 <= there < 10
+    before = server.answer_count
+    status, out, _ = run(folder, *words, "--json")
+    assert status == 0
+    report = json.loads(out)
+    assert report["table"] == "prefrag-main"
+    assert MODEL in report["targets"]["main"]
+    (row,) = report["rows"]
+    assert (row["id"], row["data"]["hotpotqa"]["questions"]) == ("vanilla_local", 10)
+    assert report["counters"]["sent"] <= 10 - there
+    assert server.answer_count - before <= 10 - there + 1
+    assert rows.read_bytes().count(b"\n") == 10
+    assert (
+        json.loads((folder / "reproduced/prefrag-main/result.json").read_text("utf-8"))["rows"]
+        == report["rows"]
+    )
+    status, out, _ = run(folder, *words)
+    assert status == 0
+    assert out.splitlines()[0].split() == [
+        "data",
+        "set",
+        "row",
+        "metric",
+        "paper",
+        "ours",
+        "(95%",
+        "interval)",
+    ]
+    assert "What differs from the paper:" in out
+    assert "0 requests sent, 0 replayed" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("prefrag-mian",), "Did you mean 'prefrag-main'?"),
+        (("prefrag-main", "--row", "prefrg"), "Did you mean 'prefrag'?"),
+        (("prefrag-main", "--data-set", "musiq"), "Did you mean 'musique'?"),
+        (("prefrag-main", "--limit", "0"), "--limit is a number of questions from 1"),
+        (("prefrag-main", "--data", "nowhere"), "needs hotpot_dev_distractor_v1.json"),
+        (("prefrag-main", "--set", "knobs.k_lokal=3"), "Did you mean 'k_local'?"),
+        (("ragx-main", "--row", "ragx_api"), "needs the source kg"),
+        (("--limit", "3"), "--limit is for running a table"),
+        (("--set", "seed=3"), "--set is for running a table"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_exits_2(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    problem: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("RAGC_HOME", str(folder / "home"))
+    assert main(["reproduce", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("ragc: ")
+    assert problem in " ".join(err.split())
+    assert not (folder / "reproduced").exists()

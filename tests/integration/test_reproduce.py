@@ -1,0 +1,129 @@
+"""One row of every table, from end to end on SmolLM2: the cheapest, on one data set.
+
+Three questions where a question is one call without long passages, else one; methods that would take
+minutes a question are cut short by their own knobs. A setting that is in several tables is replayed. Tables
+whose data is not on this machine are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ragc.cli.main import main
+from ragc.optimizers.grids.tables.data_files import entries
+from ragc.optimizers.grids.tables.table import load, table_ids
+from tests.paths import SHARED_DATA
+
+pytest.importorskip("xllamacpp")
+pytestmark = pytest.mark.integration
+
+DATA = Path(os.environ.get("RAGC_TABLE_DATA") or SHARED_DATA)
+
+
+class Case(NamedTuple):
+    """A row on a data set, how many questions, and knobs that keep it short."""
+
+    row: str
+    data: str
+    limit: int = 1
+    knobs: tuple[str, ...] = ()
+
+
+SHORT = ("rounds=1", "candidates=4", "k_support=3")
+ONE_STEP = ("max_step=1", "strict_budget=true", "k_local=1", "k_web=1")
+SHALLOW = ('depth_for="own"', "max_depth=1", 'width="rewrite"')
+CASES = {
+    "prefrag-main": Case("no_retrieval", "hotpotqa", 3),
+    "prefrag-sources": Case("local", "hotpotqa"),
+    "prefrag-ablation": Case("prefrag", "hotpotqa", 1, ONE_STEP),
+    "prefrag-strategies": Case("module", "hotpotqa", 1, ONE_STEP),
+    "prefrag-top-k": Case("prefrag_5", "hotpotqa", 1, ONE_STEP),
+    "prefrag-retriever": Case("bm25", "hotpotqa", 1, ONE_STEP),
+    "prefrag-searches": Case("prefrag", "hotpotqa", 1, ONE_STEP),
+    "ragx-main": Case("llm", "crag", 3),
+    "ragx-sources": Case("llm_web", "crag"),
+    "ragx-broad": Case("without", "crag"),
+    "ragx-rerank": Case("pool_3", "crag"),
+    "ragx-few-shot": Case("shots_0", "crag"),
+    "ragx-embedder": Case("bm25", "crag"),
+    "ragx-model": Case("base", "crag"),
+    "ragx-top-p": Case("top_p_0.6", "crag"),
+    "ragx-chunk-size": Case("chunk_size_200", "crag"),
+    "ragx-overlap": Case("overlap_0.0", "crag"),
+    "ragx-dense-share": Case("dense_share_0.0", "crag"),
+    "ragx-noise": Case("noise_n_0", "crag"),
+    "ragx-temperature": Case("temperature_0.0", "crag"),
+    "ragx-query-position": Case("query_pos_before", "crag"),
+    "ragx-cot": Case("llm_direct", "crag", 3),
+    "ggatrieval-main": Case("bm25", "asqa"),
+    "ggatrieval-nq": Case("bm25", "nq"),
+    "ggatrieval-labels": Case("all", "asqa", 1, SHORT),
+    "ggatrieval-rounds": Case("rounds_1", "asqa", 1, SHORT),
+    "ggatrieval-tau": Case("tau_0.5", "asqa", 1, SHORT),
+    "rqrag-main-single-hop": Case("no_retrieval", "arc_challenge", 3),
+    "rqrag-main-multi-hop": Case("no_retrieval", "musique", 3),
+    "rqrag-selection": Case("ensemble", "hotpotqa", 1, SHALLOW),
+    "rqrag-depth": Case("depth_1", "hotpotqa", 1, SHALLOW[2:]),
+    "rqrag-width": Case("rewrite", "hotpotqa", 1, SHALLOW),
+    "rqrag-sources": Case("wikipedia", "popqa", 1, SHALLOW),
+    "slimplm-main": Case("no_retrieval", "nq", 3),
+    "slimplm-ablation": Case("without_rewriting", "nq", 1, ("refs_max=3", "proxy_tokens=64")),
+    "slimplm-proxy": Case("no_retrieval", "nq", 3),
+}
+"""The case of every table."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder to run in, with a cache that has the weights of this user; a test may not fetch them."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
+    program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
+    fetched = subprocess.run(
+        [sys.executable, "-c", program], env=environ, check=True, capture_output=True, text=True
+    )
+    (folder / "home").mkdir()
+    (folder / "home/weights").symlink_to(Path(fetched.stdout.strip()).parent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGC_HOME", str(folder / "home"))
+        patch.chdir(folder)
+        yield folder
+
+
+def test_every_table_has_a_case() -> None:
+    assert set(CASES) == set(table_ids())
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("table", table_ids())
+def test_a_row_of_every_table_runs_on_the_embedded_model(
+    table: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASES[table]
+    if entries()[case.data].locate(DATA) is None:
+        pytest.skip(f"the data set {case.data} is not in {DATA}")
+    words = ["reproduce", table, "--json", "--row", case.row, "--data-set", case.data, "--data", str(DATA)]
+    words += ["--limit", str(case.limit), "--set", "knobs.wording=brief"]
+    words += [word for knob in case.knobs for word in ("--set", f"knobs.{knob}")]
+    if threads := os.environ.get("RAGC_TABLE_THREADS"):
+        words += ["--set", f"targets.main.options.threads={threads}"]
+    assert main(words) == 0
+    report = json.loads(capsys.readouterr().out)
+    (row,) = report["rows"]
+    cell = row["data"][case.data]
+    assert (row["id"], cell["questions"]) == (case.row, case.limit)
+    assert [figure["metric"] for figure in cell["figures"]] == list(load(table).use(case.data).metrics)
+    for figure in cell["figures"]:
+        low, high = figure["ci"]
+        assert low <= figure["ours"] <= high
+    assert len(Path(cell["rows"]).read_text("utf-8").splitlines()) == case.limit
+    assert any("SmolLM2-135M-Instruct here" in text for text in report["differs"])
+    assert (report["plot"] is not None) == (load(table).kind == "curve")

@@ -1,0 +1,259 @@
+"""`reproduce` on scripted targets: figures, what differs, resumption, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.errors import DataError, RecipeError, TargetUnavailable, UnknownName, UsageError
+from ragc.optimizers.grids.tables.listing import listing, needs
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest, Reply
+from ragc.testing import ScriptedTarget
+from tests.optimizers.grids.tables.common import Run, answer
+
+MAIN: dict[str, Any] = {"rows": ["vanilla_local"], "data_sets": ["hotpotqa"]}
+
+
+class Failing(ScriptedTarget):
+    """Answers some requests, then is not there any more."""
+
+    def __init__(self, replies: int) -> None:
+        super().__init__(answer, concurrency=1)
+        self._left = replies
+
+    async def complete(self, request: ChatRequest) -> Reply:
+        self._left -= 1
+        if self._left < 0:
+            raise TargetUnavailable("the server is gone", endpoint="scripted")
+        return await super().complete(request)
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_our_figures_stand_beside_the_papers_with_intervals(run: Run) -> None:
+    result = run("prefrag-main", **MAIN)
+    (cell,) = result.cells
+    shown = {figure["metric"]: figure for figure in result.figures(cell)}
+    assert (shown["em"]["paper"], shown["em"]["ours"], shown["em"]["n"]) == (45.8, 50.0, 10)
+    low, high = shown["em"]["ci"]
+    assert 0 < low < 50 < high < 100
+    assert result.grid()[1][:4] == ("hotpotqa", "vanilla_local", "prefrag_acc", "46.4")
+    assert result.grid()[1][5] == "paper inside"
+    assert result.to_json()["rows"][0]["data"]["hotpotqa"]["questions"] == 10
+
+
+def test_what_differs_is_said_in_words(run: Run) -> None:
+    result = run("prefrag-main", limit=4, **MAIN)
+    text = "\n".join(result.differs)
+    assert "Model: scripted here, GLM4-Plus in the paper's figures." in text
+    assert "Sample of hotpotqa: 4 of 10 questions in questions_dev.jsonl; 500 in the paper." in text
+    assert "Corpus of hotpotqa: 10 passages here; 5,233,329 Wikipedia abstracts in the paper." in text
+    assert "Source local: bm25 here; BM25 in Elasticsearch in the paper." in text
+    assert "So few questions bear no claim" in text
+    other = run("prefrag-main", beside="Llama3.1-8B-Instruct", limit=4, **MAIN)
+    assert other.figures(other.cells[0])[0]["paper"] == 36.4
+
+
+def test_rows_are_those_of_ragc_eval_and_a_second_run_sends_nothing(run: Run, tmp_path: Path) -> None:
+    import ragc
+
+    run("prefrag-main", **MAIN)
+    path = tmp_path / "out/vanilla_local.hotpotqa.jsonl"
+    first = path.read_bytes()
+    target = ScriptedTarget([])
+    again = run("prefrag-main", target=target, **MAIN)
+    assert (path.read_bytes(), target.requests, again.counters["sent"]) == (first, [], 0)
+    assert again.cells[0].means["em"].mean == 0.5
+    assert not ragc.compare(path, path).rows[0].verdict.startswith("worse")
+
+
+def test_a_larger_limit_asks_only_what_is_new(run: Run) -> None:
+    run("prefrag-main", limit=3, **MAIN)
+    target = ScriptedTarget(answer)
+    assert run("prefrag-main", limit=5, target=target, **MAIN).cells[0].n == 5
+    assert len(target.requests) == 2
+    assert run("prefrag-main", limit=3, target=ScriptedTarget([]), **MAIN).cells[0].n == 3
+
+
+def test_a_run_that_was_cut_off_goes_on_and_leaves_the_same_bytes(run: Run, tmp_path: Path) -> None:
+    whole = run("prefrag-main", out=tmp_path / "whole", **MAIN)
+    with pytest.raises(TargetUnavailable):
+        run("prefrag-main", target=Failing(4), **MAIN)
+    path = tmp_path / "out/vanilla_local.hotpotqa.jsonl"
+    assert len(rows_of(path)) == 4
+    with path.open("ab") as file:  # a kill cuts a line off
+        file.write(b'{"id": "q1", "question": "Whi')
+    target = ScriptedTarget(answer)
+    cut = run("prefrag-main", target=target, **MAIN)
+    assert len(target.requests) == 6
+    assert path.read_bytes() == whole.cells[0].path.read_bytes()
+    assert cut.cells[0].means == whole.cells[0].means
+
+
+def test_rows_of_another_model_or_setting_are_not_mixed(run: Run) -> None:
+    run("prefrag-main", **MAIN)
+    with pytest.raises(UsageError, match="rows of other models, data or settings"):
+        run("prefrag-main", target=ScriptedTarget(answer, identity="another"), **MAIN)
+    with pytest.raises(UsageError, match="rows of other models, data or settings"):
+        run("prefrag-main", sets=["knobs.wording=brief"], **MAIN)
+
+
+@pytest.mark.parametrize("content", ["no row\n", "{}\n", '{"id": 3, "scores": {}}\n', "[1]\n"])
+def test_a_file_of_something_else_is_one_sentence_and_stays(run: Run, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "out/vanilla_local.hotpotqa.jsonl"
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(UsageError, match="is no row of this table"):
+        run("prefrag-main", **MAIN)
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("content", ["{}", "[", '{"table": "ragx-main"}', '"a"'])
+def test_the_result_of_something_else_is_not_replaced(run: Run, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "out/result.json"
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(UsageError, match="choose another --out or move it away"):
+        run("prefrag-main", **MAIN)
+    assert path.read_text() == content
+
+
+def test_absent_data_says_which_file_from_where_under_which_licence(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        run("ggatrieval-nq")
+    text = str(error.value)
+    assert "nq is not in" in text
+    assert "NQ-open.dev.jsonl" in text
+    assert "https://github.com/google-research-datasets/natural-questions" in text
+    assert "CC BY-SA 3.0" in text
+    assert "--data" in text
+
+
+def test_what_is_there_runs_and_the_rest_is_named(run: Run) -> None:
+    result = run("prefrag-main", rows=["no_retrieval"], limit=2)
+    assert [cell.data for cell in result.cells] == ["hotpotqa"]
+    assert len(result.left_out) == 3
+    assert "bioasq is not in" in result.left_out[2]
+
+
+def test_a_row_that_needs_more_is_left_out_or_refused_by_name(run: Run) -> None:
+    result = run("ragx-sources", limit=1)
+    assert {cell.row for cell in result.cells} == {"llm", "web", "llm_web", "predefined_web"}
+    assert any(text.startswith("api on crag: ") and "mock API of CRAG" in text for text in result.left_out)
+    with pytest.raises(UsageError, match="needs the source kg"):
+        run("ragx-sources", rows=["api"])
+
+
+def test_a_source_that_the_user_configures_is_used(run: Run, tmp_path: Path) -> None:
+    result = run("ragx-sources", rows=["api"], limit=1, sets=["sources.kg.kind=bm25"])
+    assert result.cells[0].sources["kg"] == "bm25"
+    assert any(text.startswith("Source kg: bm25 here; the mock API of CRAG") for text in result.differs)
+
+
+def test_roles_that_nobody_configures_are_played_by_the_main_target(run: Run) -> None:
+    result = run("ragx-main", rows=["ragx_web"], limit=2)
+    assert dict(result.targets) == {"main": "scripted", "judge": "scripted"}
+    assert any(text.startswith("Judge: scripted here, GPT-3.5 Turbo in the paper") for text in result.differs)
+    assert any("10 example questions of CRAG" in text for text in result.differs)
+
+
+def test_demonstrations_are_not_among_the_questions(run: Run) -> None:
+    target = ScriptedTarget(answer)
+    result = run("ragx-few-shot", rows=["shots_2"], target=target)
+    assert result.cells[0].n == 6  # four of the ten are examples
+    answered = {row["id"] for row in rows_of(result.cells[0].path)}
+    assert len(answered) == 6
+    shown = [sum(one.role == "assistant" for one in request.messages) for request in target.requests]
+    assert (max(shown), shown.count(2)) == (2, 6)
+
+
+def test_a_curve_comes_out_as_a_plot(run: Run) -> None:
+    result = run("ragx-top-p", limit=2)
+    assert result.plot is not None
+    root = ET.fromstring(result.plot.read_text("utf-8"))
+    titles = [element.text for element in root.iter() if element.tag.endswith("title")]
+    assert len(titles) == 4 * 5 * 2  # metrics, points, ours and the paper's
+    texts = [element.text or "" for element in root.iter() if element.tag.endswith("text")]
+    assert {"crag, crag_acc", "crag, crag_score", "0.6", "1", "top-p"} <= set(texts)
+    assert not any(element.tag.endswith(("script", "image")) for element in root.iter())
+
+
+def test_a_curve_over_words_has_a_tick_for_each(run: Run) -> None:
+    result = run("ragx-query-position", limit=2)
+    assert result.plot is not None
+    texts = [element.text for element in ET.fromstring(result.plot.read_text("utf-8")).iter()]
+    assert {"before", "after", "both"} <= set(texts)
+
+
+def test_hostile_names_of_models_are_text_in_a_plot(run: Run) -> None:
+    target = ScriptedTarget(answer)
+    target.name = '"><script>alert(1)</script>'
+    result = run("ragx-noise", rows=["noise_n_0"], limit=1, target=target)
+    assert result.plot is not None
+    text = result.plot.read_text("utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_knobs_of_the_user_reach_the_programs_that_have_them(run: Run) -> None:
+    target = ScriptedTarget(answer)
+    both = {**MAIN, "rows": ["no_retrieval", "vanilla_local"]}
+    run("prefrag-main", limit=1, target=target, sets=["knobs.k_local=1"], **both)
+    assert len(target.requests) == 2
+    with pytest.raises(UnknownName, match="Did you mean 'k_local'"):
+        run("prefrag-main", sets=["knobs.k_locale=1"], **MAIN)
+    with pytest.raises(RecipeError, match="concurency"):
+        run("prefrag-main", sets=["concurency=1"], **MAIN)
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+def test_a_limit_below_one_is_refused(run: Run, limit: int) -> None:
+    with pytest.raises(UsageError, match="from 1"):
+        run("prefrag-main", limit=limit, **MAIN)
+
+
+def test_an_unknown_model_names_the_nearest(run: Run) -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'GPT-4o-mini'"):
+        run("prefrag-main", beside="GPT-4o-min", **MAIN)
+
+
+def test_the_store_replays_what_another_folder_was_asked(run: Run, tmp_path: Path) -> None:
+    store = CallStore(None)
+    run("prefrag-main", store=store, **MAIN)
+    again = run("prefrag-main", store=store, out=tmp_path / "other", target=ScriptedTarget([]), **MAIN)
+    assert (again.counters["sent"], again.counters["replayed"]) == (0, 10)
+
+
+def test_the_list_says_what_is_there(run: Run, tmp_path: Path) -> None:
+    listed = listing(tmp_path / "data")
+    by_id = {entry["id"]: entry for entry in listed["tables"]}
+    main = by_id["prefrag-main"]
+    assert (main["available"], main["complete"]) == (True, False)
+    assert (by_id["ragx-main"]["complete"], by_id["slimplm-main"]["available"]) == (True, False)
+    assert main["rows"][0]["expected"]["hotpotqa"] == {"prefrag_acc": 30.2, "f1": 38.3, "em": 29.8}
+    hotpot = main["data"][0]
+    assert (hotpot["id"], hotpot["available"], hotpot["licence"]) == ("hotpotqa", True, "CC BY-SA 4.0")
+    assert set(hotpot["files"]) == {"questions", "corpus", "train"}
+    assert any(text.startswith("bioasq: ") and "bioasq.org" in text for text in needs(listed))
+    json.dumps(listed, allow_nan=False)
+
+
+def test_official_files_are_read_as_they_are(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "official"
+    context = [["Plum", ["A plum ", "is blue."]], ["Fern", ["A fern is green."]]]
+    row: dict[str, Any] = {"_id": "a", "question": "Which colour?", "answer": "blue", "context": context}
+    facts: list[Any] = [["Plum", 0]]
+    row |= {"supporting_facts": facts, "type": "bridge", "level": "easy"}
+    (folder / "hotpotqa").mkdir(parents=True)
+    (folder / "hotpotqa/hotpot_dev_distractor_v1.json").write_text(json.dumps([row]))
+    result = run("prefrag-main", data=folder, **MAIN)
+    assert result.cells[0].questions == "hotpot_dev_distractor_v1.json"
+    assert result.cells[0].passages == 2
+    assert result.cells[0].means["em"].mean == 1.0
