@@ -31,7 +31,7 @@ ORDER = (
     ("recipe",),
     ("optimizers",),
     ("exports",),
-    ("doctor", "testing"),
+    ("doctor", "finetuning", "testing"),
     ("api",),
     ("",),
     ("cli",),

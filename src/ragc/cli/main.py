@@ -113,6 +113,18 @@ def parser() -> argparse.ArgumentParser:
     )
     gridding.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
 
+    training = _command(
+        commands, "train", "fine-tune a model on rows of training data, or prepare a base for it", _train
+    )
+    training.add_argument("config", nargs="?", metavar="CONFIG", help="what is trained and how, a TOML file")
+    _sets(training)
+    training.add_argument("--out", metavar="DIR", required=True, help="the tuned model; a killed run goes on")
+    training.add_argument(
+        "--base",
+        metavar="embedded|FILE.gguf",
+        help="without CONFIG: write this model as a directory, no more",
+    )
+
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
         "does", choices=("status", "worker"), help="show how it is doing, or run trials for it here"
@@ -417,6 +429,12 @@ def _grid(args: argparse.Namespace) -> int:
             recorded = api.grid(args.recipe, sets=args.sets, out=args.out, progress=progress)
     _emit(recorded.to_json()) if args.json else console.print_grid(recorded)
     return 0
+
+
+def _train(args: argparse.Namespace) -> int:
+    from ragc.cli import training
+
+    return training.train(args)
 
 
 def _study(args: argparse.Namespace) -> int:
