@@ -153,6 +153,7 @@ def convert(gguf: Path, out: Path, *, name: str, sha256: str) -> None:
         tokenizer.save_pretrained(scratch)
         origin = {"format": _FORMAT, "model": name, "gguf_sha256": sha256}
         (scratch / ORIGIN).write_text(pretty(origin), "utf-8")
+        share(scratch)
         scratch.chmod(0o755)
         if out.is_dir() and not any(out.iterdir()):
             out.rmdir()
@@ -160,6 +161,13 @@ def convert(gguf: Path, out: Path, *, name: str, sha256: str) -> None:
             scratch.rename(out)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def share(folder: Path) -> None:
+    """Let those read the weights in `folder` who may read its configuration; safetensors lets nobody."""
+    mode = (folder / "config.json").stat().st_mode
+    for path in folder.glob("*.safetensors"):
+        path.chmod(mode & 0o777)
 
 
 def _gguf_of(base: str, progress: Progress) -> tuple[Path, str, str]:

@@ -52,7 +52,7 @@ def markdown(card: Mapping[str, Any]) -> str:
         ("time", f"{card['seconds']:,.0f} s, {card['steps']} steps" + _resumed(card["resumed"])),
         ("device", f"{_code(card['device'])}, {card['dtype']}"),
         ("machine", ", ".join(f"{name} {_code(value)}" for name, value in machine.items())),
-        ("tuned weights", f"SHA-256 {_code(card['model'])}"),
+        ("tuned weights", f"SHA-256 {_code(card['weights'])}"),
     ]
     settings = [(f"`{name}`", _code(value)) for name, value in card["settings"].items()]
     scores = [

@@ -155,7 +155,7 @@ def _absent(row: Row, method: str, names: Sequence[str]) -> bool:
     other = "sft" if "messages" in row.values else "dpo" if "rejected" in row.values else ""
     advice = f"; a row like this one is for method {other}" if other and other != method else ""
     if "known" in row.values and "ratio" in row.values:
-        advice = "; this is a label of a judge: `ragc train --judge` makes rows of such a file"
+        advice = "; this is a label of a judge: `ragc data slimplm-judge` writes them as messages"
     listed = ", ".join(f"`{name}`" for name in lacking)
     row.problems.append(f"{listed} is missing; method {method} needs {_NEEDED[method]}{advice}")
     return True

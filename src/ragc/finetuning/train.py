@@ -1,10 +1,13 @@
 """A training from its file to its card, in a folder that a killed run goes on in.
 
-OUT/training.json   what is trained, from what, and whether it is finished
-OUT/checkpoints/    while it runs
-OUT/model/          weights, tokenizer, chat template: vLLM and transformers open it
-OUT/adapter/        with LoRA, the adapter alone
-OUT/card.json, card.md
+    OUT/training.json   what is trained, from what, and whether it is finished
+    OUT/checkpoints/    while it runs
+    OUT/model/          weights, tokenizer, chat template: vLLM and transformers open it
+    OUT/model.gguf      the same for embedded targets, where the base was a GGUF file
+    OUT/adapter/        with LoRA, the adapter alone
+    OUT/card.json, card.md
+
+A finished training has no checkpoints.
 """
 
 from __future__ import annotations
@@ -46,11 +49,18 @@ class Trained:
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
-        return {"out": str(self.path), "model": str(self.model), **self.card}
+        return {"out": str(self.path), **self.card, "model": str(self.model), "gguf": str(self.gguf or "")}
 
     def lines(self) -> list[str]:
         """What was trained and how the losses went, for a terminal."""
-        return [*summary_lines(self.card), f"The tuned model is in {self.model}"]
+        also = f", and for embedded targets in {self.gguf}" if self.gguf else ""
+        return [*summary_lines(self.card), f"The tuned model is in {self.model}{also}"]
+
+    @property
+    def gguf(self) -> Path | None:
+        """The tuned model as a GGUF file; None where the base was none."""
+        path = self.path / "model.gguf"
+        return path if path.is_file() else None
 
 
 def train(
@@ -118,7 +128,7 @@ def _continue(
         "format": _CARD_FORMAT,
         **subject,
         **asdict(outcome),
-        "model": digest(folder_digests(folder / "model", ("*.safetensors",))),
+        "weights": digest(folder_digests(folder / "model", ("*.safetensors",))),
         "machine": _machine(),
     }
     outputs.put_file(folder / CARD, pretty(card).encode())

@@ -20,8 +20,8 @@ from ragc.core.progress import Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line
 from ragc.errors import RagcError, UsageError
-from ragc.finetuning import encode
-from ragc.finetuning.base_models import BaseModel, quiet_libraries
+from ragc.finetuning import encode, gguf_file
+from ragc.finetuning.base_models import BaseModel, quiet_libraries, share
 from ragc.finetuning.rows import TrainRow
 from ragc.finetuning.settings import TrainSettings
 
@@ -291,11 +291,10 @@ class _Run:
         """Loss and accuracy on the held-out rows: of preferred replies, or of learned tokens."""
         self.progress.phase(name, count, "rows")
         results = trainer.evaluate()
-        names = {
-            "eval_loss": "loss",
-            "eval_rewards/accuracies": "preferred",
-            "eval_mean_token_accuracy": "token_accuracy",
-        }
+        accuracy = ("eval_rewards/accuracies", "preferred")
+        if self.settings.method == "sft":
+            accuracy = ("eval_mean_token_accuracy", "token_accuracy")
+        names = dict([("eval_loss", "loss"), accuracy])
         return {short: float(results[long]) for long, short in names.items() if long in results}
 
     def _save(self, model: Any, tokenizer: Any) -> None:
@@ -308,6 +307,11 @@ class _Run:
             model = model.merge_and_unload()
         model.save_pretrained(scratch)
         tokenizer.save_pretrained(scratch)
+        share(scratch)
+        if self.base.gguf is not None and gguf_file.can_write(self.base.gguf):
+            part = self.folder / ".ragc-model.gguf"
+            gguf_file.write(self.base.gguf, model.state_dict(), part)
+            part.replace(self.folder / "model.gguf")
         shutil.rmtree(out, ignore_errors=True)
         scratch.rename(out)
 
