@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ragc.core import extras, outputs
 from ragc.core.digest import digest, file_digest, folder_digests, pretty
@@ -78,6 +79,8 @@ def quiet_libraries(*, offline: bool) -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     if offline:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    if hub := sys.modules.get("huggingface_hub.constants"):  # imported before, by another part of a program
+        cast(Any, hub).HF_HUB_DISABLE_TELEMETRY = True
 
 
 def resolve(base: str, progress: Progress) -> BaseModel:
