@@ -45,7 +45,7 @@ def markdown(card: Mapping[str, Any]) -> str:
     rows = [
         ("base", f"{_code(base['name'])} {_code(base['digest'])}"),
         ("data", f"{_code(data['name'])}, {data['rows']} rows, SHA-256 {_code(data['sha256'])}"),
-        ("trained on", f"{card['rows']} rows, {card['tokens']:,} tokens over all passes"),
+        ("trained on", f"{card['rows']} rows, {card['tokens']:,} tokens in a pass"),
         ("held out", f"{card['held_out']} rows"),
         ("left out, too long", f"{card['too_long']} rows"),
         ("weights trained", f"{card['trained_weights']:,} of {card['all_weights']:,}"),

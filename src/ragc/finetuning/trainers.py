@@ -38,8 +38,9 @@ class Outcome:
     """What a training did: steps and their losses, the held-out rows before and after, where it ran.
 
     `losses` are pairs of step and mean loss since the pair before. `before` and `after` are scores by name,
-    empty without held-out rows. `too_long` counts rows that were left out. `resumed` is the step that it went
-    on from, 0 if it ran through. `seconds` are those of all runs, from the first step on.
+    empty without held-out rows. `too_long` counts rows that were left out, `tokens` is the length of
+    the others. `resumed` is the step that it went on from, 0 if it ran through. `seconds` are those of all
+    runs, from the first step on.
     """
 
     steps: int
@@ -115,8 +116,8 @@ class _Run:
         tokenizer, model = self._open()
         encode.check_template(tokenizer, train_rows, self.base.name)
         limit = min(settings.max_length, _context(model))
-        trained, too_long = self._fitting(tokenizer, train_rows, limit)
-        held, held_too_long = self._fitting(tokenizer, held_rows, limit)
+        trained, tokens, too_long = self._fitting(tokenizer, train_rows, limit)
+        held, _, held_too_long = self._fitting(tokenizer, held_rows, limit)
         steps = settings.steps or _steps(len(trained), settings)
         trainer = self._trainer(tokenizer, model, trained, held, steps)
         checkpoint = last_checkpoint(self.checkpoints)
@@ -154,7 +155,7 @@ class _Run:
             rows=len(trained),
             held_out=len(held),
             too_long=too_long + held_too_long,
-            tokens=int(getattr(trainer, "_total_train_tokens", 0)),
+            tokens=tokens,
             trained_weights=sum(each.numel() for each in weights if each.requires_grad),
             all_weights=sum(each.numel() for each in weights),
             seconds=round(watch.seconds, 1),
@@ -195,9 +196,12 @@ class _Run:
 
     def _fitting(
         self, tokenizer: Any, rows: Sequence[TrainRow], limit: int
-    ) -> tuple[list[dict[str, Any]], int]:
-        """`rows` as TRL takes them, those of more than `limit` tokens left out, and how many those are."""
-        fitting: list[dict[str, Any]] = []
+    ) -> tuple[list[dict[str, Any]], int, int]:
+        """`rows` as TRL takes them without those of more than `limit` tokens, their tokens, and how many not.
+
+        Of a preference the longer of both sequences counts.
+        """
+        fitting, tokens = list[dict[str, Any]](), 0
         long: list[str] = []
         for row in rows:
             if self.settings.method == "dpo":
@@ -210,6 +214,7 @@ class _Run:
                 long.append(row.location)
             else:
                 fitting.append(fields)
+                tokens += length
         if rows and not fitting:
             raise UsageError(
                 f"All {len(rows)} rows have more than {limit} tokens; raise max_length"
@@ -221,7 +226,7 @@ class _Run:
                 f"{len(long)} of {len(rows)} rows have more than {limit} tokens and are left out: "
                 f"{', '.join(long[:_SHORT])}{more}"
             )
-        return fitting, len(long)
+        return fitting, tokens, len(long)
 
     def _trainer(
         self,
