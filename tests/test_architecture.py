@@ -32,7 +32,7 @@ ORDER = (
     ("optimizers",),
     ("exports",),
     ("reports",),
-    ("doctor", "testing", "training"),
+    ("doctor", "finetuning", "testing", "training"),
     ("api",),
     ("",),
     ("cli",),

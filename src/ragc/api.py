@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragc.doctor.check import Check
     from ragc.doctor.targets import TargetCheck
     from ragc.exports.write import Exported
+    from ragc.finetuning.train import Trained
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
@@ -65,6 +66,36 @@ def compile(
     resolved = recipes.load(recipe, sets)
     target = Path(out) if out is not None else Path("compiled") / Path(recipe).stem
     return compiling.compile(resolved, target, resume=resume, progress=progress or compiling.SILENT)
+
+
+def train(
+    config: str | Path, *, out: str | Path, sets: Sequence[str] = (), progress: Progress | None = None
+) -> Trained:
+    """Fine-tune a model on rows of training data, as the TOML file `config` says, into the directory `out`.
+
+    A killed training goes on; a finished one is returned as it is. Returns a Trained with `model`, the
+    directory of the tuned model that vLLM and transformers open, and `card`, with losses and settings.
+
+        trained = ragc.api.train("train.toml", out="tuned/mine")
+        print(trained.card["after"]["loss"])
+
+    Raises RecipeError with all problems of the file, DataError with those of its rows, UsageError where the
+    extra `train` is absent or `out` holds something else, and RagcError.
+    """
+    from ragc.finetuning import train as training
+
+    return training.train(config, out, sets=sets, progress=progress)
+
+
+def write_base(base: str, *, out: str | Path, progress: Progress | None = None) -> Path:
+    """Write `embedded` or a GGUF file as a Hugging Face directory `out`, which vLLM and TRL open.
+
+    Raises UsageError, also where the extra `train` is absent or `out` is not empty.
+    """
+    from ragc.core.progress import Silent
+    from ragc.finetuning.base_models import write_base as write
+
+    return Path(write(base, out, progress or Silent()).path)
 
 
 def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None) -> dict[str, Any]:

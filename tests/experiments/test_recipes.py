@@ -42,8 +42,12 @@ GRIDS = {"pydocs": (48, 100), "hotpotqa_smollm2": (32, 80), "hotpotqa_qwen": (16
 """Settings and questions of the recipes in `grids`."""
 
 
-RECIPES = sorted(set(EXPERIMENTS.rglob("*.toml")) - set((EXPERIMENTS / "tables").rglob("*.toml")))
-"""The tables of the papers are no recipes; `tests/optimizers/grids/tables` reads them."""
+RECIPES = [
+    path
+    for path in sorted(EXPERIMENTS.rglob("*.toml"))
+    if not {"tables", "training"} & set(path.relative_to(EXPERIMENTS).parts)
+]
+"""Tables of the papers and settings of trainings are no recipes; their own tests read them."""
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -85,13 +85,18 @@ def address() -> str:
     """The address of a vLLM server of the model, which it calls `model`; it runs until the tests end."""
     if running := os.environ.get("RAGC_VLLM_URL"):
         return running
+    return serve(model())
+
+
+def serve(folder: str) -> str:
+    """The address of a new vLLM server of the model in `folder`, called `model`; it runs until tests end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     module = ["-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", str(port)]
     named = ["--served-model-name", "model", "--enable-prompt-tokens-details"]
-    command = [python(), *module, "--model", model(), *named, *LIMITS]
-    log = Path(_scratch().name) / "server.log"
+    command = [python(), *module, "--model", folder, *named, *LIMITS]
+    log = Path(_scratch().name) / f"server-{port}.log"
     with log.open("wb") as out:
         started = subprocess.Popen(command, stdout=out, stderr=out, env=surroundings())
     atexit.register(_stop, started)

@@ -166,6 +166,16 @@ def parser() -> argparse.ArgumentParser:
     )
     reproducing.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
     _sets(reproducing)
+        commands, "train", "fine-tune a model on rows of training data, or prepare a base for it", _train
+    )
+    training.add_argument("config", nargs="?", metavar="CONFIG", help="what is trained and how, a TOML file")
+    _sets(training)
+    training.add_argument("--out", metavar="DIR", required=True, help="the tuned model; a killed run goes on")
+    training.add_argument(
+        "--base",
+        metavar="embedded|FILE.gguf",
+        help="without CONFIG: write this model as a directory, no more",
+    )
 
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
@@ -494,6 +504,12 @@ def _reproduce(args: argparse.Namespace) -> int:
     from ragc.cli import reproduce
 
     return reproduce.run(args)
+
+
+def _train(args: argparse.Namespace) -> int:
+    from ragc.cli import training
+
+    return training.train(args)
 
 
 def _study(args: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "metrics": ("rouge_score", "ftfy", "punkt"),
     "nli": ("torch", "transformers"),
     "vllm": ("vllm",),
+    "train": ("trl", "peft", "gguf"),
     "ray": ("ray",),
     "redis": ("redis",),
     "postgres": ("psycopg",),

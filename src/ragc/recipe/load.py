@@ -34,17 +34,7 @@ def load(
     content.
     """
     path = Path(path)
-    try:
-        text = inputs.read_text(path)
-    except FileNotFoundError:
-        raise UsageError(missing_file(f"the recipe {str(path)!r}", str(path), Path())) from None
-    except OSError as error:
-        raise UsageError(f"The recipe {str(path)!r} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise RecipeError(str(path), [f"line {line}: this is not UTF-8 text"]) from None
-    except ValueError as error:
-        raise UsageError(f"The recipe {str(path)!r} cannot be read: {error}.") from None
+    text = read_text(path, "recipe")
     return parse(
         text,
         sets,
@@ -69,6 +59,36 @@ def parse(
     Without `code` no module of the recipe's author is imported; a program of their own that was not imported
     before is only named.
     """
+    values, problems = read_tables(text, sets, where)
+    recipe = read(values, base, problems, files=files, code=code)
+    if texts := problems.texts():
+        raise RecipeError(where, texts)
+    return recipe
+
+
+def read_text(path: Path, noun: str) -> str:
+    """The text of the TOML file `path`, which is a `noun` such as "recipe".
+
+    Raises UsageError when it cannot be read, and RecipeError for another encoding than UTF-8.
+    """
+    try:
+        return inputs.read_text(path)
+    except FileNotFoundError:
+        raise UsageError(missing_file(f"the {noun} {str(path)!r}", str(path), Path())) from None
+    except OSError as error:
+        raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise RecipeError(str(path), [f"line {line}: this is not UTF-8 text"]) from None
+    except ValueError as error:
+        raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error}.") from None
+
+
+def read_tables(text: str, sets: Sequence[str], where: str) -> tuple[dict[str, object], Problems]:
+    """The tables of a TOML `text` with the overrides `sets`, and where further problems are collected.
+
+    `where` names the text in errors. Raises RecipeError for a text that is not TOML.
+    """
     try:
         values = _toml(text)
     except tomllib.TOMLDecodeError as error:
@@ -78,10 +98,7 @@ def parse(
     for expression in sets:
         if wrong := _override(values, expression, overrides):
             problems.add_set(expression, wrong)
-    recipe = read(values, base, problems, files=files, code=code)
-    if texts := problems.texts():
-        raise RecipeError(where, texts)
-    return recipe
+    return values, problems
 
 
 def settings(
