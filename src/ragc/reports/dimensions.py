@@ -1,0 +1,91 @@
+"""The dimensions of a search: what each trial chose, and how much each choice matters for the score.
+
+Importances are those of PED-ANOVA (Watanabe et al. 2023, arXiv:2304.10255) as Optuna has it: how far the
+choices of the best trials differ from those of all. They describe the trials of one study, which the sampler
+chose; they are no effects, and with few trials they are noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from ragc.optimizers.space import Candidate
+from ragc.reports.report import Importance, Trial
+
+FEWEST = 8
+"""Trials below which no importances are given."""
+
+
+def params_of(candidate: Candidate) -> dict[str, Any]:
+    """The choices of `candidate` by dimension; what it leaves at its default is left out."""
+    shown: dict[str, Any] = dict(candidate.knobs)
+    shown["demos"] = candidate.demos
+    if candidate.demos:
+        shown["demo_set"] = f"{candidate.demo_kind} {candidate.demo_set}"
+    if candidate.program:
+        shown["program"] = candidate.program
+    shown |= {f"{name}: demos": f"{n} of set {at}" for name, (n, at) in candidate.own_demos.items()}
+    shown |= {f"{name}: instructions": f"text {at}" for name, at in candidate.instructions.items()}
+    return shown | {f"target {role}": name for role, name in candidate.targets.items()}
+
+
+def varied(trials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The dimensions that have more than one value among the choices of `trials`, in order of appearance."""
+    names = dict.fromkeys(name for params in trials for name in params)
+    absent = object()
+    return tuple(
+        name for name in names if len({repr(params.get(name, absent)) for params in trials}) > 1
+    )
+
+
+def importances(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -> tuple[Importance, ...]:
+    """The importances for `metric` among `trials`, the greatest first; none with fewer than `FEWEST`.
+
+    A stopped trial counts with its expected score, where there is one.
+    """
+    scored = [
+        (trial.params, float(value))
+        for trial in trials
+        if (value := trial.values.get(metric) if trial.complete else trial.expected) is not None
+    ]
+    if len(scored) < FEWEST or len({value for _, value in scored}) == 1:
+        return ()
+    names = varied([params for params, _ in scored])
+    spaces = {name: _space([params[name] for params, _ in scored if name in params]) for name in names}
+    study = optuna.create_study(direction="maximize" if more_is_better else "minimize")
+    for params, value in scored:
+        held = {name: _fit(params[name], spaces[name]) for name in names if name in params}
+        study.add_trial(
+            optuna.trial.create_trial(
+                value=value, params=held, distributions={name: spaces[name] for name in held}
+            )
+        )
+    try:
+        shares = optuna.importance.get_param_importances(study)
+    except (ValueError, RuntimeError):  # no dimension with enough values
+        return ()
+    return tuple(Importance(name, metric, float(share), len(scored)) for name, share in shares.items())
+
+
+def _space(values: Sequence[Any]) -> BaseDistribution:
+    """A distribution over the `values` that were tried."""
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        return IntDistribution(min(values), max(values))
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return FloatDistribution(float(min(values)), float(max(values)))
+    return CategoricalDistribution(sorted({str(value) for value in values}))
+
+
+def _fit(value: Any, space: BaseDistribution) -> Any:
+    if isinstance(space, CategoricalDistribution):
+        return str(value)
+    return float(value) if isinstance(space, FloatDistribution) else value
