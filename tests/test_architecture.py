@@ -31,6 +31,7 @@ ORDER = (
     ("recipe",),
     ("optimizers",),
     ("exports",),
+    ("reports",),
     ("doctor", "testing"),
     ("api",),
     ("",),

@@ -137,7 +137,7 @@ class CragAssessor:
             prediction = first_tokens(prediction, CUT)
         if not prediction:
             return _verdict("missing", "empty")
-        if _UNSURE in prediction.replace("\u2019", "'").lower():
+        if is_unsure(prediction):
             return _verdict("missing", "missing")
         golds = judge.golds(outcome)[: None if self._settings.alternatives else 1]
         if not golds:
@@ -186,6 +186,11 @@ class CragAssessor:
             **gold,
             prediction=prediction,
         )
+
+
+def is_unsure(prediction: str) -> bool:
+    """Whether `prediction` says anywhere that it does not know, as CRAG's scripts look for it."""
+    return _UNSURE in prediction.replace("\u2019", "'").lower()
 
 
 def first_tokens(text: str, n: int) -> str:

@@ -1,0 +1,1 @@
+"""Reports for people: what went wrong where, on the terminal and in HTML."""
