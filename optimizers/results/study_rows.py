@@ -44,9 +44,7 @@ def write_questions(directory: Path, questions: Sequence[Question]) -> None:
     )
 
 
-def write_results(
-    directory: Path, provenance: Mapping[str, Any], rows: Mapping[str, Sequence[Row]]
-) -> None:
+def write_results(directory: Path, provenance: Mapping[str, Any], rows: Mapping[str, Sequence[Row]]) -> None:
     """Writes the `provenance` of the compiled program, and the test `rows` by program.
 
     Without rows of a program, those of an earlier run are removed. Raises OSError.

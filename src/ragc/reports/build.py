@@ -1,8 +1,8 @@
 """Puts a report together from what it is about: a study, a compiled directory, files of rows.
 
-    STUDY      trials, best so far, dev scores by question; after its end verdict and test rows
-    COMPILED   verdict, scores, thresholds, provenance; and its study, where this machine has it
-    ROWS       answers by question with traces; of two files or more the first and the last are compared
+STUDY      trials, best so far, dev scores by question; after its end verdict and test rows
+COMPILED   verdict, scores, thresholds, provenance; and its study, where this machine has it
+ROWS       answers by question with traces; of two files or more the first and the last are compared
 """
 
 from __future__ import annotations
@@ -20,7 +20,18 @@ from ragc.reports import questions, study
 from ragc.reports.dimensions import FEWEST, importances
 from ragc.reports.failures import deciding_metric
 from ragc.reports.questions import RunRows
-from ragc.reports.report import Cost, Difference, Fact, QuestionLine, Report, Score, Tone, Trial, Verdict
+from ragc.reports.report import (
+    Cost,
+    Difference,
+    Fact,
+    Importance,
+    QuestionLine,
+    Report,
+    Score,
+    Tone,
+    Trial,
+    Verdict,
+)
 from ragc.reports.study import StudyFiles
 
 ROWS = ".jsonl"
@@ -30,6 +41,12 @@ MOST = 12
 """The most files of rows in one report."""
 
 _SPENT = "Whoever chooses a setting by these test questions spends them: the next one needs others."
+_NO_ROWS = (
+    "A compiled directory holds scores, not answers, and the study that wrote it is not on this machine. "
+    "`ragc eval COMPILED --out rows.jsonl` answers again, by replay where it can; name that file too."
+)
+_UNPROVED = "Nothing is proved before the end: there was no look at test questions."
+_HOW = {"finished": "Finished", "running": "Still running", "cut off": "Cut off"}
 _FLATTERED = "The best trial was chosen by its scores on dev, so they flatter it."
 
 
@@ -62,7 +79,7 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
     return Report(
         title=held.name,
         subject="study" if held.study and not held.program else "compiled" if held.program else "rows",
-        verdict=_verdict(held, runs, metric, scores, differences, lines),
+        verdict=_verdict(held, runs, metric, trials, scores, differences, lines),
         metric=metric,
         split=split,
         runs=tuple(one.name for one in runs),
@@ -142,7 +159,9 @@ def _metric(held: Inputs, runs: Sequence[RunRows]) -> tuple[str, dict[str, bool]
         return held.study.pick, objectives
     if objectives:
         return next(iter(objectives)), objectives
-    shared = [name for name in runs[0].run.metrics if all(name in one.run.metrics for one in runs)] if runs else []
+    shared = (
+        [name for name in runs[0].run.metrics if all(name in one.run.metrics for one in runs)] if runs else []
+    )
     every = [name for one in runs for name in one.run.metrics]
     metric = next((name for name in shared if name == deciding_metric(runs[0].rows.values())), "")
     metric = metric or next(iter([*shared, *every]), "")
@@ -159,8 +178,8 @@ def _scores(
     fresh = [one for one in runs if (one.name, split) not in known]
     scores += questions.scores_of(fresh, split)
     if fresh and len(runs) > 1:
-        found_differences = questions.differences_of(runs[0].run, runs[-1].run, split)
-        differences += sorted(found_differences, key=lambda one: one.metric != metric)
+        gaps = questions.differences_of(runs[0].run, runs[-1].run, split)
+        differences += sorted(gaps, key=lambda one: one.metric != metric)
     return _decided(scores, metric), tuple(differences)
 
 
@@ -174,6 +193,7 @@ def _verdict(
     held: Inputs,
     runs: Sequence[RunRows],
     metric: str,
+    trials: Sequence[Trial],
     scores: Sequence[Score],
     differences: Sequence[Difference],
     lines: Sequence[QuestionLine],
@@ -183,26 +203,25 @@ def _verdict(
     if held.study and held.study.finished and held.study.provenance:
         return compiled_files.verdict_in(held.study.provenance, {}, metric)
     if held.study:
-        return _unfinished(held.study, metric)
+        return _unfinished(held.study, metric, trials)
     return _compared(runs, metric, scores, differences, lines)
 
 
-def _unfinished(files: StudyFiles, metric: str) -> Verdict:
+def _unfinished(files: StudyFiles, metric: str, trials: Sequence[Trial]) -> Verdict:
     """How far a study has come, and the best so far."""
     state, done = files.status, files.status.trials
-    how = {"finished": "Finished", "running": "Still running", "cut off": "Cut off"}.get(state.state, "At rest")
-    headline = f"{how}: {done['done']} of {done['wanted']} trials"
-    sentences = [] if files.finished else ["Nothing is proved before the end: there was no look at test questions."]
-    if state.best:
-        value = state.best["values"].get(metric)
-        if value is not None:
-            where = "the baseline" if state.best["trial"] == 0 else f"trial {state.best['trial']}"
-            base = files.results[0].values[[o.metric.id for o in files.objectives].index(metric)] if files.results else None
-            sign = next((o.sign for o in files.objectives if o.metric.id == metric), 1)
-            beside = "" if base is None or state.best["trial"] == 0 else f", the baseline {sign * base:.3f}"
-            sentences.append(f"Best so far is {where} with {metric} {value:.3f} on dev{beside}. {_FLATTERED}")
-    else:
+    headline = f"{_HOW.get(state.state, 'At rest')}: {done['done']} of {done['wanted']} trials"
+    sentences = [] if files.finished else [_UNPROVED]
+    best = files.status.best or {}
+    value = best.get("values", {}).get(metric)
+    if value is None:
         sentences.append("No trial has ended yet, so there is nothing to show of the search.")
+    else:
+        where = "the baseline" if best["trial"] == 0 else f"trial {best['trial']}"
+        first = next((trial.values.get(metric) for trial in trials[:1]), None)
+        beside = "" if first is None or best["trial"] == 0 else f", the baseline {first:.3f}"
+        flattered = f" {_FLATTERED}" if done["done"] else ""
+        sentences.append(f"Best so far is {where} with {metric} {value:.3f} on dev{beside}.{flattered}")
     return Verdict(headline, "open", (*sentences, state.next))
 
 
@@ -221,8 +240,8 @@ def _compared(
     if gap is not None:
         rose, fell = (sum(line.change == change for line in lines) for change in ("gained", "lost"))
         figures = (
-            f"{metric}: {gap.after} against {gap.before}, difference {gap.mean:+.3f} with a 95% interval from "
-            f"{gap.low:+.3f} to {gap.high:+.3f}, p = {gap.p:.4f}, {gap.n:,} common questions; "
+            f"{metric}: {gap.after} against {gap.before}, difference {gap.mean:+.3f} with a 95% interval "
+            f"from {gap.low:+.3f} to {gap.high:+.3f}, p = {gap.p:.4f}, {gap.n:,} common questions; "
             f"{rose:,} gained and {fell:,} lost."
         )
         verdict = gap.verdict
@@ -231,11 +250,13 @@ def _compared(
     if score is None:
         return Verdict("No scores", "none", ("No metric of these rows applies to any question.",))
     right = sum(answer.group == "right" for line in lines for answer in line.runs.values())
-    sentence = f"95% interval from {score.low:.3f} to {score.high:.3f}; {right:,} of {len(lines):,} are right."
+    sentence = (
+        f"95% interval from {score.low:.3f} to {score.high:.3f}; {right:,} of {len(lines):,} are right."
+    )
     return Verdict(f"{metric} {score.mean:.3f} on {score.n:,} questions", "none", (sentence,))
 
 
-def _importances(metric: str, objectives: dict[str, bool], trials: Sequence[Trial]):  # type: ignore[no-untyped-def]
+def _importances(metric: str, objectives: dict[str, bool], trials: Sequence[Trial]) -> tuple[Importance, ...]:
     return importances(trials, metric, more_is_better=objectives.get(metric, True)) if trials else ()
 
 
@@ -302,10 +323,7 @@ def _no_questions(held: Inputs) -> list[str]:
     """Why there is no table of questions, and what would give one."""
     if held.study and not held.study.finished:
         return ["No question was answered by any finished trial yet."]
-    return [
-        "A compiled directory holds scores, not answers, and the study that wrote it is not on this machine. "
-        "`ragc eval COMPILED --out rows.jsonl` answers again, by replay where it can; name that file too."
-    ]
+    return [_NO_ROWS]
 
 
 def _search_gaps(held: Inputs, trials: Sequence[Trial]) -> list[str]:

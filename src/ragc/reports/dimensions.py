@@ -7,6 +7,7 @@ chose; they are no effects, and with few trials they are noise.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,33 +19,17 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from ragc.optimizers.space import Candidate
 from ragc.reports.report import Importance, Trial
 
 FEWEST = 8
 """Trials below which no importances are given."""
 
 
-def params_of(candidate: Candidate) -> dict[str, Any]:
-    """The choices of `candidate` by dimension; what it leaves at its default is left out."""
-    shown: dict[str, Any] = dict(candidate.knobs)
-    shown["demos"] = candidate.demos
-    if candidate.demos:
-        shown["demo_set"] = f"{candidate.demo_kind} {candidate.demo_set}"
-    if candidate.program:
-        shown["program"] = candidate.program
-    shown |= {f"{name}: demos": f"{n} of set {at}" for name, (n, at) in candidate.own_demos.items()}
-    shown |= {f"{name}: instructions": f"text {at}" for name, at in candidate.instructions.items()}
-    return shown | {f"target {role}": name for role, name in candidate.targets.items()}
-
-
 def varied(trials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The dimensions that have more than one value among the choices of `trials`, in order of appearance."""
     names = dict.fromkeys(name for params in trials for name in params)
     absent = object()
-    return tuple(
-        name for name in names if len({repr(params.get(name, absent)) for params in trials}) > 1
-    )
+    return tuple(name for name in names if len({repr(params.get(name, absent)) for params in trials}) > 1)
 
 
 def importances(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -> tuple[Importance, ...]:
@@ -70,7 +55,9 @@ def importances(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -
             )
         )
     try:
-        shares = optuna.importance.get_param_importances(study)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a choice was tried once only; the page says it of all
+            shares = optuna.importance.get_param_importances(study)
     except (ValueError, RuntimeError):  # no dimension with enough values
         return ()
     return tuple(Importance(name, metric, float(share), len(scored)) for name, share in shares.items())

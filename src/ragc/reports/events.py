@@ -42,7 +42,14 @@ def _call(fields: Any) -> dict[str, Any]:
     inputs = {} if sent else {"inputs": plain(mapping(fields.get("inputs")))}
     marks = {name: True for name in ("truncated", "repaired") if fields.get(name) is True}
     outputs = {"outputs": plain(mapping(fields.get("outputs")))}
-    return {"role": text(fields.get("role")) or "main", **_spent(fields), **marks, **inputs, **outputs, **sent}
+    return {
+        "role": text(fields.get("role")) or "main",
+        **_spent(fields),
+        **marks,
+        **inputs,
+        **outputs,
+        **sent,
+    }
 
 
 def _spent(fields: Any) -> dict[str, float]:

@@ -169,7 +169,7 @@ def question_lines(runs: Sequence[RunRows], metric: str) -> Iterator[QuestionLin
     """A line for every question of any run, in the order in which they first appear."""
     better = metric_of(metric, ())[0]
     deciding = metric if metric and any(metric in one.run.metrics for one in runs) else ""
-    group_by = deciding_metric(row for one in runs for row in one.rows.values()) if not deciding else deciding
+    group_by = deciding or deciding_metric(row for one in runs for row in one.rows.values())
     for key in dict.fromkeys(key for one in runs for key in one.rows):
         answers = {one.name: _answer(one, key, group_by) for one in runs if key in one.rows}
         first = next(one for one in runs if key in one.rows)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Tone = Literal["better", "worse", "open", "none"]
-"""How a verdict reads: "open" is "not shown to be better" and what is unfinished, "none" has no comparison."""
+"""How a verdict reads: "open" is "not shown to be better" or unfinished, "none" has no comparison."""
 
 Change = Literal["gained", "lost", "unchanged", "only once"]
 """A question in two runs: its score rose, fell, stayed, or one of them does not have it."""

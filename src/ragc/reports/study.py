@@ -19,10 +19,9 @@ from ragc.optimizers.search.selection import expected_scores
 from ragc.optimizers.search.status import StudyStatus, status, study_trials
 from ragc.optimizers.search.storage import find
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import describe_candidate
+from ragc.optimizers.space import Candidate, describe_candidate
 from ragc.optimizers.task import objective_of
 from ragc.reports.compiled import RUNS
-from ragc.reports.dimensions import params_of
 from ragc.reports.questions import RunRows, read_rows, rows_of
 from ragc.reports.report import BudgetLine, Fact, Trial
 from ragc.reports.values import mapping
@@ -73,7 +72,7 @@ def read_study(path: Path, *, trust_targets: bool = False) -> StudyFiles:
 
 
 def study_of(compiled: Path, provenance: Mapping[str, Any]) -> StudyFiles | None:
-    """The study that wrote the compiled directory; None where this machine has none, or another one by now."""
+    """The study that wrote the compiled directory; None where this machine has none, or another by now."""
     try:
         directory = find(compiled)
         if _json_object(directory / PROVENANCE, directory) != provenance:
@@ -123,9 +122,22 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
             chosen=trial.number == chosen,
             failed=trial.failures.n,
             failures=trial.failures.text,
-            params=params_of(trial.candidate),
+            params=_params(trial.candidate),
             counters=dict(trial.counters),
         )
+
+
+def _params(candidate: Candidate) -> dict[str, Any]:
+    """The choices of `candidate` by dimension; what it leaves at its default is left out."""
+    shown: dict[str, Any] = dict(candidate.knobs)
+    shown["demos"] = candidate.demos
+    if candidate.demos:
+        shown["demo_set"] = f"{candidate.demo_kind} {candidate.demo_set}"
+    if candidate.program:
+        shown["program"] = candidate.program
+    shown |= {f"{name}: demos": f"{n} of set {at}" for name, (n, at) in candidate.own_demos.items()}
+    shown |= {f"{name}: instructions": f"text {at}" for name, at in candidate.instructions.items()}
+    return shown | {f"target {role}": name for role, name in candidate.targets.items()}
 
 
 def _choices(files: StudyFiles, trial: TrialResult) -> str:

@@ -1,4 +1,4 @@
-"""Reads JSON values of files that others wrote: each function gives a value of its type, whatever was there."""
+"""Reads JSON values of files that others wrote: each function gives a value of its type, always."""
 
 from __future__ import annotations
 
