@@ -39,6 +39,7 @@ from ragc.api import (
     plan_grid,
     program,
     read_grid,
+    report,
     source,
     study,
     study_status,
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from ragc.programs.base import RagProgram
     from ragc.programs.own import choice, number, switch
     from ragc.recipe import Recipe
+    from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
 
 __all__ = [
@@ -128,6 +130,7 @@ __all__ = [
     "UnknownName",
     "Untrusted",
     "UsageError",
+    "WrittenReport",
     "__version__",
     "ask",
     "check_export",
@@ -147,6 +150,7 @@ __all__ = [
     "plan_grid",
     "program",
     "read_grid",
+    "report",
     "source",
     "study",
     "study_status",
@@ -176,6 +180,7 @@ _IMPORTED_WHEN_USED = {
     "StudyStatus": "ragc.optimizers.search.status",
     "Target": "ragc.targets.base",
     "TrustListing": "ragc.optimizers.results.trust_listing",
+    "WrittenReport": "ragc.reports.write",
     "choice": "ragc.programs.own",
     "number": "ragc.programs.own",
     "switch": "ragc.programs.own",

@@ -123,6 +123,20 @@ def parser() -> argparse.ArgumentParser:
     studying.add_argument("--trust-targets", action="store_true", help="allow the addresses of its recipe")
     studying.add_argument("--trials", type=int, metavar="N", help="with worker: trials at a time")
 
+    reporting = _command(
+        commands, "report", "write what was measured as one HTML file to open offline", _report
+    )
+    reporting.add_argument(
+        "paths",
+        nargs="+",
+        metavar="STUDY|COMPILED|ROWS.jsonl",
+        help="a study or a compiled directory, rows of `ragc eval --out`, or both",
+    )
+    reporting.add_argument(
+        "--out", default="report.html", metavar="FILE.html", help="the page (default: report.html)"
+    )
+    reporting.add_argument("--trust-targets", action="store_true", help="allow the addresses of its recipe")
+
     listing = _command(commands, "list", "names that recipes can use", _list)
     listing.add_argument("kind", choices=KINDS, help="what is listed")
     listing.add_argument("program", nargs="?", help="with knobs: whose knobs")
@@ -426,6 +440,14 @@ def _study(args: argparse.Namespace) -> int:
         api.join_study(args.study, trials=args.trials)
     status = api.study_status(args.study, trust_targets=args.trust_targets)
     _emit(status.to_json()) if args.json else console.status(status.lines())
+    return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    written = api.report(args.paths, out=args.out, trust_targets=args.trust_targets)
+    _emit(written.to_json()) if args.json else console.lines(written.text())
     return 0
 
 

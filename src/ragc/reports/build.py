@@ -8,7 +8,7 @@ ROWS       answers by question with traces; of two files or more the first and t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragc.core import inputs
@@ -16,8 +16,7 @@ from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results import compiled as programs
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.reports import compiled as compiled_files
-from ragc.reports import questions, study
-from ragc.reports.dimensions import FEWEST, importances
+from ragc.reports import dimensions, questions, study
 from ragc.reports.failures import deciding_metric
 from ragc.reports.questions import RunRows
 from ragc.reports.report import (
@@ -39,6 +38,9 @@ ROWS = ".jsonl"
 
 MOST = 12
 """The most files of rows in one report."""
+
+LONGEST = 100_000
+"""Characters of one fact that a report holds, such as a recipe."""
 
 _SPENT = "Whoever chooses a setting by these test questions spends them: the next one needs others."
 _NO_ROWS = (
@@ -88,11 +90,13 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         differences=differences,
         trials=trials,
         importances=_importances(metric, objectives, trials),
+        slices=tuple(dimensions.slices(trials, metric, more_is_better=objectives.get(metric, True))),
         thresholds=tuple(compiled_files.thresholds_in(provenance.get("search"))),
         costs=_costs(held, runs, trials),
         budget=tuple(study.budget_of(held.study)) if held.study else (),
+        groups=tuple(questions.group_counts([one.name for one in runs], lines)),
         questions=lines,
-        facts=tuple(_facts(held)),
+        facts=tuple(replace(fact, value=fact.value[:LONGEST]) for fact in _facts(held)),
         remarks=tuple(_remarks(held, split, trials)),
         gaps=tuple(gaps),
     )
@@ -257,7 +261,9 @@ def _compared(
 
 
 def _importances(metric: str, objectives: dict[str, bool], trials: Sequence[Trial]) -> tuple[Importance, ...]:
-    return importances(trials, metric, more_is_better=objectives.get(metric, True)) if trials else ()
+    return (
+        dimensions.importances(trials, metric, more_is_better=objectives.get(metric, True)) if trials else ()
+    )
 
 
 def _costs(held: Inputs, runs: Sequence[RunRows], trials: Sequence[Trial]) -> tuple[Cost, ...]:
@@ -331,6 +337,6 @@ def _search_gaps(held: Inputs, trials: Sequence[Trial]) -> list[str]:
         return []
     if not trials:
         return ["The study has no trials of its own to show: other optimizers keep theirs to themselves."]
-    if len(trials) < FEWEST:
-        return [f"Importances need {FEWEST} trials or more, and there are {len(trials)}."]
+    if len(trials) < dimensions.FEWEST:
+        return [f"Importances need {dimensions.FEWEST} trials or more, and there are {len(trials)}."]
     return []

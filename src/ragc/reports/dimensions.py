@@ -8,7 +8,7 @@ chose; they are no effects, and with few trials they are noise.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import optuna
@@ -19,7 +19,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from ragc.reports.report import Importance, Trial
+from ragc.reports.report import Importance, Slice, Trial
 
 FEWEST = 8
 """Trials below which no importances are given."""
@@ -61,6 +61,18 @@ def importances(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -
     except (ValueError, RuntimeError):  # no dimension with enough values
         return ()
     return tuple(Importance(name, metric, float(share), len(scored)) for name, share in shares.items())
+
+
+def slices(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -> Iterator[Slice]:
+    """The complete trials by each value of each dimension that varies, in order of appearance."""
+    whole = [trial for trial in trials if trial.complete and metric in trial.values]
+    for name in varied([trial.params for trial in whole]):
+        by_value: dict[str, list[float]] = {}
+        for trial in whole:
+            by_value.setdefault(str(trial.params.get(name, "none")), []).append(trial.values[metric])
+        for value, scores in by_value.items():
+            best = max(scores) if more_is_better else min(scores)
+            yield Slice(name, value, metric, len(scores), sum(scores) / len(scores), best)
 
 
 def _space(values: Sequence[Any]) -> BaseDistribution:

@@ -20,8 +20,8 @@ from ragc.metrics.reports.runs import Run
 from ragc.metrics.stats.intervals import mean_ci
 from ragc.metrics.stats.multiple import Contrast, judge
 from ragc.reports.events import read_events
-from ragc.reports.failures import deciding_metric, group_of
-from ragc.reports.report import Answer, Change, Cost, Difference, QuestionLine, Score
+from ragc.reports.failures import GROUPS, deciding_metric, group_of
+from ragc.reports.report import Answer, Change, Cost, Difference, GroupCount, QuestionLine, Score
 from ragc.reports.values import entries, mapping, number, text
 
 LARGEST = 2**30
@@ -177,6 +177,16 @@ def question_lines(runs: Sequence[RunRows], metric: str) -> Iterator[QuestionLin
         golds = tuple(text(id) for id in entries(raw.get("gold_ids")))
         change = _change(runs, key, deciding, more_is_better=better) if len(runs) > 1 else None
         yield QuestionLine(key, row.question, row.answers, golds, answers, change)
+
+
+def group_counts(runs: Sequence[str], lines: Sequence[QuestionLine]) -> Iterator[GroupCount]:
+    """How many questions of each run belong to each group, in the order of the groups."""
+    answers = [(run, line.runs[run].group) for run in runs for line in lines if run in line.runs]
+    for group in GROUPS:
+        if any(id == group.id for _, id in answers):
+            for run in runs:
+                n = answers.count((run, group.id))
+                yield GroupCount(run, group.id, group.title, group.about, n)
 
 
 def _answer(one: RunRows, key: str, metric: str) -> Answer:

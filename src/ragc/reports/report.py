@@ -1,6 +1,7 @@
 """What a report holds, as typed records; each becomes one line of the JSONL beside the page.
 
-    report, verdict, score, difference, trial, importance, threshold, cost, budget, question, fact
+    report, verdict, score, difference, trial, importance, slice, threshold, cost, budget, group, question,
+    fact
 
 A line has the name of its record as `row`. Scores are those of a metric as it is written, not signed.
 """
@@ -94,6 +95,29 @@ class Importance:
     metric: str
     share: float
     trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The complete trials with one `value` of a dimension: how many, and their mean and best `metric`."""
+
+    dimension: str
+    value: str
+    metric: str
+    trials: int
+    mean: float
+    best: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCount:
+    """How many questions of a `run` belong to a group of outcomes."""
+
+    run: str
+    group: str
+    title: str
+    about: str
+    n: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +218,11 @@ class Report:
     differences: tuple[Difference, ...] = ()
     trials: tuple[Trial, ...] = ()
     importances: tuple[Importance, ...] = ()
+    slices: tuple[Slice, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     costs: tuple[Cost, ...] = ()
     budget: tuple[BudgetLine, ...] = ()
+    groups: tuple[GroupCount, ...] = ()
     questions: tuple[QuestionLine, ...] = ()
     facts: tuple[Fact, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -215,9 +241,11 @@ class Report:
             ("difference", self.differences),
             ("trial", self.trials),
             ("importance", self.importances),
+            ("slice", self.slices),
             ("threshold", self.thresholds),
             ("cost", self.costs),
             ("budget", self.budget),
+            ("group", self.groups),
             ("question", self.questions),
             ("fact", self.facts),
         ):
