@@ -179,7 +179,9 @@ def whole_json(event: Event) -> dict[str, Any]:
     value = event.to_json()
     if isinstance(event, Search):
         for entry, hit in zip(value["hits"], event.hits, strict=True):
-            entry |= {"title": hit.passage.title, "text": hit.passage.text[:EXCERPT]}
+            text = hit.passage.text
+            excerpt = text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"
+            entry |= {"title": hit.passage.title, "text": excerpt}
     elif isinstance(event, Call | UnreadableReply) and event.sent is not None:
         value["sent"] = event.sent.to_json()
     elif isinstance(event, Gate) and event.threshold is not None:

@@ -194,9 +194,9 @@ def runs_on_dev(files: StudyFiles) -> list[RunRows]:
         return []
     questions = _json_lines(path, files.directory)
     first = files.results[0]
-    chosen = [("baseline on dev", first)]
+    chosen = [(RUNS["baseline"], first)]
     if best != first.number:
-        chosen.append((f"trial {best} on dev", results[best]))
+        chosen.append((RUNS["winner"] if files.finished else "best trial", results[best]))
     return [
         rows_of(name, _scored(questions, trial), str(path))
         for name, trial in chosen

@@ -163,35 +163,44 @@
     place.replaceChildren(svg);
   }
 
-  function drawAll() {
-    for (const place of document.querySelectorAll("[data-chart]")) {
-      const id = place.dataset.chart;
-      const make = charts[id] || charts[id.slice(0, id.indexOf("-"))];
-      try {
-        draw(place, make(Math.max(280, place.clientWidth), id));
-      } catch (error) {
-        place.replaceChildren(node("p", { class: "quiet" }, `This chart cannot be drawn (${error.message}); its table has the figures.`));
-      }
+  function drawChart(place) {
+    const id = place.dataset.chart, width = Math.max(280, place.clientWidth);
+    try {
+      draw(place, id === "slice" ? slice(Math.min(width, 340), place.dataset.name) : (charts[id] || charts[id.slice(0, id.indexOf("-"))])(width, id));
+    } catch (error) {
+      place.replaceChildren(node("p", { class: "quiet" }, `This chart cannot be drawn (${error.message}); its table has the figures.`));
     }
-    const grid = byId("slices");
-    if (!grid) return;
-    const names = [...new Set(kind("slice").map((one) => one.dimension))];
-    const rank = new Map(kind("importance").map((one, index) => [one.dimension, index]));
-    names.sort((one, other) => (rank.get(one) ?? 99) - (rank.get(other) ?? 99));
-    grid.replaceChildren(...names.slice(0, 12).map((name) => {
-      const place = node("div", { "data-label": `${metric} by ${name}` });
-      draw(place, slice(260, name));
-      return node("div", {}, node("h4", {}, bdi(name)), place);
-    }));
   }
 
-  drawAll();
+  const slices = byId("slices");
+  if (slices) {
+    const rank = new Map(kind("importance").map((one, index) => [one.dimension, index]));
+    const names = [...new Set(kind("slice").map((one) => one.dimension))];
+    names.sort((one, other) => (rank.get(one) ?? 99) - (rank.get(other) ?? 99));
+    slices.append(...names.slice(0, 12).map((name) =>
+      node("div", {}, node("h4", {}, bdi(name)), node("div", { class: "chart low", "data-chart": "slice", "data-name": name, "data-label": `${metric} by ${name}` }))));
+  }
+
+  // Charts are drawn when they come near, so that a page opens at once.
+  const places = [...document.querySelectorAll("[data-chart]")];
+  const drawn = new Set();
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) {
+        near.unobserve(entry.target);
+        drawn.add(entry.target);
+        drawChart(entry.target);
+      }
+    }
+  }, { rootMargin: "300px" });
+  places.forEach((place) => near.observe(place));
+  addEventListener("beforeprint", () => places.forEach(drawChart));
   let last = innerWidth, waiting = 0;
   addEventListener("resize", () => {
     if (innerWidth === last) return;
     last = innerWidth;
     clearTimeout(waiting);
-    waiting = setTimeout(drawAll, 120);
+    waiting = setTimeout(() => drawn.forEach(drawChart), 120);
   });
 
   const questions = kind("question");
@@ -225,7 +234,7 @@
     { id: "before", label: () => state.before, css: "c-run c-before", show: two, type: "n", value: (row) => score(row, state.before), cell: (row) => result(row, state.before) },
     { id: "after", label: () => state.after, css: "c-run", type: "n", value: (row) => score(row, state.after), cell: (row) => result(row, state.after) },
     { id: "change", label: "Change", css: "c-change", show: two, value: (row) => { const a = score(row, state.after), b = score(row, state.before); return typeof a === "number" && typeof b === "number" ? a - b : null; }, type: "n", cell: (row) => changeOf(row) },
-    { id: "where", label: "Outcome", css: "c-where", show: () => answered, value: (row) => row.runs[state.after]?.group_title || "", cell: (row) => text(row.runs[state.after]?.group_title || "–") },
+    { id: "where", label: () => (two() ? `Outcome, ${state.after}` : "Outcome"), css: "c-where", show: () => answered, value: (row) => row.runs[state.after]?.group_title || "", cell: (row) => text(row.runs[state.after]?.group_title || "–") },
   ];
   questions.forEach((row, place) => { row.place = place; });
   const shownColumns = () => columns.filter((column) => !column.show || column.show());
@@ -426,7 +435,7 @@
     if (held.group_title) facts.append(node("span", { class: "badge" }, held.group_title), " ");
     facts.append(bdi(parts.join(", ")));
     made.append(facts);
-    const spent = [["lm_calls", "calls"], ["tokens", "tokens"], ["searches", "searches"]].filter(([name]) => held.counters[name]).map(([name, label]) => `${whole.format(held.counters[name])} ${label}`);
+    const spent = [["lm_calls", "call", "calls"], ["tokens", "token", "tokens"], ["searches", "search", "searches"]].filter(([name]) => held.counters[name]).map(([name, one, several]) => `${whole.format(held.counters[name])} ${held.counters[name] === 1 ? one : several}`);
     if (spent.length) made.append(node("p", { class: "facts" }, spent.join(", ")));
     if (!held.answered) made.append(node("p", { class: "none" }, "The study keeps the scores of its trials, not their answers."));
     else if (!held.trace.length) made.append(node("p", { class: "none" }, "This row has no trace."));
@@ -456,13 +465,13 @@
     const isGold = (id) => gold.has(id) || gold.has(id.replace(/#\d+$/, ""));
     const hits = event.hits.map((hit) => {
       const id = full(hit.id), title = full(hit.title);
-      const item = node("li", {}, bdi(title || id), " ", node("span", { class: "facts" }, `${title ? "" : ""}`, title ? bdi(id) : "", typeof hit.score === "number" ? ` ${figure(hit.score)}` : ""));
+      const item = node("li", {}, bdi(title || id), " ", node("span", { class: "facts" }, title ? bdi(id) : "", typeof hit.score === "number" ? ` ${figure(hit.score)}` : ""));
       if (isGold(id)) item.append(" ", node("span", { class: "badge" }, "gold"));
       if (hit.text) item.append(node("p", {}, bdi(full(hit.text))));
       return item;
     });
     return node("details", { open: "" },
-      node("summary", {}, where, node("b", {}, "search "), bdi(full(event.name)), ": ", bdi(full(event.query)), node("span", { class: "facts" }, ` · ${whole.format(event.n)} hits`)),
+      node("summary", {}, where, node("b", {}, "search "), bdi(full(event.name)), ": ", bdi(full(event.query)), node("span", { class: "facts" }, ` · ${whole.format(event.n)} ${event.n === 1 ? "hit" : "hits"}`)),
       hits.length ? node("ol", { class: "hits" }, ...hits) : node("p", { class: "facts" }, event.n ? "Which ones is not in this row." : "Nothing was retrieved."));
   }
 
