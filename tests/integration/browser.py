@@ -1,4 +1,4 @@
-"""A headless Chromium for tests of pages, driven over WebDriver by the chromedriver beside it (both Debian's).
+"""A headless Chromium for tests of pages, driven over WebDriver by chromedriver; both are Debian's.
 
 WebDriver is HTTP with JSON, which httpx speaks, so nothing is installed for it but the browser.
 """

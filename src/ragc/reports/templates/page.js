@@ -158,6 +158,11 @@
       return;
     }
     const svg = Plot.plot({ style: "", ...options });
+    // The whole is one image with a name; names of its parts are not allowed then, and would be read twice.
+    for (const part of svg.querySelectorAll("[aria-label], [aria-hidden]")) {
+      part.removeAttribute("aria-label");
+      part.removeAttribute("aria-hidden");
+    }
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", `${place.dataset.label || place.id}; the table has the same figures`);
     place.replaceChildren(svg);
@@ -281,6 +286,8 @@
     heads();
     live.clear();
     body.replaceChildren(above, below);
+    below.hidden = false;
+    below.firstChild.style.height = `${order.length * HEIGHT}px`; // the height of the view depends on it
     byId("table").setAttribute("aria-rowcount", n + 1);
     paint();
   }
@@ -457,7 +464,7 @@
     return made;
   }
 
-  const block = (value, name) => node("pre", { tabindex: "0", role: "region", "aria-label": name }, value);
+  const block = (value, name) => node("pre", { tabindex: "0", role: "group", "aria-label": name }, value);
   const json = (value) => block(JSON.stringify(filled(value), null, 1) ?? "", "value");
 
   function search(event, row, where) {
