@@ -250,7 +250,8 @@ def prepare(
         limit = asyncio.Semaphore(task.in_flight)
         try:
             with translate_storage_errors(directory), event_loop.frozen_gc():
-                write_questions(directory, shuffle_dev(task))
+                if recipe.study.keep:
+                    write_questions(directory, shuffle_dev(task))
                 yield Prepared(task, Path(out), directory, limit, progress)
         finally:
             task.ledger.close()
@@ -351,7 +352,8 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     run = _run_facts(task, cost, verified.look)
     compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     compiled.save(prepared.out, selected.best)
-    write_results(prepared.directory, provenance, verified.rows)
+    if task.recipe.study.keep:
+        write_results(prepared.directory, provenance, verified.rows)
     (prepared.directory / "trials.json").write_text(pretty(list(selected.trials)), "utf-8")
     prepared.progress.close()
     return Compiled(

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,27 +129,27 @@ class Browser:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser with an empty profile, closed at exit."""
-    driver = subprocess.Popen(
-        [str(shutil.which("chromedriver")), "--port=0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert driver.stdout is not None
-    try:
-        port = next(found for line in driver.stdout if (found := re.search(r"on port (\d+)\.", line)))[1]
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-            reply = client.post("/session", json={"capabilities": {"alwaysMatch": _capabilities()}}).json()
-            assert "sessionId" in reply["value"], reply["value"]
-            opened = Browser(client, reply["value"]["sessionId"])
-            try:
+    """A browser with an empty profile. It is ended at exit, also when it does not answer any more."""
+    command = [str(shutil.which("chromedriver")), "--port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as driver:
+        process = 0
+        try:
+            assert driver.stdout is not None
+            port = next(match for line in driver.stdout if (match := re.search(r"on port (\d+)\.", line)))[1]
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
+                reply = client.post(
+                    "/session", json={"capabilities": {"alwaysMatch": _capabilities()}}
+                ).json()
+                assert "sessionId" in reply["value"], reply["value"]
+                process = reply["value"]["capabilities"]["goog:processID"]
+                opened = Browser(client, reply["value"]["sessionId"])
                 yield opened
-            finally:
                 opened.send("DELETE", "")
-    finally:
-        driver.terminate()
-        driver.communicate(timeout=20)
+        finally:
+            if process:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            driver.kill()
 
 
 def _capabilities() -> Mapping[str, Any]:
