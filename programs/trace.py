@@ -175,7 +175,7 @@ EXCERPT = 240
 
 
 def whole_json(event: Event) -> dict[str, Any]:
-    """`event` as JSON values, with prompts and replies as they were sent, what hits are about, and thresholds."""
+    """`event` as JSON values, with prompts and replies as sent, excerpts of hits, and thresholds."""
     value = event.to_json()
     if isinstance(event, Search):
         for entry, hit in zip(value["hits"], event.hits, strict=True):

@@ -163,11 +163,11 @@ def test_rows_are_sorted_by_the_heads_of_their_columns(tab: Browser, pages: dict
     assert tab.run(sorts)[0] == "ascending"
     for order in ("ascending", "descending"):
         tab.click("#heads [data-sort=after]")
-        place = tab.run(
+        column = tab.run(
             "return [...document.querySelectorAll('#heads th')]"
             ".findIndex((th) => th.querySelector('[data-sort=after]'))"
         )
-        assert tab.run(sorts)[place] == order
+        assert tab.run(sorts)[column] == order
         assert tab.run(sorts).count("none") == len(tab.run(sorts)) - 1
         scores = tab.run(
             "return [...document.querySelectorAll('#body td.c-run:not(.c-before) .score')]"

@@ -58,7 +58,19 @@ def differences_in(provenance: Mapping[str, Any], metric: str) -> Iterator[Diffe
         better = (mean > 0) == metric_of(name, ())[0]
         verdict = "not shown to be better" if p >= 0.05 else "better" if better else "worse"
         n = int(amount(held.get("n")))
-        yield Difference(name, "test", *RUNS.values(), mean, *ends, p, n, adjusted, name == metric, verdict)
+        yield Difference(
+            name,
+            "test",
+            RUNS["baseline"],
+            RUNS["winner"],
+            mean,
+            *ends,
+            p,
+            n,
+            adjusted,
+            name == metric,
+            verdict,
+        )
 
 
 def _ends(value: Any) -> tuple[float, float] | None:

@@ -143,9 +143,9 @@ def _data(rows: list[dict[str, Any]], better: Mapping[str, bool], limit: int) ->
     texts = _Texts()
     shown = [_refer(row, texts) if row["row"] == "question" else row for row in rows]
     whole = _json({"rows": shown, "better": better})
-    room, cut = limit - len(whole), None
-    if texts.size(None) > room:
-        cut = next((size for size in _CUTS if texts.size(size) <= room), _CUTS[-1])
+    left, cut = limit - len(whole), None
+    if texts.size(None) > left:
+        cut = next((size for size in _CUTS if texts.size(size) <= left), _CUTS[-1])
     return f'{{"texts":{_json(texts.shown(cut))},{whole[1:]}', cut
 
 
@@ -159,19 +159,21 @@ class _Texts:
     """Long texts, each once: passages and instructions repeat from prompt to prompt."""
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
 
     def put(self, text: str) -> int:
         """The number of `text` in the table."""
-        return self._places.setdefault(text, len(self._places))
+        return self._numbers.setdefault(text, len(self._numbers))
 
     def size(self, cut: int | None) -> int:
         """About how many bytes the table takes with texts of at most `cut` characters."""
-        return sum(len(text[:cut].encode("utf-8", "replace")) + 12 for text in self._places)
+        return sum(len(text[:cut].encode("utf-8", "replace")) + 12 for text in self._numbers)
 
     def shown(self, cut: int | None) -> list[Any]:
         """The texts in order; of one that is cut a list of its beginning and its length."""
-        return [text if cut is None or len(text) <= cut else [text[:cut], len(text)] for text in self._places]
+        return [
+            text if cut is None or len(text) <= cut else [text[:cut], len(text)] for text in self._numbers
+        ]
 
 
 def _refer(value: Any, texts: _Texts) -> Any:

@@ -99,14 +99,14 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
     if not results:
         return
     pick = next(one for one in objectives if one.metric.id == files.pick)
-    place = objectives.index(pick)
+    index = objectives.index(pick)
     expected = expected_scores(results, pick)
     front = {trial["trial"] for trial in files.status.front}
     chosen = (files.status.best or {}).get("trial")
     whole = max((len(trial.scores) for trial in results if trial.complete), default=0)
     best: float | None = None
     for trial in results:
-        value = trial.values[place]
+        value = trial.values[index]
         if trial.complete and not trial.failures.all and (best is None or value > best):
             best = value
         yield Trial(

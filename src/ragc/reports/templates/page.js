@@ -11,12 +11,12 @@
 
   // Every text becomes a text node; nothing of the data is ever parsed as HTML.
   function node(tag, attributes = {}, ...children) {
-    const made = document.createElement(tag);
+    const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
-      if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value);
+      if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
     }
-    made.append(...children.filter((child) => child !== null && child !== undefined));
-    return made;
+    element.append(...children.filter((child) => child !== null && child !== undefined));
+    return element;
   }
   const bdi = (text) => node("bdi", {}, text);
 
@@ -152,9 +152,9 @@
     };
   }
 
-  function draw(place, options) {
+  function draw(frame, options) {
     if (!options) {
-      place.hidden = true;
+      frame.hidden = true;
       return;
     }
     const svg = Plot.plot({ style: "", ...options });
@@ -164,16 +164,16 @@
       part.removeAttribute("aria-hidden");
     }
     svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", `${place.dataset.label || place.id}; the table has the same figures`);
-    place.replaceChildren(svg);
+    svg.setAttribute("aria-label", `${frame.dataset.label || frame.id}; the table has the same figures`);
+    frame.replaceChildren(svg);
   }
 
-  function drawChart(place) {
-    const id = place.dataset.chart, width = Math.max(280, place.clientWidth);
+  function drawChart(frame) {
+    const id = frame.dataset.chart, width = Math.max(280, frame.clientWidth);
     try {
-      draw(place, id === "slice" ? slice(Math.min(width, 340), place.dataset.name) : (charts[id] || charts[id.slice(0, id.indexOf("-"))])(width, id));
+      draw(frame, id === "slice" ? slice(Math.min(width, 340), frame.dataset.name) : (charts[id] || charts[id.slice(0, id.indexOf("-"))])(width, id));
     } catch (error) {
-      place.replaceChildren(node("p", { class: "quiet" }, `This chart cannot be drawn (${error.message}); its table has the figures.`));
+      frame.replaceChildren(node("p", { class: "quiet" }, `This chart cannot be drawn (${error.message}); its table has the figures.`));
     }
   }
 
@@ -187,7 +187,7 @@
   }
 
   // Charts are drawn when they come near, so that a page opens at once.
-  const places = [...document.querySelectorAll("[data-chart]")];
+  const frames = [...document.querySelectorAll("[data-chart]")];
   const drawn = new Set();
   const near = new IntersectionObserver((entries) => {
     for (const entry of entries) {
@@ -198,8 +198,8 @@
       }
     }
   }, { rootMargin: "300px" });
-  places.forEach((place) => near.observe(place));
-  addEventListener("beforeprint", () => places.forEach(drawChart));
+  frames.forEach((frame) => near.observe(frame));
+  addEventListener("beforeprint", () => frames.forEach(drawChart));
   let last = innerWidth, waiting = 0;
   addEventListener("resize", () => {
     if (innerWidth === last) return;
@@ -233,7 +233,7 @@
 
   const text = (value) => node("span", { class: "two" }, bdi(value));
   const columns = [
-    { id: "order", label: "#", css: "c-n n", value: (row) => row.place, cell: (row) => whole.format(row.place + 1), type: "n" },
+    { id: "order", label: "#", css: "c-n n", value: (row) => row.index, cell: (row) => whole.format(row.index + 1), type: "n" },
     { id: "question", label: "Question", css: "c-q", head: true, value: (row) => full(row.question).toLowerCase(), cell: (row) => opener(row) },
     { id: "gold", label: "Gold", css: "c-gold", show: () => answered, value: (row) => row.answers.map(full).join(" | ").toLowerCase(), cell: (row) => text(row.answers.map(full).join(" | ")) },
     { id: "before", label: () => state.before, css: "c-run c-before", show: two, type: "n", value: (row) => score(row, state.before), cell: (row) => result(row, state.before) },
@@ -241,12 +241,12 @@
     { id: "change", label: "Change", css: "c-change", show: two, value: (row) => { const a = score(row, state.after), b = score(row, state.before); return typeof a === "number" && typeof b === "number" ? a - b : null; }, type: "n", cell: (row) => changeOf(row) },
     { id: "where", label: () => (two() ? `Outcome, ${state.after}` : "Outcome"), css: "c-where", show: () => answered, value: (row) => row.runs[state.after]?.group_title || "", cell: (row) => text(row.runs[state.after]?.group_title || "–") },
   ];
-  questions.forEach((row, place) => { row.place = place; });
+  questions.forEach((row, index) => { row.index = index; });
   const shownColumns = () => columns.filter((column) => !column.show || column.show());
   const label = (column) => (typeof column.label === "function" ? column.label() : column.label);
 
   function opener(row) {
-    const button = node("button", { type: "button", class: "open two", "data-id": row.place }, bdi(full(row.question) || row.id));
+    const button = node("button", { type: "button", class: "open two", "data-id": row.index }, bdi(full(row.question) || row.id));
     return button;
   }
   function result(row, run) {
@@ -265,9 +265,9 @@
   const above = node("tr", { class: "gap", "aria-hidden": "true" }, node("td")), below = above.cloneNode(true);
 
   function arrange() {
-    const wanted = state.find.trim().toLowerCase();
+    const words = state.find.trim().toLowerCase();
     order = questions.filter((row) =>
-      (!wanted || hay[row.place].includes(wanted)) &&
+      (!words || hay[row.index].includes(words)) &&
       (!state.change || changeOf(row) === state.change) &&
       (!state.group || groupOf(row, state.groupRun || state.after) === state.group));
     const column = columns.find((one) => one.id === state.sort);
@@ -277,7 +277,7 @@
       const absent = (one === null || one === undefined) - (other === null || other === undefined);
       if (absent) return absent;
       const compared = column.type === "n" ? one - other : one < other ? -1 : one > other ? 1 : 0;
-      return sign * compared || first.place - second.place;
+      return sign * compared || first.index - second.index;
     });
     order = keyed.map(([, row]) => row);
     order.forEach((row, at) => { row.at = at; });
@@ -303,33 +303,33 @@
   }
 
   function rowOf(row) {
-    const made = node("tr", { class: "row", "aria-rowindex": row.at + 2, "data-row": row.line });
+    const element = node("tr", { class: "row", "aria-rowindex": row.at + 2, "data-row": row.line });
     for (const column of shownColumns()) {
       const change = column.id === "change" ? ` ${changeOf(row).split(" ")[0]}` : "";
-      made.append(node(column.head ? "th" : "td", { class: column.css + change, scope: column.head ? "row" : null }, column.cell(row)));
+      element.append(node(column.head ? "th" : "td", { class: column.css + change, scope: column.head ? "row" : null }, column.cell(row)));
     }
-    return made;
+    return element;
   }
 
   function paint() {
     const first = Math.max(0, Math.floor(scroller.scrollTop / HEIGHT) - BEYOND);
     const end = Math.min(order.length, Math.ceil((scroller.scrollTop + scroller.clientHeight) / HEIGHT) + BEYOND);
     const held = document.activeElement?.closest?.("tr.row");
-    for (const [at, made] of live) {
-      if ((at < first || at >= end) && made !== held) { made.remove(); live.delete(at); }
+    for (const [at, element] of live) {
+      if ((at < first || at >= end) && element !== held) { element.remove(); live.delete(at); }
     }
     // A focused row that was scrolled away stays in the table, so that the keyboard is not lost.
-    const places = [...live.keys()].filter((at) => at < first || at >= end);
-    const wanted = [...new Set([...places, ...Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at)])].sort((a, b) => a - b);
+    const apart = [...live.keys()].filter((at) => at < first || at >= end);
+    const visible = [...new Set([...apart, ...Array.from({ length: Math.max(0, end - first) }, (_, at) => first + at)])].sort((a, b) => a - b);
     let previous = above;
-    for (const at of wanted) {
-      let made = live.get(at);
-      if (!made) { made = rowOf(order[at]); live.set(at, made); }
-      if (previous.nextSibling !== made) previous.after(made);
-      previous = made;
+    for (const at of visible) {
+      let element = live.get(at);
+      if (!element) { element = rowOf(order[at]); live.set(at, element); }
+      if (previous.nextSibling !== element) previous.after(element);
+      previous = element;
     }
-    const outside = places.length * HEIGHT;
-    const early = places.some((at) => at < first) ? outside : 0;
+    const outside = apart.length * HEIGHT;
+    const early = apart.some((at) => at < first) ? outside : 0;
     above.firstChild.style.height = `${Math.max(0, first * HEIGHT - early)}px`;
     below.firstChild.style.height = `${Math.max(0, (order.length - end) * HEIGHT - (outside - early))}px`;
     above.hidden = first === 0;
@@ -431,9 +431,9 @@
 
   function side(row, run) {
     const held = row.runs[run];
-    const made = node("section", { class: "side", "aria-label": run }, node("h3", {}, bdi(run)));
+    const element = node("section", { class: "side", "aria-label": run }, node("h3", {}, bdi(run)));
     if (held.answered) {
-      made.append(held.prediction === null
+      element.append(held.prediction === null
         ? node("p", { class: "answer none" }, "No answer: ", bdi(full(held.failure)))
         : node("p", { class: "answer" }, bdi(full(held.prediction))));
     }
@@ -441,27 +441,27 @@
     const facts = node("p", { class: "facts" });
     if (held.group_title) facts.append(node("span", { class: "badge" }, held.group_title), " ");
     facts.append(bdi(parts.join(", ")));
-    made.append(facts);
+    element.append(facts);
     const spent = [["lm_calls", "call", "calls"], ["tokens", "token", "tokens"], ["searches", "search", "searches"]].filter(([name]) => held.counters[name]).map(([name, one, several]) => `${whole.format(held.counters[name])} ${held.counters[name] === 1 ? one : several}`);
-    if (spent.length) made.append(node("p", { class: "facts" }, spent.join(", ")));
-    if (!held.answered) made.append(node("p", { class: "none" }, "The study keeps the scores of its trials, not their answers."));
-    else if (!held.trace.length) made.append(node("p", { class: "none" }, "This row has no trace."));
-    else made.append(node("ol", { class: "events" }, ...held.trace.map((event) => eventOf(event, row))));
-    return made;
+    if (spent.length) element.append(node("p", { class: "facts" }, spent.join(", ")));
+    if (!held.answered) element.append(node("p", { class: "none" }, "The study keeps the scores of its trials, not their answers."));
+    else if (!held.trace.length) element.append(node("p", { class: "none" }, "This row has no trace."));
+    else element.append(node("ol", { class: "events" }, ...held.trace.map((event) => eventOf(event, row))));
+    return element;
   }
 
   function eventOf(event, row) {
-    const made = node("li", { class: `${event.kind} depth-${Math.min(3, Math.max(0, event.at.length - 1))}` });
+    const element = node("li", { class: `${event.kind} depth-${Math.min(3, Math.max(0, event.at.length - 1))}` });
     const where = event.at.length ? node("span", { class: "facts" }, `${event.at.join(".")} `) : null;
-    if (event.kind === "search") made.append(search(event, row, where));
+    if (event.kind === "search") element.append(search(event, row, where));
     else if (event.kind === "gate") {
       const than = typeof event.threshold === "number" ? ` against ${figure(event.threshold)}` : "";
-      made.append(node("div", {}, where, node("b", {}, "threshold "), bdi(full(event.name)), `: ${figure(event.score)}${than}, ${event.passed ? "passes" : "does not pass"}`));
+      element.append(node("div", {}, where, node("b", {}, "threshold "), bdi(full(event.name)), `: ${figure(event.score)}${than}, ${event.passed ? "passes" : "does not pass"}`));
     } else if (event.kind === "note") {
-      made.append(node("div", {}, where, node("b", {}, bdi(full(event.name))), ": ", bdi(full(event.outcome))), ...prompt(event));
-    } else if (event.kind === "call") made.append(call(event, where));
-    else made.append(json(event.value));
-    return made;
+      element.append(node("div", {}, where, node("b", {}, bdi(full(event.name))), ": ", bdi(full(event.outcome))), ...prompt(event));
+    } else if (event.kind === "call") element.append(call(event, where));
+    else element.append(json(event.value));
+    return element;
   }
 
   const block = (value, name) => node("pre", { tabindex: "0", role: "group", "aria-label": name }, value);
@@ -488,14 +488,14 @@
     if (event.repaired) marks.push("asked twice");
     if (event.mended) marks.push(`${event.mended} values mended`);
     const outputs = Object.entries(event.outputs);
-    const made = node("details", {},
+    const element = node("details", {},
       node("summary", {}, where, node("b", {}, "call "), bdi(full(event.name)), event.role === "main" ? "" : ` on ${full(event.role)}`, node("span", { class: "facts" }, ` · ${marks.join(" · ")}`)));
-    made.append(...prompt(event));
+    element.append(...prompt(event));
     if (event.inputs && Object.keys(event.inputs).length) {
-      made.append(node("h4", {}, "Inputs; this row was written without its prompts"), json(event.inputs));
+      element.append(node("h4", {}, "Inputs; this row was written without its prompts"), json(event.inputs));
     }
-    if (outputs.length) made.append(node("h4", {}, "Read as"), json(event.outputs));
-    return made;
+    if (outputs.length) element.append(node("h4", {}, "Read as"), json(event.outputs));
+    return element;
   }
 
   function* prompt(event) {
