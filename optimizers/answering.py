@@ -19,7 +19,7 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.scoring import Scorer
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import forced_outputs
-from ragc.programs.trace import Event, by_part
+from ragc.programs.trace import Event, by_part, whole_json
 from ragc.records import Passage, Question
 
 NOTHING = Scorer(())
@@ -58,8 +58,11 @@ class Row:
             total.add(**{name: amounts.get(name, 0) for name in total.to_json()})
         return total
 
-    def to_json(self) -> dict[str, Any]:
-        """JSON values only: one row of `ragc eval --out`."""
+    def to_json(self, *, prompts: bool = False) -> dict[str, Any]:
+        """JSON values only: one row of `ragc eval --out`, which is written with `prompts`.
+
+        With them calls have the messages and replies as they were sent, and hits a title and an excerpt.
+        """
         return {
             "id": self.question.id,
             "question": self.question.question,
@@ -71,7 +74,7 @@ class Row:
             "counters": {k: v for k, v in self.counters.items() if k != "latency"},
             "failure": self.failure,
             **self._findings(),
-            "trace": [event.to_json() for event in self.trace],
+            "trace": [whole_json(event) if prompts else event.to_json() for event in self.trace],
         }
 
     def _findings(self) -> dict[str, Any]:

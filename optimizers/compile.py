@@ -42,6 +42,7 @@ from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
 from ragc.optimizers.results.evaluate import look_at_test
+from ragc.optimizers.results.study_rows import write_questions, write_results
 from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
 from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import (
@@ -53,6 +54,7 @@ from ragc.optimizers.search.driver import (
     open_search,
 )
 from ragc.optimizers.search.portfolio import OWN
+from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.storage import close_study, name_objectives
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task
@@ -270,6 +272,8 @@ def prepare(
         limit = asyncio.Semaphore(task.in_flight)
         try:
             with translate_storage_errors(directory), event_loop.frozen_gc():
+                if recipe.study.keep:
+                    write_questions(directory, shuffle_dev(task))
                 yield Prepared(task, Path(out), directory, limit, progress)
         finally:
             task.ledger.close()
@@ -370,6 +374,8 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     run = _run_facts(task, cost, verified.look)
     compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     compiled.save(prepared.out, selected.best)
+    if task.recipe.study.keep:
+        write_results(prepared.directory, provenance, verified.rows)
     (prepared.directory / "trials.json").write_text(pretty(list(selected.trials)), "utf-8")
     prepared.progress.close()
     return Compiled(

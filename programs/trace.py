@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -24,12 +24,51 @@ from ragc.records import Hit
 T = TypeVar("T")
 
 
+class Sent:
+    """What a typed call sent and what came back: chat messages as (role, content), and the replies.
+
+    There are two replies where the first could not be read and another was asked for. Messages are rendered
+    when they are first looked at, as most calls are never looked at.
+    """
+
+    __slots__ = ("_messages", "_render", "replies")
+
+    def __init__(
+        self, render: Callable[[], Sequence[tuple[str, str]]] | None, replies: Iterable[str] = ()
+    ) -> None:
+        self._render, self.replies = render, tuple(replies)
+        self._messages: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def messages(self) -> tuple[tuple[str, str], ...]:
+        """The chat messages, in order."""
+        if self._render is not None:
+            self._messages, self._render = tuple((role, text) for role, text in self._render()), None
+        return self._messages
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        messages = [{"role": role, "content": text} for role, text in self.messages]
+        return {"messages": messages, "replies": list(self.replies)}
+
+    def __reduce__(self) -> Any:  # what renders the messages belongs to this process
+        return _sent_of, (self.messages, self.replies)
+
+    def __deepcopy__(self, memo: object) -> Sent:
+        return self
+
+
+def _sent_of(messages: tuple[tuple[str, str], ...], replies: tuple[str, ...]) -> Sent:
+    return Sent(lambda: messages, replies)
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One typed call: the predictor's name, the role that answered, what went in and came out.
 
     Tokens are those of prompt and reply, a repair's included; 0 where the outputs were given, not asked for.
-    `mended` values of the reply were not written as asked for.
+    `mended` values of the reply were not written as asked for. `sent` is the prompt with its replies; None
+    where nothing was asked for.
     """
 
     name: str
@@ -42,6 +81,7 @@ class Call:
     completion_tokens: int = 0
     at: tuple[int, ...] = ()
     mended: int = 0
+    sent: Sent | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; inputs and outputs as DSPy would serialise them."""
@@ -100,6 +140,7 @@ class UnreadableReply(Note):
     calls: int = 1
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    sent: Sent | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
@@ -111,12 +152,16 @@ class UnreadableReply(Note):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A score that was compared with the threshold `knob`, and whether it `passed`: was high enough."""
+    """A score that was compared with the threshold `knob`, and whether it `passed`: was high enough.
+
+    `threshold` is the value that the knob had; None where it was not recorded.
+    """
 
     knob: str
     score: float
     passed: bool
     at: tuple[int, ...] = ()
+    threshold: float | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
@@ -124,6 +169,24 @@ class Gate:
 
 
 Event = Call | Search | Note | UnreadableReply | Gate
+
+EXCERPT = 240
+"""Characters of a hit's text in a whole event."""
+
+
+def whole_json(event: Event) -> dict[str, Any]:
+    """`event` as JSON values, with prompts and replies as sent, excerpts of hits, and thresholds."""
+    value = event.to_json()
+    if isinstance(event, Search):
+        for entry, hit in zip(value["hits"], event.hits, strict=True):
+            text = hit.passage.text
+            excerpt = text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"
+            entry |= {"title": hit.passage.title, "text": excerpt}
+    elif isinstance(event, Call | UnreadableReply) and event.sent is not None:
+        value["sent"] = event.sent.to_json()
+    elif isinstance(event, Gate) and event.threshold is not None:
+        value["threshold"] = event.threshold
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,13 +361,13 @@ DIGITS = 6
 def at_least(knob: str, score: float, threshold: float) -> bool:
     """Whether `score` is at least the `threshold` that the knob called `knob` sets."""
     score = round(score, DIGITS)
-    return _record_gate(knob, score, score >= _plain(threshold))
+    return _record_gate(knob, score, _plain(threshold), score >= _plain(threshold))
 
 
 def above(knob: str, score: float, threshold: float) -> bool:
     """Whether `score` is greater than the `threshold` that the knob called `knob` sets."""
     score = round(score, DIGITS)
-    return _record_gate(knob, score, score > _plain(threshold))
+    return _record_gate(knob, score, _plain(threshold), score > _plain(threshold))
 
 
 def _plain(threshold: float) -> float:
@@ -312,6 +375,6 @@ def _plain(threshold: float) -> float:
     return round(threshold, DIGITS + 3)
 
 
-def _record_gate(knob: str, score: float, passed: bool) -> bool:
-    record(Gate(knob, score, passed))
+def _record_gate(knob: str, score: float, threshold: float, passed: bool) -> bool:
+    record(Gate(knob, score, passed, threshold=threshold))
     return passed

@@ -34,7 +34,7 @@ PROGRAMS = ".best"
 
 _PATTERNS = (
     "recipe.toml.new", MARK, f".{MARK}-*", f"{FILE}*", "study.log", "charges.jsonl", "trials.json", "best",
-    f"{PROGRAMS}-*",
+    f"{PROGRAMS}-*", "provenance.json", "dev.jsonl", "test-*.jsonl",
 )  # fmt: skip
 
 

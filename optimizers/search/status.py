@@ -12,6 +12,7 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 
+from ragc.core import inputs
 from ragc.core.display import describe
 from ragc.core.redact import shorten
 from ragc.core.text import visible
@@ -189,6 +190,25 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
             if trial.failures.n
         ),
     )
+
+
+def study_trials(directory: Path) -> list[TrialResult]:
+    """The finished trials of the study in `directory`, the baseline first. `status` has checked it.
+
+    Those of a finished study are read from `trials.json` where its storage has none: other optimizers have no
+    storage. Raises StoreError, ArtefactError for a damaged file.
+    """
+    if trials := _read_trials(_study(directory, recipe_in(directory))):
+        return trials
+    path = directory / "trials.json"
+    if not path.exists():
+        return []
+    try:
+        return [TrialResult.of(value) for value in json.loads(inputs.read_bytes(path))]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ArtefactError(
+            f"{path} is damaged ({type(error).__name__}); compile again, which replays what was answered."
+        ) from None
 
 
 def damage(directory: Path) -> str:

@@ -273,7 +273,7 @@ class RagPredict(TypedPrompt):
     ) -> dspy.Prediction:
         """The prediction of `outcome`, with outputs of its own; raises ParseFailure when there is none."""
         if outcome.failure:
-            self._record_unreadable(invocation, outcome)
+            self._record_unreadable(invocation, inputs, outcome)
             raise ParseFailure(outcome.failure)
         if outcome.mended or outcome.dropped:
             counters.count(mended=outcome.mended, dropped=outcome.dropped)
@@ -281,7 +281,16 @@ class RagPredict(TypedPrompt):
         answers, mended = outcome.recording.answers, outcome.mended
         return self._record(invocation, inputs, outputs, outcome.shown, answers, mended=mended)
 
-    def _record_unreadable(self, invocation: _Invocation, outcome: ReadReply) -> None:
+    def _sent(self, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> trace.Sent | None:
+        """What was sent with `inputs`, and the replies, for the trace; None when nothing was."""
+        if not answers:
+            return None
+        prompt = self.unchanged
+        return trace.Sent(lambda: prompt.messages(**inputs), (answer.reply.text for answer in answers))
+
+    def _record_unreadable(
+        self, invocation: _Invocation, inputs: Mapping[str, Any], outcome: ReadReply
+    ) -> None:
         """Record what a call cost whose reply could not be read."""
         if invocation.spot is None:
             return
@@ -294,6 +303,7 @@ class RagPredict(TypedPrompt):
             len(spent),
             sum(usage.prompt for usage in spent),
             sum(usage.completion for usage in spent),
+            sent=self._sent(inputs, outcome.recording.answers),
         )
         invocation.spot[0].add(invocation.spot[1], event)
 
@@ -344,6 +354,7 @@ class RagPredict(TypedPrompt):
                 completion_tokens=sum(answer.reply.usage.completion for answer in answers),
                 at=invocation.spot[1],
                 mended=mended,
+                sent=self._sent(inputs, answers),
             )
             invocation.spot[0].add(invocation.spot[1], event, entry)
         elif (entries := setting("trace")) is not None and (most := setting("max_trace_size")) > 0:

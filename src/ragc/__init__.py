@@ -41,6 +41,7 @@ from ragc.api import (
     plan_training_data,
     program,
     read_grid,
+    report,
     reproduce,
     source,
     study,
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from ragc.programs.own import choice, number, switch
     from ragc.recipe import Recipe
     from ragc.reports.rows import RowsSummary
+    from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
     from ragc.training.data.build import TrainingData
 
@@ -139,6 +141,7 @@ __all__ = [
     "UnknownName",
     "Untrusted",
     "UsageError",
+    "WrittenReport",
     "__version__",
     "ask",
     "check_export",
@@ -160,6 +163,7 @@ __all__ = [
     "plan_training_data",
     "program",
     "read_grid",
+    "report",
     "reproduce",
     "source",
     "study",
@@ -195,6 +199,7 @@ _IMPORTED_WHEN_USED = {
     "Target": "ragc.targets.base",
     "TrainingData": "ragc.training.data.build",
     "TrustListing": "ragc.optimizers.results.trust_listing",
+    "WrittenReport": "ragc.reports.write",
     "choice": "ragc.programs.own",
     "number": "ragc.programs.own",
     "switch": "ragc.programs.own",

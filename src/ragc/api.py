@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ragc.programs.base import RagProgram
     from ragc.records import Passage
     from ragc.reports.rows import RowsSummary
+    from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
     from ragc.training.data.build import TrainingData
 
@@ -569,6 +570,30 @@ def check_export(
 
     how = opening(sets, base, trust_targets, trust_code)
     return exports.check_directory(path, exported, how=how, questions=questions)
+
+
+def report(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    out: str | Path = "report.html",
+    trust_targets: bool = False,
+) -> WrittenReport:
+    """Write a report on what was measured as one HTML file that needs no network, and its rows beside it.
+
+    `paths` are a study (finished or not) or a compiled directory, files of rows as `ragc eval --out` writes
+    them, or both; of several files of rows the last is compared with the first. Nothing is sent. The rows, a
+    JSON object a line, stand beside `out` with the suffix `.jsonl`: every figure of the page is in one of
+    them. `trust_targets` is that of `study_status`. Returns a WrittenReport with `page`, `rows`, `headline`
+    and `gaps`, sentences on what is missing.
+
+        ragc.report("compiled/mine", out="mine.html").headline
+
+    Raises UsageError for an `out` that holds something else and for runs over different questions, DataError
+    for damaged rows, ArtefactError where there is no study.
+    """
+    from ragc.reports.write import write
+
+    return write([paths] if isinstance(paths, str | Path) else paths, out, trust_targets=trust_targets)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:

@@ -166,12 +166,14 @@ def parser() -> argparse.ArgumentParser:
     )
     reproducing.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
     _sets(reproducing)
+
+    tuning = _command(
         commands, "train", "fine-tune a model on rows of training data, or prepare a base for it", _train
     )
-    training.add_argument("config", nargs="?", metavar="CONFIG", help="what is trained and how, a TOML file")
-    _sets(training)
-    training.add_argument("--out", metavar="DIR", required=True, help="the tuned model; a killed run goes on")
-    training.add_argument(
+    tuning.add_argument("config", nargs="?", metavar="CONFIG", help="what is trained and how, a TOML file")
+    _sets(tuning)
+    tuning.add_argument("--out", metavar="DIR", required=True, help="the tuned model; a killed run goes on")
+    tuning.add_argument(
         "--base",
         metavar="embedded|FILE.gguf",
         help="without CONFIG: write this model as a directory, no more",
@@ -186,6 +188,20 @@ def parser() -> argparse.ArgumentParser:
     )
     studying.add_argument("--trust-targets", action="store_true", help="allow the addresses of its recipe")
     studying.add_argument("--trials", type=int, metavar="N", help="with worker: trials at a time")
+
+    reporting = _command(
+        commands, "report", "write what was measured as one HTML file to open offline", _report
+    )
+    reporting.add_argument(
+        "paths",
+        nargs="+",
+        metavar="STUDY|COMPILED|ROWS.jsonl",
+        help="a study or a compiled directory, rows of `ragc eval --out`, or both",
+    )
+    reporting.add_argument(
+        "--out", default="report.html", metavar="FILE.html", help="the page (default: report.html)"
+    )
+    reporting.add_argument("--trust-targets", action="store_true", help="allow the addresses of its recipe")
 
     listing = _command(commands, "list", "names that recipes can use", _list)
     listing.add_argument("kind", choices=KINDS, help="what is listed")
@@ -373,7 +389,7 @@ def _eval(args: argparse.Namespace) -> int:
     with console_watch.watching() as progress:
         evaluation = api.evaluate(args.program, split=args.split, progress=progress, **_opening_options(args))
     if out:
-        out.write(row.to_json() for row in evaluation.rows)
+        out.write(row.to_json(prompts=True) for row in evaluation.rows)
     _emit(evaluation.to_json()) if args.json else console.print_evaluation(evaluation)
     return 0
 
@@ -519,6 +535,14 @@ def _study(args: argparse.Namespace) -> int:
         api.join_study(args.study, trials=args.trials)
     status = api.study_status(args.study, trust_targets=args.trust_targets)
     _emit(status.to_json()) if args.json else console.status(status.lines())
+    return 0
+
+
+def _report(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    written = api.report(args.paths, out=args.out, trust_targets=args.trust_targets)
+    _emit(written.to_json()) if args.json else console.lines(written.text())
     return 0
 
 

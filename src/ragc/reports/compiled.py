@@ -1,0 +1,183 @@
+"""Reads a compiled directory for a report: verdict, scores, differences, thresholds, cost, provenance.
+
+`provenance.json` may come from elsewhere, so every value is read as what it should be or left out.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ragc.core.redact import redact
+from ragc.reports.questions import metric_of
+from ragc.reports.report import Cost, Difference, Fact, Score, Threshold, Tone, Verdict
+from ragc.reports.values import amount, entries, mapping, number, text
+from ragc.store.looks import Look
+
+RUNS = {"baseline": "baseline", "winner": "compiled"}
+"""The names of the two runs in provenance, and in reports."""
+
+_TONES: Mapping[str, Tone] = {"better": "better", "worse": "worse", "not shown to be better": "open"}
+_NOT_EQUAL = "Not shown to be better does not mean equal: more questions could show a smaller difference."
+
+
+def objectives_of(recipe: str) -> dict[str, bool]:
+    """The objectives in the text of a recipe, by metric: whether more is better. Nothing is resolved."""
+    try:
+        held = tomllib.loads(recipe)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+    names = entries(mapping(held.get("search")).get("objectives"))
+    names = names or entries(mapping(held.get("metrics")).get("report"))[:1]
+    return {name.removeprefix("-"): not name.startswith("-") for name in map(text, names) if name}
+
+
+def scores_in(provenance: Mapping[str, Any]) -> Iterator[Score]:
+    """The scores of both programs on test and dev, by metric."""
+    for split in ("test", "dev"):
+        sides = {run: mapping(mapping(provenance.get(split)).get(key)) for key, run in RUNS.items()}
+        for metric in dict.fromkeys(name for side in sides.values() for name in side):
+            for run, side in sides.items():
+                held = mapping(side.get(metric))
+                mean, ends = number(held.get("mean")), _ends(held.get("ci"))
+                if mean is not None and ends:
+                    yield Score(run, split, metric, mean, *ends, int(amount(held.get("n"))))
+
+
+def differences_in(provenance: Mapping[str, Any], metric: str) -> Iterator[Difference]:
+    """The differences on test; `metric` decides."""
+    listed = mapping(mapping(provenance.get("test")).get("differences"))
+    for name, value in sorted(listed.items(), key=lambda item: item[0] != metric):
+        held = mapping(value)
+        adjusted = "p_adjusted" in held
+        mean, ends = number(held.get("mean")), _ends(held.get("ci_simultaneous", held.get("ci")))
+        p = number(held.get("p_adjusted", held.get("p")))
+        if mean is None or ends is None or p is None:
+            continue
+        better = (mean > 0) == metric_of(name, ())[0]
+        verdict = "not shown to be better" if p >= 0.05 else "better" if better else "worse"
+        n = int(amount(held.get("n")))
+        yield Difference(
+            name,
+            "test",
+            RUNS["baseline"],
+            RUNS["winner"],
+            mean,
+            *ends,
+            p,
+            n,
+            adjusted,
+            name == metric,
+            verdict,
+        )
+
+
+def _ends(value: Any) -> tuple[float, float] | None:
+    ends = [number(end) for end in entries(value)]
+    return (ends[0], ends[1]) if len(ends) == 2 and ends[0] is not None and ends[1] is not None else None
+
+
+def verdict_in(provenance: Mapping[str, Any], run: Mapping[str, Any], metric: str) -> Verdict:
+    """The verdict of a compile, with the figures of `metric`; `run` is `run.json`."""
+    held = text(provenance.get("verdict")) or "not measured"
+    tone = _TONES.get(held, "none")
+    gap = next((one for one in differences_in(provenance, metric) if one.metric == metric), None)
+    before, after = (
+        next((s for s in scores_in(provenance) if (s.run, s.split, s.metric) == (name, "test", metric)), None)
+        for name in RUNS.values()
+    )
+    sentences = []
+    if gap and before and after:
+        sentences.append(
+            f"{metric} on test: {before.mean:.3f} before, {after.mean:.3f} after, difference {gap.mean:+.3f} "
+            f"with a 95% interval from {gap.low:+.3f} to {gap.high:+.3f}, p = {gap.p:.4f}, "
+            f"{gap.n:,} questions."
+        )
+    if tone == "open":
+        sentences.append(_NOT_EQUAL)
+    if held == "not measured":
+        sentences.append("There was no look at test questions, so nothing is proved; dev scores flatter.")
+    if look := look_in(run):
+        sentences.append(look)
+    return Verdict(f"{held[:1].upper()}{held[1:]}", tone, tuple(sentences))
+
+
+def look_in(run: Mapping[str, Any]) -> str:
+    """The sentence on the look at the test questions in `run.json`; "" without one."""
+    held = mapping(run.get("look"))
+    count = number(held.get("number"))
+    if count is None:
+        return ""
+    return Look(
+        int(count),
+        int(amount(held.get("questions"))),
+        int(amount(held.get("seen"))),
+        estimated=held.get("estimated") is True,
+        again=held.get("again") is True,
+    ).sentence
+
+
+def thresholds_in(search: Any) -> Iterator[Threshold]:
+    """The fitted thresholds of a search, those of the parts of a portfolio too."""
+    for value in entries(mapping(search).get("calibration")):
+        held = mapping(value)
+        points, means = ([number(v) for v in entries(held.get(name))] for name in ("points", "means"))
+        curve = [(x, y) for x, y in zip(points, means, strict=False) if x is not None and y is not None]
+        yield Threshold(
+            text(held.get("program")),
+            text(held.get("knob")),
+            text(held.get("metric")),
+            tuple(x for x, _ in curve),
+            tuple(y for _, y in curve),
+            number(held.get("present")),
+            number(held.get("threshold")),
+            number(held.get("before")),
+            number(held.get("in_sample")),
+            number(held.get("validated")),
+            int(amount(held.get("n"))),
+            int(amount(held.get("reached"))),
+            held.get("exact") is True,
+            text(held.get("left_out")),
+        )
+    for part in entries(mapping(search).get("parts")):
+        yield from thresholds_in(mapping(part).get("search"))
+
+
+def costs_in(provenance: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Cost]:
+    """The cost of the compile: all calls, and what this machine sent in its last run."""
+    counters = {k: v for k, v in mapping(provenance.get("counters")).items() if number(v)}
+    if counters:
+        yield Cost("whole compile, replayed calls included", counters)
+    measured = {k: v for k in ("sent", "replayed", "seconds") if (v := number(run.get(k))) is not None}
+    if measured:
+        yield Cost("last run on this machine", measured)
+    for part in entries(mapping(provenance.get("search")).get("parts")):
+        spent = {k: v for k, v in mapping(mapping(part).get("spent")).items() if number(v)}
+        if spent:
+            yield Cost(f"optimizer {text(mapping(part).get('optimizer'))}", spent)
+
+
+def facts_in(
+    provenance: Mapping[str, Any], run: Mapping[str, Any], recipe: str, prompts: Mapping[str, str]
+) -> Iterator[Fact]:
+    """Where the figures come from: data, sources, models, versions, the recipe and the prompts."""
+    for name, value in mapping(provenance.get("data")).items():
+        held = mapping(value)
+        yield Fact("data", name, f"{amount(held.get('n')):,} questions, {text(held.get('fingerprint'))[:16]}")
+    for name, value in mapping(provenance.get("sources")).items():
+        held = mapping(value)
+        yield Fact("sources", name, f"{text(held.get('kind'))}, {text(held.get('fingerprint'))[:16]}")
+    for name, value in mapping(provenance.get("targets")).items():
+        yield Fact("models", name, redact(text(mapping(value).get("name"))))
+    for name, value in mapping(provenance.get("versions")).items():
+        yield Fact("versions", name, text(value))
+    if "seed" in provenance:
+        yield Fact("run", "seed", text(provenance["seed"]))
+    for name in ("finished", "machine"):
+        if run.get(name):
+            yield Fact("run", name, text(run[name]))
+    if recipe:
+        yield Fact("recipe", "recipe.toml", redact(recipe))
+    for name, prompt in prompts.items():
+        yield Fact("prompts", name, prompt)

@@ -1,0 +1,219 @@
+"""Reads a study, finished or not, for a report: its trials, its questions, its budget and its log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragc.core import inputs
+from ragc.core.redact import redact
+from ragc.errors import ArtefactError, RagcError
+from ragc.metrics.base import Objective
+from ragc.optimizers.distributed.study_address import recipe_in
+from ragc.optimizers.integrations import optuna_folder
+from ragc.optimizers.results.study_rows import DEV, PROVENANCE, answers_file
+from ragc.optimizers.search.selection import expected_scores
+from ragc.optimizers.search.status import StudyStatus, status, study_trials
+from ragc.optimizers.search.storage import find
+from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.space import Candidate, describe_candidate
+from ragc.optimizers.task import objective_of
+from ragc.reports.compiled import RUNS
+from ragc.reports.questions import RunRows, read_rows, rows_of
+from ragc.reports.report import BudgetLine, Fact, Trial
+from ragc.reports.values import mapping
+
+_BUDGET = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "US dollars", "minutes": "minutes"}
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFiles:
+    """A study as its directory says it.
+
+    `results` are the finished trials, the baseline first; `provenance` that of the compiled program, empty
+    before the end. `objectives` are empty where a metric of the recipe is not known here.
+    """
+
+    directory: Path
+    status: StudyStatus
+    recipe: str
+    objectives: tuple[Objective, ...]
+    pick: str
+    results: tuple[TrialResult, ...]
+    provenance: Mapping[str, Any]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the study ended with a compiled program."""
+        return self.status.state == "finished"
+
+
+def read_study(path: Path, *, trust_targets: bool = False) -> StudyFiles:
+    """The study at `path`: its own directory, or the --out of its compile. Nothing is changed.
+
+    Raises ArtefactError where there is none or it is damaged, Untrusted, StoreError.
+    """
+    state = status(path, trust_targets=trust_targets)
+    directory = Path(state.study)
+    recipe = recipe_in(directory)
+    results = () if optuna_folder.is_own(directory) else tuple(study_trials(directory))
+    return StudyFiles(
+        directory,
+        state,
+        recipe.to_toml(),
+        tuple(objective_of(name) for name in recipe.search.objectives),
+        recipe.search.pick.removeprefix("-"),
+        results,
+        _json_object(directory / PROVENANCE, directory),
+    )
+
+
+def study_of(compiled: Path, provenance: Mapping[str, Any]) -> StudyFiles | None:
+    """The study that wrote the compiled directory; None where this machine has none, or another by now."""
+    try:
+        directory = find(compiled)
+        if _json_object(directory / PROVENANCE, directory) != provenance:
+            return None
+        return read_study(directory)
+    except RagcError:
+        return None
+
+
+def _json_object(path: Path, home: Path) -> Mapping[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        return mapping(json.loads(inputs.read_bytes(path, within=home)))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArtefactError(
+            f"{path} cannot be read ({type(error).__name__}); compile again, which replays what was answered."
+        ) from None
+
+
+def trials_of(files: StudyFiles) -> Iterator[Trial]:
+    """The trials of the study, in order, with the best value so far and what is expected of each."""
+    results, objectives = files.results, files.objectives
+    if not results:
+        return
+    pick = next(one for one in objectives if one.metric.id == files.pick)
+    index = objectives.index(pick)
+    expected = expected_scores(results, pick)
+    front = {trial["trial"] for trial in files.status.front}
+    chosen = (files.status.best or {}).get("trial")
+    whole = max((len(trial.scores) for trial in results if trial.complete), default=0)
+    best: float | None = None
+    for trial in results:
+        value = trial.values[index]
+        if trial.complete and not trial.failures.all and (best is None or value > best):
+            best = value
+        yield Trial(
+            number=trial.number,
+            choices=_choices(files, trial),
+            values={one.metric.id: one.to_metric(v) for one, v in zip(objectives, trial.values, strict=True)},
+            seen=len(trial.scores),
+            of=max(whole, len(trial.scores)),
+            complete=trial.complete,
+            best=None if best is None else pick.to_metric(best),
+            expected=pick.sign * expected[trial.number].value,
+            front=trial.number in front,
+            chosen=trial.number == chosen,
+            failed=trial.failures.n,
+            failures=trial.failures.text,
+            params=_params(trial.candidate),
+            counters=dict(trial.counters),
+        )
+
+
+def _params(candidate: Candidate) -> dict[str, Any]:
+    """The choices of `candidate` by dimension; what it leaves at its default is left out."""
+    shown: dict[str, Any] = dict(candidate.knobs)
+    shown["demos"] = candidate.demos
+    if candidate.demos:
+        shown["demo_set"] = f"{candidate.demo_kind} {candidate.demo_set}"
+    if candidate.program:
+        shown["program"] = candidate.program
+    shown |= {f"{name}: demos": f"{n} of set {at}" for name, (n, at) in candidate.own_demos.items()}
+    shown |= {f"{name}: instructions": f"text {at}" for name, at in candidate.instructions.items()}
+    return shown | {f"target {role}": name for role, name in candidate.targets.items()}
+
+
+def _choices(files: StudyFiles, trial: TrialResult) -> str:
+    """What the trial chose, in words: what is searched, if it differs from the baseline."""
+    base, candidate = files.results[0].candidate, trial.candidate
+    if trial.number == files.results[0].number:
+        return "baseline"
+    changed = {name: value for name, value in candidate.knobs.items() if base.knobs.get(name) != value}
+    return describe_candidate(candidate, changed, program=candidate.program) or "as the baseline"
+
+
+def budget_of(files: StudyFiles) -> Iterator[BudgetLine]:
+    """What was spent, and the limits."""
+    for kind, amounts in files.status.budget.items():
+        spent, limit = amounts.get("spent"), amounts.get("limit")
+        if spent or limit is not None:
+            yield BudgetLine(_BUDGET.get(kind, kind), spent or 0.0, limit)
+
+
+def facts_of(files: StudyFiles) -> Iterator[Fact]:
+    """How the study stands, and the end of its log."""
+    done, held = files.status.trials, files.status
+    yield Fact("study", "state", held.state)
+    yield Fact("study", "trials", f"{done['done']} of {done['wanted']}")
+    for name in ("stopped", "running", "stale", "failed"):
+        if done.get(name):
+            yield Fact("study", f"trials {name}", str(done[name]))
+    yield Fact("study", "optimizer", ", ".join(_names(held.recipe.get("optimizer"))))
+    yield Fact("study", "searched", ", ".join(_names(held.recipe.get("searched"))) or "nothing")
+    if held.log:
+        yield Fact("study", "log", redact("\n".join(held.log)))
+
+
+def _names(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [str(one) for one in value or ()]
+
+
+def runs_on_test(files: StudyFiles) -> list[RunRows]:
+    """Baseline and compiled program on test; none before the end. Raises DataError for a damaged file."""
+    if not files.finished:
+        return []
+    paths = {run: files.directory / answers_file(key) for key, run in RUNS.items()}
+    return [read_rows(path, run) for run, path in paths.items() if path.exists()]
+
+
+def runs_on_dev(files: StudyFiles) -> list[RunRows]:
+    """Baseline and best trial on the dev questions that both answered: scores without answers.
+
+    None where the questions of the study are not recorded, as by older versions.
+    """
+    path, best = files.directory / DEV, (files.status.best or {}).get("trial")
+    results = {trial.number: trial for trial in files.results}
+    if not path.exists() or best not in results:
+        return []
+    questions = _json_lines(path, files.directory)
+    first = files.results[0]
+    chosen = [(RUNS["baseline"], first)]
+    if best != first.number:
+        chosen.append((RUNS["winner"] if files.finished else "best trial", results[best]))
+    return [
+        rows_of(name, _scored(questions, trial), str(path))
+        for name, trial in chosen
+        if trial.scores and len(trial.scores) <= len(questions)
+    ]
+
+
+def _scored(questions: Sequence[Any], trial: TrialResult) -> Iterator[dict[str, Any]]:
+    for question, scores in zip(questions, trial.scores, strict=False):
+        yield {**mapping(question), "scores": dict(scores)}
+
+
+def _json_lines(path: Path, home: Path) -> list[Any]:
+    try:
+        content = inputs.read_bytes(path, within=home).decode("utf-8")
+        return [json.loads(line) for line in content.split("\n") if line.strip()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArtefactError(
+            f"{path} cannot be read ({type(error).__name__}); compile again, which replays what was answered."
+        ) from None

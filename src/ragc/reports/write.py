@@ -1,0 +1,107 @@
+"""Writes a report: the page, and the JSONL that its figures trace to beside it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragc.core import inputs, outputs
+from ragc.core.activity import doing
+from ragc.core.display import describe, quantity
+from ragc.errors import UsageError
+from ragc.reports import build, page
+
+MARK = b"<!doctype html>"
+"""What a page begins with; a file that begins otherwise is not replaced."""
+
+_ROWS_MARK = b'{"row": "report"'
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """A report that was written: its verdict, the `page`, the `rows` beside it, and sizes in bytes.
+
+    `cut` is the number of characters up to which the page shows texts; None where it shows them whole.
+    """
+
+    page: Path
+    rows: Path
+    headline: str
+    questions: int
+    bytes: int
+    gaps: tuple[str, ...] = ()
+    cut: int | None = None
+
+    def __repr__(self) -> str:
+        return describe("WrittenReport", repr(str(self.page)), self.headline, questions=self.questions)
+
+    def text(self) -> list[str]:
+        """The report for people: the verdict, what is missing, and where it is."""
+        size = f"{self.bytes / 1e6:.1f} MB, {quantity(self.questions, 'question')}"
+        return [f"{self.headline}.", *self.gaps, f"Report: {self.page} ({size})", f"Its rows: {self.rows}"]
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc report --json`."""
+        return {
+            "page": str(self.page),
+            "rows": str(self.rows),
+            "headline": self.headline,
+            "questions": self.questions,
+            "bytes": self.bytes,
+            "gaps": list(self.gaps),
+            "cut": self.cut,
+        }
+
+
+def write(paths: Sequence[str | Path], out: str | Path, *, trust_targets: bool = False) -> WrittenReport:
+    """Writes the report on `paths` to the file `out`, and its rows beside it with the suffix `.jsonl`.
+
+    Reports of an earlier run are replaced, other files never. Raises UsageError, and what `build` raises.
+    """
+    target = _checked(Path(out), MARK)
+    rows = _checked(target.with_suffix(".jsonl"), _ROWS_MARK)
+    for path in paths:
+        if Path(os.path.realpath(path)) in (target, rows):
+            raise UsageError(
+                f"{path} is what the report is about, and would be replaced; choose another --out."
+            )
+    report = build.build(paths, trust_targets=trust_targets)
+    rendered = page.render(report, rows_file=rows.name)
+    content = rendered.html.encode("utf-8")
+    with doing(f"Writing the report to {out}", "choose another --out"):
+        outputs.put_file(rows, "".join(f"{line}\n" for line in rendered.lines).encode("ascii"))
+        outputs.put_file(target, content)
+    return WrittenReport(
+        target,
+        rows,
+        report.verdict.headline,
+        len(report.questions),
+        len(content),
+        report.gaps,
+        rendered.cut,
+    )
+
+
+def _checked(out: Path, mark: bytes) -> Path:
+    """`out`, resolved. Raises UsageError unless it can be written and holds nothing but an earlier report."""
+    path = outputs.resolve_out(out)
+    if path.suffix == ".jsonl" and mark == MARK:
+        raise UsageError(f"--out {out} is the page; name it .html, and the rows stand beside it as .jsonl.")
+    if os.path.lexists(path):
+        kind = inputs.kind_of(path.lstat().st_mode)
+        if kind or not _begins_with(path, mark):
+            what = kind or "no report of ragc's"
+            raise UsageError(f"{path} exists and is {what}; choose another --out or move it away.")
+    outputs.check_writable(path)
+    return path
+
+
+def _begins_with(path: Path, mark: bytes) -> bool:
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return False
+    with inputs.open_regular(path) as file:
+        return file.read(len(mark)) in (mark, b"")

@@ -1,0 +1,331 @@
+"""The page of a report in a headless Chromium: what it shows, by mouse and keyboard, and what it never runs.
+
+`axe.min.js` is that of the npm package axe-core 4.14.1 (Mozilla Public License 2.0). It checks accessibility.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from tests.integration.browser import MISSING, Browser, browser, is_there
+from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
+from tests.reports.rows import BREAKOUT, HOSTILE, hostile_rows, row, two_runs, write_rows
+
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(not is_there(), reason=MISSING)]
+
+AXE = Path(__file__).with_name("axe.min.js")
+AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+WINDOWS = (("light", 1280), ("dark", 400))
+ROWS = "document.querySelectorAll('#body tr.row')"
+MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Reports on a study of 30 trials, one that was cut off, one with thresholds, runs, and hostile rows."""
+    folder = tmp_path_factory.mktemp("pages")
+    data = written(tmp_path_factory.mktemp("study"))
+    begun(data)(sets=("search.trials=30", 'search.objectives=["em", "-tokens"]'))
+    study = data / "out"
+    cut = written(tmp_path_factory.mktemp("cut"))
+    with pytest.raises(Killed):
+        begun(cut)(target=dying(needs_demos, 90))
+    fitted = shutil.copytree(study, tmp_path_factory.mktemp("elsewhere") / "fitted")
+    give_threshold(fitted / "provenance.json")
+    before, after = two_runs(folder)
+    few = [
+        write_rows(folder / f"five_{name}.jsonl", rows_of(path)[:5])
+        for name, path in (("a", before), ("b", after))
+    ]
+    passage = f"{HOSTILE} {BREAKOUT} ".ljust(1000, "x") * 1050
+    hostile = write_rows(folder / "hostile.jsonl", hostile_rows(passage))
+    about = {
+        "study": [study],
+        "cut": [cut / "out"],
+        "fitted": [fitted],
+        "runs": [before, after],
+        "five": few,
+        "hostile": [hostile],
+    }
+    return {name: ragc.report(paths, out=folder / f"page_{name}.html").page for name, paths in about.items()}
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def give_threshold(path: Path) -> None:
+    """Adds the curve of a threshold to a provenance."""
+    provenance = json.loads(path.read_text("utf-8"))
+    curve = {
+        "program": "ggatrieval", "knob": "tau", "metric": "em", "points": [0.0, 0.3, 0.6, 1.0],
+        "means": [0.2, 0.5, 0.7, 0.1], "present": 0.3, "threshold": 0.6, "before": 0.5, "in_sample": 0.7,
+        "validated": 0.66, "n": 20, "reached": 18, "exact": True, "folds": 5,
+    }  # fmt: skip
+    left = {"program": "ggatrieval", "knob": "tau_2", "metric": "em", "left_out": "no question reached it"}
+    provenance["search"]["calibration"] = [curve, left]
+    path.write_text(json.dumps(provenance), "utf-8")
+
+
+def violations(tab: Browser) -> list[str]:
+    """What axe says is wrong with what is shown."""
+    tab.run(AXE.read_text("utf-8"))
+    result = tab.run_async("const done = arguments[0]; axe.run().then(done)")
+    assert result["passes"], "axe checked nothing"
+    return [f"{one['id']}: {node['html'][:200]}" for one in result["violations"] for node in one["nodes"][:2]]
+
+
+def shown(tab: Browser, column: str) -> list[str]:
+    """The texts of a column of the rows in view, by its class."""
+    texts: list[str] = tab.run(f"return [...{ROWS}].map((row) => row.querySelector('.{column}').textContent)")
+    return texts
+
+
+def draw_all(tab: Browser) -> None:
+    """Scroll through the page, so that every chart is drawn."""
+    tab.run("for (const place of document.querySelectorAll('[data-chart]')) place.scrollIntoView()")
+    tab.run("dispatchEvent(new Event('beforeprint'))")
+
+
+def test_axe_is_the_one_that_is_meant() -> None:
+    assert hashlib.sha256(AXE.read_bytes()).hexdigest() == AXE_SHA256
+
+
+@pytest.mark.parametrize("name", ["study", "cut", "fitted", "runs", "five", "hostile"])
+def test_a_page_opens_without_an_error_a_request_or_a_violation(
+    name: str, tab: Browser, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    tab.console(), tab.requests()
+    for theme, width in WINDOWS:
+        tab.see(theme=theme, width=width)
+        tab.open(pages[name])
+        draw_all(tab)
+        assert tab.run("return document.querySelector('main').textContent").count("cannot be drawn") == 0
+        assert tab.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+        assert violations(tab) == []
+        # A megabyte of text takes axe minutes; it is shown in the same elements as other texts.
+        if name != "hostile" and tab.run("return document.querySelector('button.open') !== null"):
+            tab.run("document.querySelector('button.open').click()")
+            tab.wait("document.getElementById('trace').open")
+            tab.run("document.querySelectorAll('dialog details').forEach((one) => { one.open = true })")
+            assert violations(tab) == []
+    assert tab.console() == []
+    assert set(tab.requests()) == {pages[name].as_uri()}
+
+
+def test_charts_of_a_study_are_there_with_a_table_each(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    tab.open(pages["study"])
+    draw_all(tab)
+    drawn = tab.run(
+        "return [...document.querySelectorAll('[data-chart]:has(svg[role=img][aria-label])')]"
+        ".map((one) => one.dataset.chart)"
+    )
+    assert {"scores-test", "scores-dev", "history", "front", "importance", "slice"} <= set(drawn)
+    assert tab.run(
+        "return [...document.querySelectorAll('#search figure:not(:has([data-chart=front]))')]"
+        ".every((one) => one.querySelector('table'))"
+    )
+    dots = tab.run("return document.querySelectorAll('#chart-history circle').length")
+    assert dots >= 31
+    tab.open(pages["fitted"])
+    draw_all(tab)
+    assert tab.run("return document.querySelectorAll('#thresholds svg path').length") >= 1
+    assert "no question reached it" in tab.run("return document.getElementById('thresholds').textContent")
+
+
+def test_a_study_that_was_cut_off_shows_scores_without_answers(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    tab.open(pages["cut"])
+    assert tab.run("return document.querySelector('h1').textContent").startswith("Cut off: ")
+    tab.click("button.open")
+    assert "not their answers" in tab.wait("document.getElementById('trace-body').textContent")
+
+
+def test_rows_are_sorted_by_the_heads_of_their_columns(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see(height=1400)
+    tab.open(pages["runs"])
+    sorts = "return [...document.querySelectorAll('#heads th')].map((one) => one.getAttribute('aria-sort'))"
+    assert tab.run(sorts)[0] == "ascending"
+    for order in ("ascending", "descending"):
+        tab.click("#heads [data-sort=after]")
+        column = tab.run(
+            "return [...document.querySelectorAll('#heads th')]"
+            ".findIndex((th) => th.querySelector('[data-sort=after]'))"
+        )
+        assert tab.run(sorts)[column] == order
+        assert tab.run(sorts).count("none") == len(tab.run(sorts)) - 1
+        scores = tab.run(
+            "return [...document.querySelectorAll('#body td.c-run:not(.c-before) .score')]"
+            ".map((one) => +one.textContent)"
+        )
+        assert scores == sorted(scores, reverse=order == "descending")
+        assert len(scores) == 12
+    tab.click("#heads [data-sort=question]")
+    questions = [text.lower() for text in shown(tab, "c-q")]
+    assert questions == sorted(questions)
+
+
+def test_rows_are_filtered_by_change_outcome_and_words(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see(height=1400)
+    tab.open(pages["runs"])
+    choose = (
+        "const one = document.getElementById(arguments[0]); one.value = arguments[1];"
+        "one.dispatchEvent(new Event('change'))"
+    )
+    count = "document.getElementById('count').textContent"
+    assert tab.run(f"return {count}") == "12 questions"
+    for change, n in (("gained", 8), ("lost", 1), ("unchanged", 3)):
+        tab.run(choose, "change", change)
+        assert tab.run(f"return {count}") == f"{n} of 12 questions"
+        assert set(shown(tab, "c-change")) == {change}
+    tab.run(choose, "change", "")
+    tab.run(choose, "group", "unreadable")
+    assert shown(tab, "c-q") == ["What colour is thing number0?"]
+    tab.run(choose, "group", "")
+    tab.click("button[data-group=not_used][data-run=before]")
+    assert tab.run(f"return {count}") == "8 of 12 questions"
+    tab.run(choose, "group", "")
+    tab.run("document.getElementById('find').focus()")
+    tab.press(*"NUMBER11")
+    tab.wait(f"{count} === '1 of 12 questions'")
+    assert shown(tab, "c-q") == ["What colour is thing number11?"]
+    tab.run(choose, "metric", "em")
+    assert tab.run(f"return {count}") == "1 of 12 questions"
+
+
+def test_a_trace_shows_hits_prompts_replies_and_scores_against_thresholds(
+    tab: Browser, pages: dict[str, Path]
+) -> None:
+    tab.see()
+    tab.open(pages["runs"])
+    tab.click("#body tr.row:nth-of-type(3) button.open")
+    text = tab.wait(
+        "document.getElementById('trace').open && document.getElementById('trace-body').textContent"
+    )
+    for part in (
+        "search local: What colour is thing number1?", "2 hits", "Thing 1", "gold", "d0#1",
+        "threshold tau: 0.400 against 0.500, does not pass", "choice: the first", "90 + 2 tokens",
+        "Answer the question from the passages.", "It is blue. What colour is thing number1?",
+        '{"answer": "blue"}', "retrieved and not used", "right",
+    ):  # fmt: skip
+        assert part in text, part
+    tab.click("#next")
+    assert (
+        tab.run("return document.getElementById('trace-title').textContent")
+        == "What colour is thing number2?"
+    )
+    assert tab.run("return document.getElementById('where').textContent") == "3 of 12"
+    tab.click("#close")
+    assert tab.run("return document.activeElement.textContent") == "What colour is thing number2?"
+
+
+def test_everything_is_reached_by_keyboard(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    tab.open(pages["runs"])
+    focused = "return document.activeElement.textContent"
+    tab.press("Tab")
+    assert tab.run(focused) == "Skip to the report"
+    for _ in range(60):
+        tab.press("Tab")
+        if tab.run("return document.activeElement.classList.contains('open')"):
+            break
+    assert tab.run(focused) == "What colour is thing number0?"
+    tab.press("Down", "Down")
+    assert tab.run(focused) == "What colour is thing number2?"
+    tab.press("End")
+    assert tab.run(focused) == "What colour is thing number11?"
+    tab.press("Home", "Up")
+    assert tab.run(focused) == "What colour is thing number0?"
+    tab.press("PageDown", "PageUp", "Down", "Enter")
+    tab.wait("document.getElementById('trace').open")
+    assert tab.run("return document.activeElement.id") == "trace-title"
+    reached = set()
+    for _ in range(30):
+        tab.press("Tab")
+        reached.add(tab.run("return document.activeElement.id || document.activeElement.tagName"))
+    assert {"next", "close", "SUMMARY"} <= reached
+    tab.press("Escape")
+    tab.wait("!document.getElementById('trace').open")
+    assert tab.run(focused) == "What colour is thing number1?"
+    tab.run("document.querySelector('#heads [data-sort=change]').focus()")
+    tab.press("Enter")
+    assert tab.run("return document.activeElement.dataset.sort") == "change"
+    assert set(shown(tab, "c-change")[:1]) == {"lost"}
+
+
+def test_hostile_texts_are_shown_as_they_are_and_run_nothing(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    tab.open(pages["hostile"])
+    question = f"{BREAKOUT} {HOSTILE}".replace("\ud800", "\N{REPLACEMENT CHARACTER}")
+    assert shown(tab, "c-q")[0] == question
+    assert HOSTILE in shown(tab, "c-run")[0]
+    tab.click("button.open")
+    tab.wait("document.getElementById('trace').open")
+    body = tab.run("return document.getElementById('trace-body').textContent")
+    assert body.count(HOSTILE) > 1000
+    assert tab.run(
+        "return [...document.querySelectorAll('dialog pre')].some((one) => one.textContent.length > 1e6)"
+    )
+    for _ in range(2):
+        tab.click("#next")
+    assert tab.run("return document.querySelectorAll('img, iframe, dialog script, main script').length") == 0
+    assert tab.run("return [typeof window.pwned, typeof Object.prototype.x]") == ["undefined"] * 2
+    assert tab.console() == []
+    assert set(tab.requests()) <= {page.as_uri() for page in pages.values()}
+
+
+def test_a_study_of_30_trials_takes_less_than_3_mb(pages: dict[str, Path]) -> None:
+    assert pages["study"].stat().st_size < 3 * MB
+    lines = rows_of(pages["study"].with_suffix(".jsonl"))
+    assert len([line for line in lines if line["row"] == "trial"]) == 31
+
+
+def test_5000_questions_are_scrolled_through_with_few_rows_at_a_time(tab: Browser, tmp_path: Path) -> None:
+    rows = [row(n, float(n % 3 == 0), "blue" if n % 3 == 0 else f"dark {n}") for n in range(5000)]
+    filler = "Passages of some length stand in prompts as they are sent. " * 30
+    for one in rows:
+        one["trace"][3]["sent"]["messages"][1]["content"] += f" {one['id']} {filler}"
+    after = [row(n, float(n % 2 == 0)) for n in range(5000)]
+    paths = [write_rows(tmp_path / "a.jsonl", rows), write_rows(tmp_path / "b.jsonl", after)]
+    written_report = ragc.report(paths, out=tmp_path / "page.html")
+    assert 9 * MB < written_report.bytes < 25 * MB
+    tab.see()
+    tab.open(written_report.page)
+    assert tab.run("return document.getElementById('count').textContent") == "5,000 questions"
+    assert tab.run("return document.getElementById('table').getAttribute('aria-rowcount')") == "5001"
+    tab.run("document.querySelector('button.open').focus({preventScroll: true})")
+    for key, number in (("End", 4999), ("Up", 4998), ("Home", 0), ("PageDown", None)):
+        tab.press(key)
+        if number is not None:
+            assert (
+                tab.run("return document.activeElement.textContent")
+                == f"What colour is thing number{number}?"
+            )
+        assert tab.run(f"return {ROWS}.length") < 60
+    tab.run("document.getElementById('rows').scrollTop = 150000")
+    tab.wait(f"[...{ROWS}].some((row) => row.getAttribute('aria-rowindex') === '2502')")
+    in_view = tab.run(
+        "document.getElementById('rows').scrollIntoView({block: 'end'});"
+        "const box = document.getElementById('rows').getBoundingClientRect();"
+        "const at = document.elementFromPoint(box.left + 300, box.top + 200);"
+        "return at.closest('tr').getAttribute('aria-rowindex')"
+    )
+    assert 2500 < int(in_view) < 2508
+    tab.click("#heads [data-sort=change]")
+    assert set(shown(tab, "c-change")[:3]) == {"lost"}
+    assert tab.console() == []

@@ -1,0 +1,487 @@
+"""Reports: what they say of studies, compiled directories and rows, and that every figure is in a row."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+import ragc
+from ragc import reports
+from ragc.cli.main import main
+from ragc.errors import ArtefactError, DataError, UsageError
+from ragc.metrics.reports import compare_runs, runs
+from ragc.optimizers.search.storage import study_directory
+from ragc.reports import build, page
+from ragc.reports.report import Report, Trial, Verdict
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
+from tests.reports.rows import BREAKOUT, HOSTILE, hostile_rows, row, two_runs, write_rows
+
+NO_FIGURE = re.compile(r"95%|PED-ANOVA|ragc \d+\.\d+\.\d+|data-row|\.jsonl")
+
+
+class Parts(HTMLParser):
+    """The elements of a page: tags by name, and texts by the `data-row` that they stand in (0 for none)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[int, str]] = []
+        self.raw: dict[str, list[str]] = {"script": [], "style": []}
+        self._open: list[tuple[str, int]] = [("", 0)]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("meta", "link", "input"):
+            return
+        line = dict(attrs).get("data-row")
+        self._open.append((tag, int(line) if line else self._open[-1][1]))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, text: str) -> None:
+        tag, line = self._open[-1]
+        if tag in self.raw:
+            self.raw[tag].append(text)
+        elif text.strip():
+            self.texts.append((line, text.strip()))
+
+
+def parts_of(html: str) -> Parts:
+    parser = Parts()
+    parser.feed(html)
+    return parser
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished compile with two objectives, whose study is on this machine."""
+    folder = written(tmp_path_factory.mktemp("study"))
+    begun(folder)(sets=("search.trials=10", 'search.objectives=["em", "-tokens"]'))
+    return folder / "out"
+
+
+def written_page(path: Path, *about: Path) -> tuple[Parts, list[dict[str, Any]]]:
+    ragc.report(about, out=path)
+    lines = path.with_suffix(".jsonl").read_text("ascii").splitlines()
+    return parts_of(path.read_text("utf-8")), [json.loads(line) for line in lines]
+
+
+def figures(value: Any) -> Iterator[str]:
+    """How the numbers and texts in `value` may be written on a page."""
+    if isinstance(value, bool | None):
+        return
+    if isinstance(value, int | float):
+        yield from (page.figure(value), page.signed(value), page.amount(value), f"{value:.4f}", f"{value:,}")
+    elif isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield str(name)
+            yield from figures(inner)
+    else:
+        for inner in value:
+            yield from figures(inner)
+
+
+def check_figures(parts: Parts, lines: list[dict[str, Any]]) -> int:
+    """Every number of the page is in the row that its element names; gives how many were checked."""
+    checked = 0
+    for line, text in parts.texts:
+        numbers = re.findall(r"(?<![\w@.])[+\N{MINUS SIGN}]?\d[\d,]*(?:\.\d+)?", NO_FIGURE.sub("", text))
+        if not numbers:
+            continue
+        assert line, f"{text!r} stands in no row"
+        known = list(figures(lines[line - 1]))
+        for number in numbers:
+            assert any(number in one for one in known), f"{number} of {text!r} is not in {lines[line - 1]}"
+            checked += 1
+    return checked
+
+
+def test_every_figure_of_a_study_stands_in_a_row_of_the_file_beside_it(study: Path, tmp_path: Path) -> None:
+    parts, lines = written_page(tmp_path / "report.html", study)
+    assert check_figures(parts, lines) > 150
+    assert {line["row"] for line in lines} == {
+        "report", "verdict", "score", "difference", "trial", "importance", "slice", "cost", "budget", "group",
+        "question", "fact",
+    }  # fmt: skip
+    shown = json.loads(parts.raw["script"][0])
+    assert [one["row"] for one in shown["rows"]] == [line["row"] for line in lines]
+
+
+def test_a_compiled_directory_has_its_verdict_first_then_its_study_and_its_test_rows(
+    study: Path, tmp_path: Path
+) -> None:
+    parts, lines = written_page(tmp_path / "report.html", study)
+    provenance = json.loads((study / "provenance.json").read_text("utf-8"))
+    about, verdict = lines[0], lines[1]
+    assert verdict["headline"] == "Better"
+    assert verdict["sentences"][0].startswith("em on test: 0.280 before, 1.000 after, difference +0.720")
+    scores = {(one["run"], one["split"], one["metric"]): one for one in lines if one["row"] == "score"}
+    held = provenance["test"]["winner"]["f1"]
+    assert (scores["compiled", "test", "f1"]["mean"], scores["compiled", "test", "f1"]["low"]) == (
+        held["mean"],
+        held["ci"][0],
+    )
+    assert len([one for one in lines if one["row"] == "trial"]) == 11
+    assert about["objectives"] == {"em": True, "tokens": False}
+    assert any(one["row"] == "trial" and one["front"] for one in lines)
+    questions = [one for one in lines if one["row"] == "question"]
+    assert len(questions) == 25
+    assert {one["change"] for one in questions} == {"gained", "unchanged"}
+    (search, call) = questions[0]["runs"]["compiled"]["trace"]
+    assert search["hits"][0]["title"].startswith("Thing ")
+    assert call["messages"][0]["role"] == "system"
+    assert questions[0]["question"] in call["messages"][-1]["content"]
+    headings = [text for tag, text in _headings(parts) if tag == "h2"]
+    assert headings == ["Scores", "Search", "Questions", "Cost", "Provenance"]
+
+
+def _headings(parts: Parts) -> Iterator[tuple[str, str]]:
+    texts = [text for _, text in parts.texts]
+    for tag, attributes in parts.tags:
+        if tag == "h2" and str(attributes.get("id", "")).startswith("h-"):
+            yield tag, next(text for text in texts if text.lower() == str(attributes["id"])[2:])
+
+
+def test_a_compiled_directory_from_elsewhere_says_what_it_lacks(study: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(study, tmp_path / "elsewhere")
+    parts, lines = written_page(tmp_path / "report.html", copy)
+    assert lines[1]["headline"] == "Better"
+    assert not [one for one in lines if one["row"] in ("trial", "question")]
+    (gap,) = lines[0]["gaps"]
+    assert gap.startswith("A compiled directory holds scores, not answers")
+    check_figures(parts, lines)
+
+
+def test_rows_go_with_a_compiled_directory(study: Path, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "mine.jsonl", [row(n, 1.0) for n in range(4)])
+    _, lines = written_page(tmp_path / "report.html", study, rows)
+    assert lines[0]["runs"] == ["mine"]
+    assert len([one for one in lines if one["row"] == "question"]) == 4
+
+
+def test_provenance_of_any_form_is_read_as_far_as_it_goes(study: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(study, tmp_path / "elsewhere")
+    provenance = {
+        "verdict": {"a": [1]},
+        "test": {"baseline": {"em": {"mean": "x"}, "f1": 3}, "winner": [], "differences": {"em": None}},
+        "dev": 7,
+        "data": {HOSTILE: {"n": "many", "fingerprint": None}},
+        "search": {"calibration": [3, {"points": [1, None, 2], "means": [0.1]}], "parts": "none"},
+        "counters": [],
+        "remarks": HOSTILE,
+        "versions": {BREAKOUT: HOSTILE},
+    }
+    (copy / "provenance.json").write_text(json.dumps(provenance), "utf-8")
+    (copy / "run.json").write_text(json.dumps({"look": {"number": "3"}, "sent": []}), "utf-8")
+    parts, lines = written_page(tmp_path / "report.html", copy)
+    assert not [one for one in lines if one["row"] in ("score", "difference")]
+    assert len(parts.raw["script"]) == 3
+
+
+@pytest.fixture(scope="module")
+def cut_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The --out of a compile that was killed after some trials."""
+    folder = written(tmp_path_factory.mktemp("cut"))
+    with pytest.raises(Killed):
+        begun(folder)(target=dying(needs_demos, 90))
+    return folder / "out"
+
+
+def test_a_study_that_was_cut_off_shows_what_there_is_and_says_so(cut_off: Path, tmp_path: Path) -> None:
+    directory = study_directory(cut_off)
+    before = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+    parts, lines = written_page(tmp_path / "report.html", cut_off)
+    assert {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()} == before
+    verdict = lines[1]
+    assert re.match(r"Cut off: [1-5] of 6 trials$", verdict["headline"])
+    assert verdict["sentences"][0].startswith("Nothing is proved before the end")
+    assert verdict["sentences"][-1] == "Run the same `ragc compile` command with --resume to go on."
+    questions = [one for one in lines if one["row"] == "question"]
+    assert len(questions) == 20
+    assert questions[0]["question"].startswith("What colour is thing")
+    assert all(not answer["answered"] for one in questions for answer in one["runs"].values())
+    assert lines[0]["split"] == "dev"
+    check_figures(parts, lines)
+
+
+def test_a_study_that_is_running_says_so(cut_off: Path, tmp_path: Path) -> None:
+    with FileLock(f"{study_directory(cut_off)}.lock"):
+        _, lines = written_page(tmp_path / "report.html", study_directory(cut_off))
+    assert lines[1]["headline"].startswith("Still running: ")
+
+
+def test_a_study_without_a_trial_has_a_report_too(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    with pytest.raises(Killed):
+        begun(folder)(target=dying(needs_demos, 3))
+    _, lines = written_page(tmp_path / "report.html", folder / "out")
+    assert lines[1]["headline"] == "Cut off: 0 of 6 trials"
+    assert "No trial has ended yet" in lines[1]["sentences"][1]
+    assert lines[0]["gaps"]
+
+
+def test_a_damaged_study_is_one_sentence(study: Path, tmp_path: Path) -> None:
+    for name, content in (
+        ("trials.json", b"[3"),
+        ("provenance.json", b"\xff"),
+        ("test-winner.jsonl", b"{}\n"),
+    ):
+        copy = shutil.copytree(study_directory(study), tmp_path / f"copy-{name}", symlinks=True)
+        (copy / name).write_bytes(content)
+        if name == "trials.json":
+            (copy / "study.journal").unlink()
+        with pytest.raises((ArtefactError, DataError)) as raised:
+            ragc.report(copy, out=tmp_path / "report.html")
+        assert "\n" not in str(raised.value).strip() or isinstance(raised.value, DataError)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_study_from_elsewhere_leads_nowhere_out(study: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(study_directory(study), tmp_path / "copy", symlinks=True)
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text("{}\n", "utf-8")
+    (copy / "dev.jsonl").unlink()
+    (copy / "dev.jsonl").symlink_to(secret)
+    with pytest.raises(ArtefactError, match="leads out of the study"):
+        ragc.report(copy, out=tmp_path / "report.html")
+
+
+def test_two_runs_are_compared_as_ragc_eval_compares_them(tmp_path: Path) -> None:
+    before, after = two_runs(tmp_path)
+    parts, lines = written_page(tmp_path / "report.html", before, after)
+    compared = compare_runs.compare(runs.read(before), runs.read(after), seed=0)
+    for mine in (line for line in lines if line["row"] == "difference"):
+        theirs = next(one for one in compared.rows if one.metric == mine["metric"])
+        assert theirs.judged is not None
+        result = theirs.judged
+        assert (mine["mean"], mine["low"], mine["high"], mine["p"]) == (
+            result.result.diff, result.low, result.high, result.adjusted,
+        )  # fmt: skip
+        assert mine["verdict"] == theirs.verdict
+    changes = [line["change"] for line in lines if line["row"] == "question"]
+    assert (changes.count("gained"), changes.count("lost")) == (8, 1)
+    assert lines[1]["headline"] == "Better"
+    assert "8 gained and 1 lost" in lines[1]["sentences"][0]
+    groups = {(line["run"], line["group"]): line["n"] for line in lines if line["row"] == "group"}
+    assert groups == {
+        ("before", "right"): 4, ("after", "right"): 11, ("before", "not_used"): 8, ("after", "not_used"): 0,
+        ("before", "unreadable"): 0, ("after", "unreadable"): 1,
+    }  # fmt: skip
+    assert check_figures(parts, lines) > 40
+
+
+def test_less_is_better_where_it_is(tmp_path: Path) -> None:
+    for name, tokens in (("a", 50.0), ("b", 30.0)):
+        write_rows(tmp_path / f"{name}.jsonl", [row(n, 1.0, scores={"tokens": tokens + n}) for n in range(9)])
+    _, lines = written_page(tmp_path / "report.html", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    assert lines[1]["headline"] == "Better"
+    assert {line["change"] for line in lines if line["row"] == "question"} == {"gained"}
+
+
+def test_one_run_has_no_verdict_and_three_have_a_column_each(tmp_path: Path) -> None:
+    before, after = two_runs(tmp_path)
+    _, lines = written_page(tmp_path / "one.html", after)
+    assert lines[1]["headline"] == "f1 0.938 on 12 questions"
+    assert lines[1]["tone"] == "none"
+    again = write_rows(tmp_path / "sub.jsonl", [row(n, 0.5) for n in range(5)])
+    (tmp_path / "other").mkdir()
+    same = shutil.copy(before, tmp_path / "other" / "before.jsonl")
+    _, lines = written_page(tmp_path / "three.html", before, again, Path(same))
+    assert lines[0]["runs"] == ["before", "sub", "before (2)"]
+    assert lines[1]["headline"] == "Not shown to be better"
+
+
+def test_hostile_rows_are_data(tmp_path: Path) -> None:
+    passage = f"{HOSTILE} {BREAKOUT} " * 8000
+    path = write_rows(tmp_path / "rows.jsonl", hostile_rows(passage))
+    parts, lines = written_page(tmp_path / "report.html", path)
+    assert len(parts.raw["script"]) == sum(tag == "script" for tag, _ in parts.tags) == 3
+    assert not any(name.startswith("on") for _, attributes in parts.tags for name in attributes)
+    assert not any(tag in ("img", "iframe", "object", "base") for tag, _ in parts.tags)
+    assert all(
+        "://" not in str(value) for tag, a in parts.tags for n, value in a.items() if n in ("href", "src")
+    )
+    shown = json.loads(parts.raw["script"][0])
+    assert not re.search("[<>&\u2028\u2029]", parts.raw["script"][0])
+    assert passage.replace("\ud800", "\N{REPLACEMENT CHARACTER}") in shown["texts"]
+    question = next(line for line in lines if line["row"] == "question")
+    assert question["runs"]["rows"]["trace"][3]["messages"][0]["content"] == passage
+    kinds = [event["kind"] for event in question["runs"]["rows"]["trace"]]
+    assert kinds[4:] == ["other"] * 4 + ["call", "search", "gate", "note", "other"]
+    assert "49" not in {text for _, text in parts.texts}
+
+
+def test_only_the_scripts_of_the_page_may_run_and_nothing_is_fetched(tmp_path: Path) -> None:
+    parts, _ = written_page(tmp_path / "report.html", two_runs(tmp_path)[0])
+    policy = next(
+        str(a["content"]) for _, a in parts.tags if a.get("http-equiv") == "Content-Security-Policy"
+    )
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    digests = [
+        base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in parts.raw["script"][1:]
+    ]
+    assert rules.pop("script-src").split() == [f"'sha256-{one}'" for one in digests]
+    assert rules == {
+        "default-src": "'none'", "style-src": "'unsafe-inline'", "img-src": "data:", "base-uri": "'none'",
+        "form-action": "'none'",
+    }  # fmt: skip
+
+
+def test_long_texts_are_cut_where_a_page_would_be_too_large_and_whole_in_the_rows(tmp_path: Path) -> None:
+    rows = [row(n, 1.0, f"{n} " + "long " * 20_000) for n in range(10)]
+    report = build.build([write_rows(tmp_path / "rows.jsonl", rows)])
+    whole = page.render(report, rows_file="report.jsonl")
+    assert whole.cut is None
+    small = page.render(report, rows_file="report.jsonl", limit=200_000)
+    assert small.cut == 4000
+    assert len(parts_of(small.html).raw["script"][0].encode()) < 200_000
+    assert small.lines == whole.lines
+    shown = json.loads(parts_of(small.html).raw["script"][0])
+    assert [4000, len(rows[3]["prediction"])] in [
+        [len(t[0]), t[1]] for t in shown["texts"] if isinstance(t, list)
+    ]
+    assert "Texts longer than 4,000 characters are shown up to there" in small.html
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "no question in it"),
+        (b"{", "not a JSON object"),
+        (b'{"id": "a", "scores": {"f1": NaN}}', "finite numbers"),
+        (b'{"id": "a", "scores": {}}\n' * 2, "used twice"),
+        (b"[" * 100_000, "not a JSON object"),
+        (b"\xff\xfe", "cannot be read as UTF-8"),
+    ],
+)
+def test_damaged_rows_are_named(content: bytes, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=problem):
+        ragc.report(path, out=tmp_path / "report.html")
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_runs_over_other_questions_are_refused(tmp_path: Path) -> None:
+    one = write_rows(tmp_path / "a.jsonl", [row(1, 1.0)])
+    other = write_rows(tmp_path / "b.jsonl", [row(1, 1.0, question="Another?")])
+    with pytest.raises(UsageError, match="not over the same data"):
+        ragc.report([one, other], out=tmp_path / "report.html")
+
+
+def test_runs_without_a_common_question_stand_beside_each_other(tmp_path: Path) -> None:
+    one = write_rows(tmp_path / "a.jsonl", [row(1, 1.0)])
+    other = write_rows(tmp_path / "b.jsonl", [row(2, 1.0)])
+    _, lines = written_page(tmp_path / "report.html", one, other)
+    assert lines[1]["headline"] == "Not compared"
+    assert {line["change"] for line in lines if line["row"] == "question"} == {"only once"}
+
+
+def test_only_a_report_is_replaced(study: Path, tmp_path: Path) -> None:
+    rows = two_runs(tmp_path)[0]
+    out = tmp_path / "report.html"
+    for _ in range(2):
+        ragc.report(rows, out=out)
+    (tmp_path / "letter.html").write_text("Dear reader", "utf-8")
+    (tmp_path / "notes.jsonl").write_text('{"a": 1}\n', "utf-8")
+    for taken in ("letter.html", "notes.html", "before.html", "rows.jsonl", ".", "after.jsonl/x.html"):
+        with pytest.raises(UsageError):
+            ragc.report(rows, out=tmp_path / taken)
+    assert (tmp_path / "letter.html").read_text("utf-8") == "Dear reader"
+    assert (tmp_path / "notes.jsonl").read_text("utf-8") == '{"a": 1}\n'
+    with pytest.raises(UsageError, match="found 2 directories"):
+        ragc.report([study, study], out=out)
+    with pytest.raises(ArtefactError, match="No study is known"):
+        ragc.report(tmp_path / "nothing", out=out)
+    with pytest.raises(UsageError, match="rows end in"):
+        ragc.report(tmp_path / "letter.html", out=out)
+
+
+def test_the_command_says_the_verdict_and_where_the_report_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = two_runs(tmp_path)
+    out = tmp_path / "report.html"
+    assert main(["report", str(before), str(after), "--out", str(out)]) == 0
+    shown = capsys.readouterr().out.split("\n")
+    assert shown[0] == "Better."
+    assert any(str(out) in line for line in shown)
+    assert main(["report", str(before), "--json", "--out", str(out)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["questions"] == 12
+    assert result["bytes"] == out.stat().st_size
+    assert main(["report", str(tmp_path / "none"), "--out", str(out)]) == 2
+    assert capsys.readouterr().err.startswith("ragc: No study is known at ")
+
+
+def test_importances_name_what_decides_and_keep_silent_on_few_trials() -> None:
+    trials = [
+        Trial(
+            number=n,
+            choices="",
+            values={"em": float(n % 2) + n / 1000},
+            seen=9,
+            of=9,
+            complete=True,
+            params={"deciding": n % 2 == 1, "idle": "same", "noise": n % 3},
+        )
+        for n in range(24)
+    ]
+    from ragc.reports.dimensions import importances, slices
+
+    ranked = importances(trials, "em", more_is_better=True)
+    assert ranked[0].dimension == "deciding"
+    assert {one.dimension for one in ranked} == {"deciding", "noise"}
+    assert sum(one.share for one in ranked) == pytest.approx(1)
+    assert importances(trials[:7], "em", more_is_better=True) == ()
+    by_value = {
+        one.value: one for one in slices(trials, "em", more_is_better=True) if one.dimension == "deciding"
+    }
+    assert by_value["True"].trials == 12
+    assert by_value["True"].best == pytest.approx(1.023)
+
+
+def test_a_report_of_nothing_but_a_verdict_is_a_page() -> None:
+    empty = Report("none", "rows", Verdict("Nothing"))
+    assert "<h1" in page.render(empty, rows_file="none.jsonl").html
+
+
+def test_the_chart_library_is_the_one_that_its_record_names() -> None:
+    folder = Path(reports.__file__).parent / "templates/vendor"
+    record = tomllib.loads((folder / "plot.toml").read_text("utf-8"))
+    assert hashlib.sha256((folder / record["file"]).read_bytes()).hexdigest() == record["sha256"]
+    licences = (folder / record["licences"]).read_text("utf-8")
+    assert all(f"{name} {held['version']}" in licences for name, held in record["packages"].items())
+
+
+def test_rows_hold_prompts_and_replies_as_they_were_sent() -> None:
+    target = ScriptedTarget(["{} {}", {"answer": "blue"}, "{} {}", "{}"])
+    source = ragc.source("bm25", corpus=[{"id": "d", "text": "Thing number1 is blue."}], store=False)
+    program = ragc.program("vanilla", main=target, local=source, store=False)
+    prediction = program(question="What colour is thing number1?")
+    sent = prediction.trace[-1].sent
+    assert [list(message) for message in target.requests[0].messages] == [list(one) for one in sent.messages]
+    assert sent.replies == ("{} {}", '{"answer": "blue"}')
+    with pytest.raises(ragc.ParseFailure) as raised:
+        program(question="What colour is thing number2?")
+    unread = raised.value.events[-1].sent
+    assert unread is not None
+    assert unread.replies == ("{} {}", "{}")
+    assert list(unread.messages[-1]) == list(target.requests[2].messages[-1])
