@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import ragc as library
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from experiments.benchmarks.serving.loopback import TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from tests import processes
 from tests.paths import ROOT
 
-RECIPE = f"""
+RECIPE = (
+    """
 program = "vanilla"
 seed = 5
 concurrency = 4
@@ -27,19 +28,12 @@ knobs = ["top_k", "query_pos"]
 ranges.top_k = [1, 5]
 demos = 2
 [grid]
-settings = [{{ top_k = 1 }}, {{ top_k = 2, demos = 2 }}, {{ top_k = 5 }}]
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{MODEL}"
-base_url = "%s"
+settings = [{ top_k = 1 }, { top_k = 2, demos = 2 }, { top_k = 5 }]
 [metrics]
 report = ["f1", "em"]
 """
+    + TABLES
+)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from experiments.benchmarks.serving.loopback import TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
@@ -27,7 +27,8 @@ from tests.paths import ROOT
 pytestmark = pytest.mark.integration
 
 LATENCY_S = 0.01
-RECIPE = f"""
+RECIPE = (
+    """
 program = "vanilla"
 seed = 5
 concurrency = 8
@@ -37,18 +38,11 @@ demos = 2
 trials = 7
 batch = 3
 objectives = %s
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{MODEL}"
-base_url = "%s"
 [metrics]
 report = ["em", "f1"]
 """
+    + TABLES
+)
 OBJECTIVES = ('["em"]', '["em", "-tokens"]')
 RNG = random.Random(20)
 MOMENTS = [(number, RNG.random(), RNG.uniform(0, 0.06)) for number in range(20)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.optimizers.colours import RECIPE, Killed, Run, colour_of, identical
+from tests.optimizers.colours import RECIPE, Killed, Run, colour_of, dying, identical
 
 THREE = ('search.optimizer=["ragc","gepa","mipro"]', "search.trials=7", 'search.knobs=["top_k"]')
 TWO = ('search.optimizer=["random","ragc"]', "search.trials=6", 'search.knobs=["top_k"]')
@@ -50,20 +49,6 @@ def only_instructed(request: ChatRequest) -> Reply:
         right = colour_of(request)
         return Reply(json.dumps({"answer": right if told_how else "unknown"}), usage=Usage(20, 5))
     return taught(request)
-
-
-def killing(reply: Callable[[ChatRequest], Reply], after: int) -> ScriptedTarget:
-    """Replies as `reply`, and dies at the request that follows `after` others."""
-    sent = 0
-
-    def answer(request: ChatRequest) -> Reply:
-        nonlocal sent
-        sent += 1
-        if sent > after:
-            raise Killed
-        return reply(request)
-
-    return ScriptedTarget(answer)
 
 
 def searched(folder: Path, out: str = "out") -> Any:
@@ -120,7 +105,7 @@ def test_a_portfolio_cut_off_anywhere_resumes_to_the_same_bytes(
     assert not budget or len(whole.requests) <= 140
     assert after < len(whole.requests)
     with pytest.raises((Killed, RagcError, BaseExceptionGroup)):
-        run("cut", sets=(*THREE, *budget), target=killing(taught, after))
+        run("cut", sets=(*THREE, *budget), target=dying(taught, after))
     rest = ScriptedTarget(taught)
     run("cut", sets=(*THREE, *budget), target=rest, resume=True)
     assert identical(folder / "whole", folder / "cut")

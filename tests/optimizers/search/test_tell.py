@@ -25,7 +25,7 @@ from ragc.optimizers.space import Candidate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Killed, Run, colour_of, identical
+from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
 SETS = ("search.demos=0", "search.trials=10", "search.ranges.top_k=[1, 10]", "knobs.wording=brief")
 
@@ -119,18 +119,9 @@ def test_killed_and_resumed_it_learns_the_same(
 ) -> None:
     sets = (*SETS, f"search.objectives={objectives}")
     run("whole", sets=sets, target=ScriptedTarget(reply))
-    sent = 0
-
-    def dies(request: ChatRequest) -> Any:
-        nonlocal sent
-        sent += 1
-        if sent > kill:
-            raise Killed
-        return reply(request)
-
     store = CallStore(folder / "other")
     with pytest.raises((Killed, Exception)):
-        run("cut", sets=sets, target=ScriptedTarget(dies), store=store)
+        run("cut", sets=sets, target=dying(reply, kill), store=store)
     run("cut", sets=sets, target=ScriptedTarget(reply), store=store, resume=True)
     assert identical(folder / "whole", folder / "cut")
     assert not all(record["complete"] for record in records(folder / "whole"))
