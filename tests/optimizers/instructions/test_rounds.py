@@ -137,7 +137,7 @@ def test_killed_anywhere_it_ends_as_if_it_had_not_been(
     target = ScriptedTarget(evolving)
     whole = run(sets=(*ROUNDS, *more), target=target)
     total = len(target.requests)
-    for number, after in enumerate(range(3, total, max(1, total // 6))):
+    for number, after in enumerate(cases(range(3, total, max(1, total // 6)), 3)):
         store = CallStore(tmp_path_factory.mktemp(f"store{number}"))
         with pytest.raises(Killed):
             run(f"cut{number}", sets=(*ROUNDS, *more), target=dying(evolving, after), store=store)
@@ -167,7 +167,7 @@ def test_the_size_of_a_round_is_decided_once(run: Run, folder: Path) -> None:
     """What a killed process spent in a round does not make that round smaller."""
     sets, whole = (*SMALL, "budget.lm_calls=75"), ScriptedTarget(evolving)
     compiled = run("whole", sets=sets, target=whole)
-    for after in (12, 20, 28, 34):
+    for after in cases((12, 20, 28, 34), 2):
         store = CallStore(folder / f"store{after}")
         with pytest.raises(Killed):
             run(f"cut{after}", sets=sets, target=dying(evolving, after), store=store)
