@@ -17,6 +17,7 @@ from ragc.metrics import citations, crag, judge, retrieval, rouge
 from ragc.metrics.base import families
 from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.recipe import Recipe, SourceSpec
+from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.targets.base import TargetSpec
 
 _DENSE = extras.EXTRAS["dense"]
@@ -135,7 +136,7 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
 def _study(recipe: Recipe) -> Iterator[str]:
     store, storage = store_address(recipe.study), storage_address(recipe.study)
     if recipe.study.workers:
-        if not (store and storage) or recipe.search.optimizer != "ragc":
+        if not (store and storage) or recipe.search.optimizer != OWN_OPTIMIZER:
             return  # refused later for that reason
         yield from _missing("A study with workers", "cluster", extras.EXTRAS["ray"])
     if store:

@@ -167,9 +167,9 @@ class ProgramSpace:
         """The initial candidates, chosen by rule and not at random.
 
         First the baseline with all demonstrations and its variants with each other kind, but for helpful
-        ones, of which nothing is known yet. Then that baseline
-        with one choice or switch changed to each of its other options, in the order of declaration. Without
-        demonstrations all of these are left out. Last the first new instructions of each predictor.
+        ones, of which nothing is known yet. Then that baseline with one choice or switch changed to each of
+        its other options, in the order of declaration. Without demonstrations all of these are left out. Last
+        the first new instructions of each predictor.
         """
         base = self.baseline_with_demos()
         if self.demos:

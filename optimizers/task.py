@@ -32,7 +32,7 @@ from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import CROSS
+from ragc.recipe.resolved import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets import build as build_target
@@ -131,7 +131,7 @@ class Task:
         from ragc.metrics.stats.power import small_data_note
 
         lines = [small_data_note(len(self.dev), len(self.test))]
-        if self.recipe.search.optimizer == "ragc" and not (
+        if self.recipe.search.optimizer == OWN_OPTIMIZER and not (
             self.space.size or self.recipe.search.instructions
         ):
             lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
@@ -223,7 +223,12 @@ def prepare(
     )
     if recipe.search.demos:
         _check_demos(task, questions=questions)
-    if recipe.search.instructions and "ragc" in recipe.search.optimizer and questions and not task.train:
+    if (
+        recipe.search.instructions
+        and OWN_OPTIMIZER in recipe.search.optimizer
+        and questions
+        and not task.train
+    ):
         raise UsageError(
             "search.instructions needs train questions, found none; set data.train, or instructions = 0."
         )

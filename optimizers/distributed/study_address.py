@@ -23,7 +23,7 @@ from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.results.compiled import RUN
 from ragc.optimizers.search.storage import FILE, NAME, delete, storage
 from ragc.recipe import Budget, Recipe, parse
-from ragc.recipe.resolved import StudySpec
+from ragc.recipe.resolved import OWN_OPTIMIZER, StudySpec
 from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 
 MARK = "study.json"
@@ -93,10 +93,10 @@ def ledger_of(recipe: Recipe, directory: Path) -> SharedLedger | None:
     """
     if not recipe.study.workers:
         return None
-    if recipe.search.optimizer != "ragc":
+    if recipe.search.optimizer != OWN_OPTIMIZER:
         raise UsageError(
             f"The optimizer {recipe.search.optimizer!r} runs in one process; leave study.workers out, or "
-            'set search.optimizer = "ragc".'
+            f'set search.optimizer = "{OWN_OPTIMIZER}".'
         )
     for address, key, variable, example in (
         (storage_address(recipe.study), "storage", STORAGE_ENV, "postgresql+psycopg://HOST/DATABASE"),

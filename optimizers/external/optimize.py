@@ -20,6 +20,7 @@ from ragc.optimizers.external.monitor import EvaluatedProgram, PredictorChoice, 
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
+from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.targets.dspy_engine import cause
 
 Search = Callable[[Harness, RagProgram, SearchMonitor], RagProgram]
@@ -129,7 +130,7 @@ async def optimize(name: str, task: Task, *, limit: asyncio.Semaphore, progress:
     target, a full store).
     """
     if name not in PEERS:
-        raise UnknownName("optimizer", name, ("ragc", *PEERS))
+        raise UnknownName("optimizer", name, (OWN_OPTIMIZER, *PEERS))
     check(name, task)
     with counting(Counters()) as cost:
         best, trials, notes, ended = await _search(name, task, limit, progress)

@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ragc.core import inputs
+from ragc.core.checkout import commit
 from ragc.core.digest import digest
 from ragc.corpora import datasets
 from ragc.corpora.files.records import is_address
@@ -76,10 +77,11 @@ def facts(task: Task, baseline: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_facts(task: Task) -> dict[str, Any]:
-    """The facts on this recording: machine, versions and when it began."""
+    """The facts on this recording: machine, versions, ragc's commit in a checkout, and when it began."""
+    known = commit()
     return {
         "machine": f"{platform.machine()} {platform.system()}, {os.cpu_count()} cores",
-        "versions": dict(task.facts["versions"]),
+        "versions": {**task.facts["versions"], **({"commit": known} if known else {})},
         "begun": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "settings": 0,
     }
@@ -154,13 +156,19 @@ def text_of(grid: Grid) -> str:
     lines += [f"| {name} | {text} |" for name, text in rows.items()]
     lines += ["", "| machine | ragc | Python | begun | settings |", "| --- | --- | --- | --- | --- |"]
     lines += [
-        f"| {run['machine']} | {run['versions']['ragc']} | {run['versions']['python']} | {run['begun']} "
+        f"| {run['machine']} | {_version(run['versions'])} | {run['versions']['python']} | {run['begun']} "
         f"| {run['settings']} |"
         for run in card["runs"]
     ]
     if grid.remarks:
         lines += ["", *(f"- {remark}" for remark in grid.remarks)]
     return "\n".join(lines) + "\n"
+
+
+def _version(versions: Mapping[str, str]) -> str:
+    """The version of ragc, with the commit of a checkout."""
+    known = versions.get("commit", "")
+    return f"{versions['ragc']}, commit `{known[:12]}`" if known else versions["ragc"]
 
 
 def same_runs(runs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

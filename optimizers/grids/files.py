@@ -54,6 +54,7 @@ _SCORE = "score:"
 class _Versions(BaseModel):
     ragc: str
     python: str
+    commit: str = ""
 
 
 class _Run(BaseModel):

@@ -145,8 +145,8 @@ def plan_settings(task: Task, out: Path) -> tuple[GridFiles, list[int]]:
     marks = {mark(one) for one in files.candidates}
     files.candidates += [one for one in candidates if mark(one) not in marks]
     files.columns = _union(task, files.columns, columns)
-    wanted = {mark(one) for one in candidates}
-    return files, [number for number in files.missing if mark(files.candidates[number]) in wanted]
+    of_recipe = {mark(one) for one in candidates}
+    return files, [number for number in files.missing if mark(files.candidates[number]) in of_recipe]
 
 
 def _union(task: Task, *columns: Sequence[str]) -> tuple[str, ...]:

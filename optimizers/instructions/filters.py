@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,21 +35,34 @@ passages of seven corpora and none shared 7, with the passages or with 9,300 que
 SHORT_TEXT = 5
 """The least words of a question or an answer of fewer than COPIED words that counts as copied whole."""
 
+QUOTES = ('""', "''", "``", "“”", "”“", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›", "「」", "『』", "《》")
+"""Marks that a model puts around a whole instruction, of several languages; an opening and a closing one."""
+
+_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 _PREFIX = re.compile(
     r"^[*#\s]*(?:(?:the|a)\s+)?(?:(?:new|proposed|improved|revised|updated)\s+)+instructions?\s*:\s*[*\s]*",
     re.IGNORECASE,
 )
+# Thai, Lao, Burmese, Khmer, kana, Chinese characters.
+_CHARS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+_UNSPACED = re.compile(f"[{_CHARS}]+")
+_BETWEEN = re.compile(rf"(?<=[{_CHARS}])[\W_]+(?=[{_CHARS}])")
+_WORD = re.compile(rf"[{_CHARS}]+|(?:(?![{_CHARS}])[^\W_])+")
+_APOSTROPHES = re.compile("['’ʼ]")
+_ASCII = re.compile("[a-z0-9]+")
 _BREAK = re.compile(r"[.!?:;](?=\s)|\n")
 
 
 def trim(text: str) -> str:
     """`text` without a model's wrapping around the instruction, at most LONGEST characters.
 
-    "" if nothing remains. It is cut at the last end of a sentence or line in the second half, else at a word.
+    Control characters, and those that reverse the direction of writing, are left out. "" if nothing remains.
+    It is cut at the last end of a sentence or line in the second half, else at a word.
     """
-    plain = _strip_fence(text.strip())
+    plain = _ACTING.sub("", re.sub(r"\r\n?", "\n", text)).strip()
+    plain = _strip_fence(plain)
     plain = _PREFIX.sub("", plain).strip()
-    if len(plain) > 1 and plain[0] == plain[-1] and plain[0] in "\"'`":
+    while len(plain) > 1 and plain[0] + plain[-1] in QUOTES:
         plain = plain[1:-1].strip()
     plain = re.sub(r"[ \t]+", " ", re.sub(r"\n{3,}", "\n\n", plain))
     if len(plain) <= LONGEST:
@@ -96,8 +110,9 @@ class TrainTexts:
     @classmethod
     def of(cls, questions: Iterable[Question], rows: Iterable[Row] = ()) -> TrainTexts:
         """The texts of `questions`, and the passages that were shown when `rows` were answered."""
-        texts = [_words(text) for q in questions for text in (q.question, *q.answers)]
-        passages = {_words(passage.text) for row in rows for passage in _passages(row)}
+        texts = {w for q in questions for text in (q.question, *q.answers) for w in _both(text)}
+        shown = {passage.text for row in rows for passage in _passages(row)}
+        passages = {words for text in shown for words in _both(text)}
         runs = {run for text in (*texts, *passages) for run in _runs(text, COPIED)}
         return cls(runs, {text for text in texts if SHORT_TEXT <= len(text) < COPIED})
 
@@ -116,9 +131,41 @@ def _passages(row: Row) -> Iterator[Passage]:
             yield from (hit.passage for hit in search.hits)
 
 
-def _words(text: str) -> Words:
-    """The words of `text` without case and punctuation."""
-    return tuple(re.findall(r"[^\W_]+", text.casefold()))
+def _words(text: str, start: int = 0) -> Words:
+    """The words of `text` without case, punctuation, accents, width of letters and invisible characters.
+
+    A script without spaces has no words here: two of its characters count as one, from character number
+    `start` of each stretch on, 0 or 1; one that is left over counts as none.
+    """
+    folded = text.casefold()
+    if folded.isascii():
+        return tuple(_ASCII.findall(folded.replace("'", "")))
+    folded = unicodedata.normalize("NFKD", folded).casefold().translate(_LETTERS)
+    folded = _BETWEEN.sub("", folded)
+    words = list[str]()
+    for word in _WORD.findall(_APOSTROPHES.sub("", folded)):
+        if _UNSPACED.match(word):
+            words += [word[at : at + 2] for at in range(start, len(word) - 1, 2)]
+        else:
+            words.append(word)
+    return tuple(words)
+
+
+def _both(text: str) -> set[Words]:
+    """The words of `text`, counted from both places where characters are counted."""
+    return {_words(text, start) for start in ((0, 1) if _UNSPACED.search(text) else (0,))}
+
+
+class _Letters(dict[int, int | None]):
+    """A table for `str.translate` without marks on letters and without invisible characters."""
+
+    def __missing__(self, code: int) -> int | None:
+        kind = unicodedata.category(chr(code))
+        self[code] = None if kind[0] == "M" or kind == "Cf" else code
+        return self[code]
+
+
+_LETTERS = _Letters()
 
 
 def _runs(words: Words, n: int) -> Iterator[Words]:

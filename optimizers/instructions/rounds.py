@@ -11,7 +11,9 @@ questions like any trial.
 
 Dev questions choose parents by their scores and never reach the teacher, because dev also chooses the winner.
 A round is a function of the task, the trials before it and the store. Its record is one attribute of the
-study, so a killed study resumes with the same children, and workers read the texts there.
+study, so a killed study resumes with the same children, and workers read the texts there. Its size is
+another, decided before it sends anything: only so many children and reflections as leave enough of the budget
+to race them, because a race that the budget cuts off says nothing.
 Paper: Agrawal et al. 2025, arXiv:2507.19457. Differs: a child is not tested on the parent's minibatch before
 it sees dev questions, since racing stops a bad one after about as many; several reflections follow each other
 before a race, and each reads failed questions only.
@@ -19,6 +21,7 @@ before a race, and each reads failed questions only.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,6 +59,9 @@ FAILURES = 6
 
 DRAWS = 2
 """The most replies of the teacher in one reflection, when the first cannot be used."""
+
+REFLECTION = ANSWERED + FAILURES
+"""The cost of a reflection in answers to questions: the teacher reads so many again."""
 
 _UNITE = (
     " Another instruction for the same task does better on other questions. Write one that keeps what each "
@@ -107,37 +113,77 @@ class InstructionRounds:
         """Holds the next round after `trials` and stores it. Raises BudgetExhausted."""
         number, builder = len(self.held) + 1, self._builder
         builder.progress.phase(f"instructions, round {number} of {self._most}", None)
+        children, steps = self._size(number, trials)
         with counting(Counters()) as spent:
-            texts, children = await self._evolve(number, trials)
-        result = Round(len(trials), texts, tuple(children), spent.invariant())
+            texts, written = await self._evolve(number, trials, children, steps)
+        result = Round(len(trials), texts, tuple(written), spent.invariant())
         builder.put_round(round_name(number), result)
         self.held.append(result)
-        new = sum(len(written) for by_name in texts.values() for written in by_name.values())
+        new = sum(len(added) for by_name in texts.values() for added in by_name.values())
+        why = "no reply of the teacher could be used" if children else "the budget is too small for more"
         builder.progress.note(
-            f"instructions, round {number}: {new} written, {len(children)} to try"
-            + ("" if children else "; no reply of the teacher could be used")
+            f"instructions, round {number}: {new} written, {len(written)} to try"
+            + ("" if written else f"; {why}")
         )
         return result
 
+    def _size(self, number: int, trials: Sequence[TrialResult]) -> tuple[int, int]:
+        """The children of round `number` and the reflections on each, decided once a study.
+
+        (0, 0) if the budget does not last for one of them and the batch in which it races.
+        """
+        builder, name = self._builder, f"size:{round_name(number)}"
+        if (saved := builder.attribute(name)) is not None:
+            return int(saved[0]), int(saved[1])
+        left = self._questions_left(trials[0])
+        size = next(
+            (
+                (children, steps)
+                for children in range(self._children, 0, -1)
+                if (steps := max(0, math.floor(min(left / children / REFLECTION, STEPS))))
+            ),
+            (0, 0),
+        )
+        builder.put_attribute(name, size)
+        return size
+
+    def _questions_left(self, base: TrialResult) -> float:
+        """The answers that the budget still allows before the next batch and the test questions.
+
+        The answers of the baseline `base` say what one costs.
+        """
+        task, ledger, dev = self._task, self._task.ledger, max(1, len(self._task.dev))
+        limits, cost = task.recipe.budget, base.counters
+        rooms = [
+            (limits.lm_calls, ledger.calls, cost.get("lm_calls", 0)),
+            (limits.tokens, ledger.tokens, base.tokens),
+            (limits.usd, ledger.usd, cost.get("usd", 0)),
+        ]
+        answers = [(limit - spent) * dev / each for limit, spent, each in rooms if limit is not None and each]
+        return min(answers, default=math.inf) - 2 * len(task.test) - task.recipe.search.batch * dev
+
     async def _evolve(
-        self, number: int, trials: Sequence[TrialResult]
+        self, number: int, trials: Sequence[TrialResult], most: int, steps: int
     ) -> tuple[dict[str, dict[str, list[str]]], list[Candidate]]:
-        """The new texts of round `number` by program and predictor, and the children that have them."""
+        """The new texts of round `number` by program and predictor, and the children that have them.
+
+        At most `most` children, each after at most so many `steps`.
+        """
         task, builder = self._task, self._builder
         rng = random.Random(f"round {task.seed} {number}")
         pool = ParentPool.of(promising_trials(trials, task.objectives), task.pick)
         bench = Harness(task, builder.limit, Silent())
         tried = {trial.candidate.mark for trial in trials}
         plans, children = list[_Plan](), list[Candidate]()
-        for turn in range(self._children):
-            pair = pool.draw_pair(rng) if number > 1 and turn == self._children - 1 else None
+        for turn in range(most):
+            pair = pool.draw_pair(rng) if number > 1 and turn == most - 1 else None
             if pair and (united := combine(*pair)) is not None and united.mark not in tried:
                 children.append(united)
                 continue
             number_of = (number - 1) * self._children + turn
             plan = await self._plan_union(number_of, *pair) if pair else None
             plans.append(plan or _Plan(number_of, pool.draw(rng)))
-        await self._write(bench, plans)
+        await self._write(bench, plans, steps)
         texts: dict[str, dict[str, list[str]]] = {}
         for plan in plans:
             if not plan.changed:
@@ -161,13 +207,13 @@ class InstructionRounds:
                 return _Plan(turn, one, texts[name][second], name)
         return None
 
-    async def _write(self, bench: Harness, plans: Sequence[_Plan]) -> None:
-        """Writes the texts of `plans`, in at most STEPS reflections each.
+    async def _write(self, bench: Harness, plans: Sequence[_Plan], steps: int) -> None:
+        """Writes the texts of `plans`, in at most so many reflections each as there are `steps`.
 
         A plan ends earlier when no question fails, or when no reply can be used.
         """
         writing = list(plans)
-        for step in range(STEPS):
+        for step in range(steps):
             rows = list[Row]()
             for plan in writing:
                 rows += await self._read_failures(bench, plan, step)

@@ -9,6 +9,7 @@ from typing import Any
 from ragc.optimizers.external.teacher import LONGEST_REPLY
 from ragc.optimizers.plan.speed import seconds_per_request
 from ragc.optimizers.task import Task
+from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.targets.base import Target
 from ragc.targets.prices import RequestLimits, request_limits
 
@@ -42,7 +43,7 @@ def _usable_targets(task: Task) -> Iterator[Target]:
     used = {"main", "judge", *roles, *(name for names in roles.values() for name in names)}
     for method in task.recipe.methods:
         used |= {*method.roles, *method.optional_roles}
-    if task.recipe.search.instructions or task.recipe.search.optimizer != "ragc":
+    if task.recipe.search.instructions or task.recipe.search.optimizer != OWN_OPTIMIZER:
         used.add("teacher")
     used |= {str(v) for v in task.space.baseline().knobs.values() if v in targets}
     used_targets = {name: target for name, target in targets.items() if name in used}

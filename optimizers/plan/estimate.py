@@ -25,11 +25,11 @@ from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import refuse_foreign
 from ragc.optimizers.search.driver import check_optimizers
-from ragc.optimizers.search.portfolio import OWN, parts_of
+from ragc.optimizers.search.portfolio import parts_of
 from ragc.optimizers.task import Task, prepare
 from ragc.optimizers.thresholds.curve import POINTS
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import CROSS
+from ragc.recipe.resolved import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 
@@ -227,7 +227,7 @@ class _Plan:
         """Adds the phases of a search by `optimizer`, or by several."""
         if not isinstance(optimizer, str):
             self.portfolio()
-        elif optimizer == OWN:
+        elif optimizer == OWN_OPTIMIZER:
             self.own()
         else:
             self.peer(optimizer)
@@ -287,7 +287,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     return {
         "program": recipe.program,
         "programs": [bound.program for bound in plan.bounds],
-        "trials": plan.trials if recipe.search.optimizer == OWN else task.trials,
+        "trials": plan.trials if recipe.search.optimizer == OWN_OPTIMIZER else task.trials,
         "questions": {
             "dev": sum(p.questions for p in map(questions, ("baseline", "trials", "winner")) if p),
             "demonstrations": sum(p.questions for p in map(questions, ("demonstrations",)) if p),

@@ -110,8 +110,8 @@ async def propose(
 
 
 class Attributes(Protocol):
-    """Named JSON values of a study. The names used here start with `pool:`, `proposals:`, `round:` or
-    `helpful:`.
+    """Named JSON values of a study. The names used here start with `pool:`, `proposals:`, `round:`, `size:`
+    or `helpful:`.
     """
 
     def get(self, name: str) -> Any:
@@ -284,6 +284,14 @@ class ProgramBuilder:
         name = f"proposals:{program}"
         record = self._attributes.get(name)
         return Proposals.of(record) if record is not None else await self._run_once(name, find_proposals)
+
+    def attribute(self, name: str) -> Any:
+        """The value of the study that is stored under `name`, or None."""
+        return self._attributes.get(name)
+
+    def put_attribute(self, name: str, value: Any) -> None:
+        """Stores a value of the study, which a resumed study reads."""
+        self._attributes.put(name, value)
 
     def rounds(self) -> Iterator[Round]:
         """The stored rounds of evolving instructions, in order."""

@@ -26,13 +26,12 @@ from ragc.optimizers.search.trial import TrialResult, result_of
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Budget
+from ragc.recipe.resolved import OWN_OPTIMIZER
 
-OWN = "ragc"
-"""The value of `search.optimizer` that selects ragc's own study."""
+OWN = OWN_OPTIMIZER
 
 BASELINE, MEETING = "baseline", "meeting"
 """The parts of the ledger beside those of the optimizers."""
-
 
 BY_TRAIN = ("reanchor",)
 """Optimizers that choose without answering the dev questions; calls are held back for their winners."""

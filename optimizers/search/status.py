@@ -27,7 +27,6 @@ from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
-from ragc.optimizers.search.portfolio import OWN as OWN_SEARCH
 from ragc.optimizers.search.portfolio import divide_trials
 from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
@@ -35,6 +34,7 @@ from ragc.optimizers.search.tell import objective_named
 from ragc.optimizers.search.trial import TrialResult, read_results
 from ragc.optimizers.space import Candidate, describe_candidate
 from ragc.recipe import Budget, Recipe
+from ragc.recipe.resolved import OWN_OPTIMIZER
 
 _BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
 
@@ -254,7 +254,7 @@ def _own_trials(recipe: Recipe) -> int:
     total = search.trials if limit is None else min(search.trials, limit)
     if isinstance(search.optimizer, str):
         return total
-    return dict(divide_trials(search.optimizer, search.shares, total)).get(OWN_SEARCH, 0)
+    return dict(divide_trials(search.optimizer, search.shares, total)).get(OWN_OPTIMIZER, 0)
 
 
 def _script_status(directory: Path) -> StudyStatus:

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import ragc as library
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from experiments.benchmarks.serving.loopback import TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from tests import processes
 from tests.paths import ROOT
 
-RECIPE = f"""
+RECIPE = (
+    """
 program = "vanilla"
 seed = 5
 concurrency = 4
@@ -27,19 +28,12 @@ knobs = ["top_k", "query_pos"]
 ranges.top_k = [1, 5]
 demos = 2
 [grid]
-settings = [{{ top_k = 1 }}, {{ top_k = 2, demos = 2 }}, {{ top_k = 5 }}]
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{MODEL}"
-base_url = "%s"
+settings = [{ top_k = 1 }, { top_k = 2, demos = 2 }, { top_k = 5 }]
 [metrics]
 report = ["f1", "em"]
 """
+    + TABLES
+)
 
 
 @pytest.fixture
@@ -102,6 +96,23 @@ def test_a_recording_killed_in_the_middle_goes_on_and_nothing_is_answered_twice(
     assert len(server.log.calls) == calls_before
     again = library.read_grid(folder / "whole")
     assert np.array_equal(again.scores("f1"), grid.scores("f1"))
+
+
+def test_an_interrupt_says_that_the_same_command_goes_on(folder: Path, server: Loopback) -> None:
+    process = start(folder, "recipe.toml", "--out", "mine")
+    deadline = time.monotonic() + 60
+    while server.answer_count < 25 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.wait(), out) == (130, "")
+    assert err.splitlines()[-1].endswith("is kept. Run the same command to go on; recorded settings stay.")
+    assert library.read_grid(folder / "mine").recorded[0].all()
+    status, out, _ = run(folder, "recipe.toml", "--out", "mine", "--json")
+    assert status == 0
+    assert json.loads(out)["complete"]
+    card = json.loads((folder / "mine" / "card.json").read_text("utf-8"))
+    assert [one["versions"]["ragc"] for one in card["runs"]] == [library.__version__] * 2
 
 
 def test_a_grid_is_planned_recorded_shown_and_merged(folder: Path, server: Loopback) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from experiments.benchmarks.serving.loopback import TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
@@ -27,7 +27,8 @@ from tests.paths import ROOT
 pytestmark = pytest.mark.integration
 
 LATENCY_S = 0.01
-RECIPE = f"""
+RECIPE = (
+    """
 program = "vanilla"
 seed = 5
 concurrency = 8
@@ -37,21 +38,15 @@ demos = 2
 trials = 7
 batch = 3
 objectives = %s
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{MODEL}"
-base_url = "%s"
 [metrics]
 report = ["em", "f1"]
 """
-OBJECTIVES = ('["em"]', '["em", "-tokens"]')
+    + TABLES
+)
+SEARCHES = ('["em"]', '["em", "-tokens"]', '["em"]\ninstructions = 2\ninstruction_rounds = 3')
+"""One objective, two, and instructions that evolve in rounds."""
 RNG = random.Random(20)
-MOMENTS = [(number, RNG.random(), RNG.uniform(0, 0.06)) for number in range(20)]
+MOMENTS = [(number, RNG.random(), RNG.uniform(0, 0.06)) for number in range(30)]
 """The number of a kill, the share of all requests that are answered before it, and seconds to wait then."""
 
 
@@ -90,23 +85,23 @@ def server() -> Iterator[Loopback]:
 def whole(
     server: Loopback, start: Start, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], tuple[Path, list[str]]]:
-    """The folder of the unbroken run for some objectives, and the requests that it sent."""
+    """The folder of the unbroken run for some search, and the requests that it sent."""
     runs: dict[str, tuple[Path, list[str]]] = {}
 
-    def of(objectives: str) -> tuple[Path, list[str]]:
-        if objectives not in runs:
-            folder = prepare(tmp_path_factory.mktemp("whole"), server, objectives)
+    def of(search: str) -> tuple[Path, list[str]]:
+        if search not in runs:
+            folder = prepare(tmp_path_factory.mktemp("whole"), server, search)
             before = server.log.requests
             join_process(start(folder))
-            runs[objectives] = folder, [call.key for call in server.log.calls[before:]]
-        return runs[objectives]
+            runs[search] = folder, [call.key for call in server.log.calls[before:]]
+        return runs[search]
 
     return of
 
 
-def prepare(folder: Path, server: Loopback, objectives: str = OBJECTIVES[0]) -> Path:
+def prepare(folder: Path, server: Loopback, search: str = SEARCHES[0]) -> Path:
     write_data(folder, 10, 14, 8)
-    (folder / "recipe.toml").write_text(RECIPE % (objectives, server.url), "utf-8")
+    (folder / "recipe.toml").write_text(RECIPE % (search, server.url), "utf-8")
     return folder
 
 
@@ -145,9 +140,9 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
     whole: Callable[[str], tuple[Path, list[str]]],
     tmp_path: Path,
 ) -> None:
-    objectives = OBJECTIVES[number % 2]
-    unbroken, expected = whole(objectives)
-    folder = prepare(tmp_path, server, objectives)
+    search = SEARCHES[number % 3]
+    unbroken, expected = whole(search)
+    folder = prepare(tmp_path, server, search)
     before, answered = server.log.requests, server.answer_count
     process = start(folder)
     goal = answered + round(share * len(expected))
@@ -173,20 +168,20 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_not_been(
 def test_an_unbroken_study_sends_every_request_once(
     whole: Callable[[str], tuple[Path, list[str]]],
 ) -> None:
-    for objectives in OBJECTIVES:
-        folder, sent = whole(objectives)
+    for search in SEARCHES:
+        folder, sent = whole(search)
         assert len(sent) == len(set(sent)) == stored_replies(folder) > 50
 
 
-@pytest.mark.parametrize("objectives", OBJECTIVES)
+@pytest.mark.parametrize("search", SEARCHES)
 def test_with_1_or_64_in_flight_the_compiled_program_is_byte_identical(
-    objectives: str, server: Loopback, start: Start, tmp_path: Path
+    search: str, server: Loopback, start: Start, tmp_path: Path
 ) -> None:
     contents = {}
     for in_flight in (1, 64):
         folder = tmp_path / str(in_flight)
         folder.mkdir()
-        path = prepare(folder, server, objectives) / "recipe.toml"
+        path = prepare(folder, server, search) / "recipe.toml"
         lines = f"concurrency = {in_flight}\n"
         path.write_text(path.read_text("utf-8").replace("concurrency = 8\n", lines), "utf-8")
         server.reset()

@@ -85,10 +85,10 @@ def identical(one: Path, other: Path) -> bool:
 Run = Callable[..., compiling.Compiled]
 
 
-def written(folder: Path) -> Path:
+def written(folder: Path, recipe: str = RECIPE) -> Path:
     """`folder`, with the data and the recipe in it."""
     write_data(folder)
-    (folder / "recipe.toml").write_text(RECIPE, "utf-8")
+    (folder / "recipe.toml").write_text(recipe, "utf-8")
     return folder
 
 
@@ -110,11 +110,11 @@ class Killed(BaseException):
     """Stands for a process that dies."""
 
 
-def dying(reply: Callable[[ChatRequest], dict[str, Any]], after: int) -> ScriptedTarget:
+def dying(reply: Callable[[ChatRequest], Any], after: int) -> ScriptedTarget:
     """Says what `reply` says, and dies at the request that follows `after` others."""
     sent = 0
 
-    def answer(request: ChatRequest) -> dict[str, Any]:
+    def answer(request: ChatRequest) -> Any:
         nonlocal sent
         sent += 1
         if sent > after:

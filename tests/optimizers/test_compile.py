@@ -16,6 +16,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import cases
 from tests.optimizers.colours import COLOURS, Killed, Run, colour_of, dying, identical, needs_demos
 
 
@@ -44,7 +45,7 @@ def test_the_number_of_questions_in_flight_changes_nothing(run: Run, folder: Pat
         assert (folder / "one" / name).read_bytes() == (folder / "two" / name).read_bytes()
 
 
-@pytest.mark.parametrize("after", [3, 25, 47, 80, 110])
+@pytest.mark.parametrize("after", cases([3, 25, 47, 80, 110], 3))
 def test_a_study_cut_off_anywhere_resumes_to_the_same_program(run: Run, folder: Path, after: int) -> None:
     whole = ScriptedTarget(needs_demos)
     run("whole", target=whole, store=CallStore(None))

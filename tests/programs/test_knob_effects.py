@@ -153,6 +153,21 @@ def behaviour(
     )
 
 
+PREPARED = ("encoder", "judge_demos", "known_theta")
+"""Knobs for which `behaviour` prepares the program, as for those of SKR."""
+
+UNCHANGED: dict[str, str] = {}
+
+
+def unchanged(entry: Method, knobs: Mapping[str, Value], name: str, knob: Knob) -> str:
+    """`behaviour` under the reply `name`, run once for all knobs for which nothing is prepared."""
+    prepared = knob.name if knob.name in PREPARED or knob.name.startswith("skr_") else ""
+    key = json.dumps([entry.id, dict(knobs), name, prepared])
+    if key not in UNCHANGED:
+        UNCHANGED[key] = behaviour(entry, knobs, REPLIES[name], knob=knob)
+    return UNCHANGED[key]
+
+
 def effective(entry: Method, knob: Knob) -> bool:
     """Whether some value of `knob` changes what happens under some replies."""
     needed: dict[str, Value] = {}
@@ -163,9 +178,9 @@ def effective(entry: Method, knob: Knob) -> bool:
             condition.values[0] if condition.values else parent.check(type(parent.default)(parent.high or 1))
         )
         condition = parent.when
-    for reply in REPLIES.values():
+    for name, reply in REPLIES.items():
         try:
-            plain = behaviour(entry, needed, reply, knob=knob)
+            plain = unchanged(entry, needed, name, knob)
         except UsageError:
             continue
         for value in ends(knob):

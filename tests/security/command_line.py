@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from experiments.benchmarks.serving.loopback import TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from tests import processes
 from tests.paths import ROOT
 
-RECIPE = f"""
+RECIPE = (
+    """
 program = "vanilla"
 seed = 5
 [search]
@@ -24,18 +25,11 @@ knobs = ["top_k"]
 trials = 2
 batch = 2
 objectives = ["em"]
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{MODEL}"
-base_url = "%s"
 [metrics]
 report = ["em", "f1"]
 """
+    + TABLES
+)
 NOISE = (
     "Traceback",
     "Unclosed",

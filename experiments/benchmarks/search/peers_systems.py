@@ -21,7 +21,7 @@ from typing import Any
 
 import dspy
 
-from experiments.benchmarks.serving.loopback import MODEL, Loopback
+from experiments.benchmarks.serving.loopback import MODEL, TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
 from ragc.core import event_loop
@@ -36,7 +36,8 @@ TRIALS, QUESTIONS, DEMOS, IN_FLIGHT, SEED = 10, 30, 3, 64, 7
 ASKED = 600
 """Questions of the one evaluation."""
 
-RECIPE = f"""
+RECIPE = (
+    f"""
 program = "vanilla"
 seed = {SEED}
 concurrency = {IN_FLIGHT}
@@ -47,18 +48,11 @@ trials = {TRIALS}
 batch = %d
 objectives = ["em"]
 optimizer = "%s"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{MODEL}"
-base_url = "%s"
 [metrics]
 report = ["em"]
 """
+    + TABLES
+)
 
 
 def ours(optimizer: str, url: str, folder: Path, batch: int = 4) -> float:

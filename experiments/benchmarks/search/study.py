@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.benchmarks.serving.loopback import MODEL, ServerProcess, run_server
+from experiments.benchmarks.serving.loopback import MODEL, TABLES, ServerProcess, run_server
 from experiments.benchmarks.serving.loopback_log import Log
 from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
@@ -55,22 +55,13 @@ objectives = ["em"]
 [knobs]
 temperature = 0.7
 {fixed}
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[targets.main]
-kind = "vllm"
-model = "{model}"
-base_url = "{url}"
+[metrics]
+report = ["em"]
 [targets.proxy]
 kind = "vllm"
 model = "{model}"
 base_url = "{url}"
-[metrics]
-report = ["em"]
-"""
+""" + TABLES.replace("%s", "{url}")
 
 JUDGING = 'judge_by = "confidence"'
 ALIGNING = 'answer_format = "short"\ncandidates = 5\nrounds = 2'

@@ -33,6 +33,19 @@ from experiments.benchmarks.serving.loopback_world import reply
 MODEL = "loopback"
 ROOT = Path(__file__).resolve().parents[3]
 
+TABLES = f"""
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "vllm"
+model = "{MODEL}"
+base_url = "%s"
+"""
+"""The tables of a recipe for the files of `loopback_world.write_data` and a server, whose address is `%s`."""
+
 Answer = Callable[[Mapping[str, Any]], str]
 
 

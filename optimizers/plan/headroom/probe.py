@@ -300,8 +300,8 @@ class _Needs:
 class _Probe:
     """Answers dev questions with the settings of a design, and estimates."""
 
-    def __init__(self, task: Task, design: Design, gain: float, progress: Progress) -> None:
-        self._task, self._design, self._gain, self._progress = task, design, gain, progress
+    def __init__(self, task: Task, design: Design, goal: float, progress: Progress) -> None:
+        self._task, self._design, self._goal, self._progress = task, design, goal, progress
         self._limit = asyncio.Semaphore(task.in_flight)
         self._maker = ProgramBuilder(task, InMemoryAttributes(), self._limit, progress)
         self._questions = shuffle_dev(task)[: design.questions]
@@ -438,7 +438,7 @@ class _Probe:
             changes=changes,
             spread=spread,
             gain=gain,
-            wanted=self._gain,
+            goal=self._goal,
             left_out=self._design.left_out,
             budget=self._budget,
             counters=dict(counters),

@@ -47,7 +47,7 @@ class Headroom:
     are the sizes of the study itself. `objective` is the first objective; `full` is its greatest score, None
     if questions are not solved or missed under it. `noise` is None if the budget left no second run, `solved`
     if `full` is, `changes` if no score differs between settings, `spread` and `gain` then too and with fewer
-    than three settings. Gains of an objective to minimize count a decrease as positive. `wanted` is the gain
+    than three settings. Gains of an objective to minimize count a decrease as positive. `goal` is the gain
     that the user wants shown, `left_out` what was not tried of the search space, and `budget` the message of
     a budget that ended it early.
     """
@@ -66,7 +66,7 @@ class Headroom:
     changes: Changes | None
     spread: Spread | None
     gain: Gain | None
-    wanted: float
+    goal: float
     left_out: str = ""
     budget: str = ""
     counters: Mapping[str, float] = field(default_factory=dict)
@@ -89,8 +89,8 @@ class Headroom:
 
     @property
     def needed(self) -> int | None:
-        """The questions that the wanted gain needs to be shown with 80% probability; None for no number."""
-        return questions_needed(self.wanted, self.changes or USUAL)
+        """The questions that the goal needs to be shown with 80% probability; None for no number."""
+        return questions_needed(self.goal, self.changes or USUAL)
 
     @property
     def verdict(self) -> Outcome:
@@ -128,10 +128,10 @@ class Headroom:
                 f"{quantity(len(self.settings), 'setting')} could be tried, and three are needed to say how "
                 "much settings differ; raise --calls, or widen what is searched."
             )
-        if gain.high < self.wanted:
+        if gain.high < self.goal:
             return "not worth it", (
                 f"A search of {quantity(self.trials, 'trial')} is expected to gain {gain.high:.3f} at most, "
-                f"less than the {self.wanted:g} wanted."
+                f"less than the {self.goal:g} wanted."
             )
         if not gain.shown:
             return "not known", (
@@ -194,7 +194,7 @@ class Headroom:
                 name: {"n": n, "gain": self.shows[name]}
                 for name, n in (("dev", self.dev), ("test", self.test))
             },
-            "needed": {"gain": self.wanted, "n": self.needed},
+            "needed": {"gain": self.goal, "n": self.needed},
             "spread": self.spread and {"sd": self.spread.variance**0.5, "p": self.spread.p},
             "gain": self.gain
             and {
@@ -269,7 +269,7 @@ class Headroom:
         needed = f"{self.needed:,} questions" if self.needed else "more than can be counted"
         source = "if as many" if self.changes is None else "as between the settings tried"
         return (
-            f"{' and '.join(shown)} with {POWER:.0%} probability; a gain of {self.wanted:g} needs {needed} "
+            f"{' and '.join(shown)} with {POWER:.0%} probability; a gain of {self.goal:g} needs {needed} "
             f"({changes.lost:.0%} get worse, {source})"
         )
 

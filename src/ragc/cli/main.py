@@ -305,13 +305,10 @@ def _run(args: argparse.Namespace) -> int:
         console.error(str(error))
         return error.exit_code
     except KeyboardInterrupt as stop:
-        again = (
-            " Run the same command with --resume to go on; `ragc study status` names the best program so far."
-            if args.command == "compile"
-            else ""
-        )
         with failures.ignore_interrupts():
-            console.error(str(stop) or f"Interrupted; every finished request is kept.{again}")
+            console.error(
+                str(stop) or f"Interrupted; every finished request is kept.{_GO_ON.get(args.command, '')}"
+            )
         return 130
     except BrokenPipeError:
         return 0
@@ -320,6 +317,15 @@ def _run(args: argparse.Namespace) -> int:
             resumable = args.command == "compile" and not args.dry_run
             console.error(failures.sentence(error, f"ragc {args.command}", resumable=resumable))
         return 1
+
+
+_GO_ON = {
+    "compile": " Run the same command with --resume to go on; `ragc study status` names the best program so "
+    "far.",
+    "grid": " Run the same command to go on; recorded settings stay.",
+    "headroom": " Run the same command to go on.",
+}
+"""How a command that was interrupted goes on."""
 
 
 def _output_failed() -> bool:

@@ -19,12 +19,7 @@ def lines(plan: Mapping[str, Any]) -> Iterator[str]:
             known = f"about {phase['lm_calls_about']:,}, at most {phase['lm_calls']:,}"
         size = f" ({phase['questions']:,} questions)" if phase["questions"] else ""
         yield f"  {name:<15} {known}{size}"
-    yield _tokens(plan)
-    yield _money(plan)
-    yield _time(plan)
-    if plan["budget"]:
-        limits = ", ".join(f"{name} {amount:g}" for name, amount in plan["budget"].items())
-        yield f"budget: it stops at {limits}"
+    yield from _costs(plan)
 
 
 def grid_lines(plan: Mapping[str, Any]) -> Iterator[str]:
@@ -36,12 +31,7 @@ def grid_lines(plan: Mapping[str, Any]) -> Iterator[str]:
     for name, calls in plan["phases"].items():
         if calls != 0:
             yield f"  {name:<15} " + ("no bound known" if calls is None else f"about {calls:,}")
-    yield _tokens(plan)
-    yield _money(plan)
-    yield _time(plan)
-    if plan["budget"]:
-        limits = ", ".join(f"{name} {amount:g}" for name, amount in plan["budget"].items())
-        yield f"budget: it stops at {limits}"
+    yield from _costs(plan)
 
 
 def headroom_lines(planned: Mapping[str, Any]) -> Iterator[str]:
@@ -81,6 +71,16 @@ def _calls(plan: Mapping[str, Any], conditions: str = _AVERAGE) -> str:
     if about is None or about == plan["lm_calls"]:
         return f"at most {plan['lm_calls']:,} LM calls"
     return f"about {about:,} LM calls if {conditions}; at most {plan['lm_calls']:,}"
+
+
+def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
+    """What the calls take, and the budget that ends them."""
+    yield _tokens(plan)
+    yield _money(plan)
+    yield _time(plan)
+    if plan["budget"]:
+        limits = ", ".join(f"{name} {amount:g}" for name, amount in plan["budget"].items())
+        yield f"budget: it stops at {limits}"
 
 
 def _tokens(plan: Mapping[str, Any]) -> str:

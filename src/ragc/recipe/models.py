@@ -49,11 +49,11 @@ from ragc.corpora.sources.options import (
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import CRAG_JUDGES
 from ragc.programs import NAMES
-from ragc.recipe.resolved import DEMO_KINDS, FILLED, FORMS, QUERY_KINDS
+from ragc.recipe.resolved import DEMO_KINDS, FILLED, FORMS, OWN_OPTIMIZER, QUERY_KINDS
 from ragc.store.call_store import ADDRESSES
 from ragc.targets.options import EmbeddedOptions, HostedOptions, VllmOptions
 
-OPTIMIZERS = ("ragc", "mipro", "gepa", "random", "reanchor")
+OPTIMIZERS = (OWN_OPTIMIZER, "mipro", "gepa", "random", "reanchor")
 PROGRAMS = NAMES
 _MAX_SEED = 2**32 - 1
 _LARGEST_SHARE = 1e6
@@ -256,7 +256,7 @@ class SearchTable(Model):
         "By default the first metric of metrics.report.",
     )
     optimizer: Annotated[str | tuple[str, ...], _Optimizers()] = Field(
-        default="ragc",
+        default=OWN_OPTIMIZER,
         description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor; or a list of them, "
         "run one after another.",
     )

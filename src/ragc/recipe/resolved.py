@@ -36,6 +36,9 @@ class StudySpec:
     keep: bool = True
 
 
+OWN_OPTIMIZER = "ragc"
+"""The value of `search.optimizer` that selects ragc's own study."""
+
 FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS, HELPFUL = DEMO_KINDS = (
     "filled",
     "bootstrapped",
@@ -80,7 +83,7 @@ class Search:
     trials: int = 30
     batch: int = 4
     objectives: tuple[str, ...] = ("em",)
-    optimizer: str | tuple[str, ...] = "ragc"
+    optimizer: str | tuple[str, ...] = OWN_OPTIMIZER
     pick: str = "em"
     programs: tuple[str, ...] = ()
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from ragc.metrics.stats.headroom import (
     solved,
     spread,
 )
+from tests.examples import cases
 
 RECIPES = 100
 SETTINGS, QUESTIONS, TRIALS, DEV = 9, 30, 20, 60
@@ -33,7 +34,7 @@ def true_gain(lead: float, between: float, within: float, rng: np.random.Generat
 
 
 @pytest.mark.parametrize(
-    ("lead", "between"), [(0.0, 0.0), (0.0, 0.05), (0.0, 0.12), (-0.08, 0.05), (0.1, 0.08)]
+    ("lead", "between"), cases([(0.0, 0.0), (0.0, 0.05), (0.0, 0.12), (-0.08, 0.05), (0.1, 0.08)], 3)
 )
 def test_the_gain_to_expect_is_near_the_truth_and_its_interval_holds_it(lead: float, between: float) -> None:
     rng = np.random.default_rng(7)

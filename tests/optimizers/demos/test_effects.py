@@ -22,6 +22,7 @@ from ragc.optimizers.space import Candidate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import cases
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
 EM = Objective(metrics.get("em"), 1)
@@ -136,7 +137,7 @@ def helpful_sets(path: Path) -> tuple[list[int], list[list[int]]]:
     return things, [[things[at] for at in order[:2]] for order in orders]
 
 
-@pytest.mark.parametrize("seed", [3, 4, 5, 6])
+@pytest.mark.parametrize("seed", cases([3, 4, 5, 6], 2))
 def test_later_sets_show_what_helped_others(run: Run, seed: int) -> None:
     sets = (*HELPFUL, f"seed={seed}")
     compiled = run(sets=sets, target=ScriptedTarget(helped))
@@ -155,7 +156,7 @@ def test_killed_anywhere_it_chooses_the_same_sets(run: Run, tmp_path: Path) -> N
     target = ScriptedTarget(helped)
     whole = run(sets=HELPFUL, target=target)
     total = len(target.requests)
-    for number, after in enumerate(range(total // 3, total, max(1, total // 6))):
+    for number, after in enumerate(cases(range(total // 3, total, max(1, total // 6)), 2)):
         store = CallStore(tmp_path / f"store{number}")
         with pytest.raises(Killed):
             run(f"cut{number}", sets=HELPFUL, target=dying(helped, after), store=store)

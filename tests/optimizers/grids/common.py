@@ -11,7 +11,7 @@ from ragc.optimizers.grids import record
 from ragc.optimizers.grids.record import RecordedGrid
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import needs_demos, write_data
+from tests.optimizers.colours import needs_demos
 
 RECIPE = """
 program = "vanilla"
@@ -40,13 +40,6 @@ report = ["em", "f1", "recall@5"]
 """
 
 Record = Callable[..., RecordedGrid]
-
-
-def written(folder: Path, recipe: str = RECIPE) -> Path:
-    """`folder`, with data and recipe in it."""
-    write_data(folder)
-    (folder / "recipe.toml").write_text(recipe, "utf-8")
-    return folder
 
 
 def recorder(folder: Path) -> Record:

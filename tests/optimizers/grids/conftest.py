@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.optimizers.grids.common import Record, recorder, written
+from tests.optimizers.colours import written
+from tests.optimizers.grids.common import RECIPE, Record, recorder
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return written(tmp_path)
+    return written(tmp_path, RECIPE)
 
 
 @pytest.fixture

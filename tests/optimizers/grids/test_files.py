@@ -23,7 +23,8 @@ from ragc.errors import ArtefactError
 from ragc.optimizers.grids.files import read_files
 from ragc.optimizers.grids.grid import Grid
 from tests.examples import examples
-from tests.optimizers.grids.common import recorder, written
+from tests.optimizers.colours import written
+from tests.optimizers.grids.common import RECIPE, recorder
 
 NAMES = ("card.json", "settings.json", "cells.parquet")
 
@@ -31,7 +32,7 @@ NAMES = ("card.json", "settings.json", "cells.parquet")
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete grid of three settings on eight questions."""
-    folder = written(tmp_path_factory.mktemp("grids"))
+    folder = written(tmp_path_factory.mktemp("grids"), RECIPE)
     return recorder(folder)(sets=("grid.product=[]",)).path
 
 

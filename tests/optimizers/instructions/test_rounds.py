@@ -13,11 +13,13 @@ import optuna
 import pytest
 
 from ragc import recipe as recipes
+from ragc.cli.main import main
 from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.compile import Compiled
+from ragc.optimizers.instructions.filters import LONGEST
 from ragc.optimizers.instructions.rounds import ANSWERED, STEPS, combine
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.builder import ProgramBuilder, Round, round_name
@@ -28,6 +30,7 @@ from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
+from tests.examples import cases
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
 ROUNDS = ("search.instructions=2", "search.instruction_rounds=3", "search.demos=0", "search.knobs=[]")
@@ -134,7 +137,7 @@ def test_killed_anywhere_it_ends_as_if_it_had_not_been(
     target = ScriptedTarget(evolving)
     whole = run(sets=(*ROUNDS, *more), target=target)
     total = len(target.requests)
-    for number, after in enumerate(range(3, total, max(1, total // 6))):
+    for number, after in enumerate(cases(range(3, total, max(1, total // 6)), 3)):
         store = CallStore(tmp_path_factory.mktemp(f"store{number}"))
         with pytest.raises(Killed):
             run(f"cut{number}", sets=(*ROUNDS, *more), target=dying(evolving, after), store=store)
@@ -144,11 +147,68 @@ def test_killed_anywhere_it_ends_as_if_it_had_not_been(
         assert len(rest.requests) <= total - after + 8  # what was in flight was not stored
 
 
-@pytest.mark.parametrize("calls", [30, 60, 90, 120])
-def test_the_budget_is_hard(run: Run, calls: int) -> None:
-    target = ScriptedTarget(evolving)
-    run(sets=(*ROUNDS, "data.test=0", f"budget.lm_calls={calls}"), target=target)
+SMALL = (*ROUNDS, "data.dev=10", "data.test=6")
+
+
+@pytest.mark.parametrize("calls", cases(range(24, 108, 12), 4))
+def test_a_round_leaves_enough_of_the_budget_to_race_its_texts(run: Run, calls: int) -> None:
+    sets, target = (*SMALL, f"budget.lm_calls={calls}"), ScriptedTarget(evolving)
+    compiled = run(sets=sets, target=target)
     assert len(target.requests) <= calls
+    assert compiled.verdict != "not measured"
+    written = any(map(is_reflection, target.requests))
+    assert written == any(trial["candidate"].get("instructions") for trial in attributes(compiled))
+    assert written == (calls >= 60)  # the baseline, a race of two, both on test, and a reflection
+    again = run("again", sets=sets, target=ScriptedTarget([]))
+    assert identical(compiled.path, again.path)
+
+
+def test_the_size_of_a_round_is_decided_once(run: Run, folder: Path) -> None:
+    """What a killed process spent in a round does not make that round smaller."""
+    sets, whole = (*SMALL, "budget.lm_calls=75"), ScriptedTarget(evolving)
+    compiled = run("whole", sets=sets, target=whole)
+    for after in cases((12, 20, 28, 34), 2):
+        store = CallStore(folder / f"store{after}")
+        with pytest.raises(Killed):
+            run(f"cut{after}", sets=sets, target=dying(evolving, after), store=store)
+        cut = run(f"cut{after}", sets=sets, target=ScriptedTarget(evolving), store=store, resume=True)
+        assert identical(compiled.path, cut.path), after
+
+
+HOSTILE = {
+    "braces": "Write {{ question }} {% for x in y %} {answer} {0} {# c #} ${x} <% x %> \"\"\" ''' ## system",
+    "surrogates": "\ud800 half \udfff",
+    "control": "\x1b[31m \x00 \x9b \u202e \u2028 \r",
+    "1 MB": "x y " * 250_000,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_a_hostile_teacher_writes_is_a_bounded_text_or_nothing(
+    kind: str, run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = "Use one word. Use small letters. "
+
+    def hostile(request: ChatRequest) -> Any:
+        return {"new_instruction": rules + HOSTILE[kind]} if is_reflection(request) else evolving(request)
+
+    compiled = run(sets=SMALL, target=ScriptedTarget(hostile))
+    written = instructions_of(compiled)
+    assert written.startswith(rules.strip()) == (kind != "surrogates")
+    assert len(written) <= LONGEST
+    assert all(line.isprintable() for line in written.split("\n"))
+    assert identical(compiled.path, run("again", sets=SMALL, target=ScriptedTarget([])).path)
+    exported = main(["export", str(compiled.path), "--to", "jinja2", "--out", str(folder / "prompts")])
+    assert exported == 0, capsys.readouterr().err  # an export proves that its prompts are the program's
+
+
+@pytest.mark.parametrize(("trials", "rounds"), [(1, 3), (2, 8)])
+def test_fewer_trials_than_rounds_are_all_children(run: Run, trials: int, rounds: int) -> None:
+    more = (f"search.trials={trials}", f"search.instruction_rounds={rounds}")
+    compiled = run(sets=(*SMALL, *more), target=ScriptedTarget(evolving))
+    candidates = [trial["candidate"] for trial in attributes(compiled)]
+    assert len(candidates) == 1 + trials
+    assert all(one["instructions"] for one in candidates[1:])
 
 
 def test_the_dry_run_bounds_the_rounds(run: Run, folder: Path) -> None:

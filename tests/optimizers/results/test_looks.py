@@ -20,7 +20,7 @@ from ragc.optimizers.results.evaluate import Evaluation, open_program, score
 from ragc.store.call_store import CallStore
 from ragc.store.looks import SKETCH, Look, count_look, ledger_file, read
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Killed, Run, begun, dying, identical, needs_demos, written
+from tests.optimizers.colours import Killed, Run, dying, identical, needs_demos, written
 
 OTHER = ("knobs.top_k=7", "search.demos=0", "search.knobs=[]")
 PLAIN = ("search.demos=0", "search.knobs=[]")
@@ -30,11 +30,6 @@ PLAIN = ("search.demos=0", "search.knobs=[]")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     return written(tmp_path)
-
-
-@pytest.fixture
-def run(folder: Path) -> Run:
-    return begun(folder)
 
 
 def evaluated(folder: Path, what: str, *sets: str, split: str = "test") -> Evaluation:

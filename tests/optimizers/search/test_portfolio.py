@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,8 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.optimizers.colours import RECIPE, Killed, Run, colour_of, identical
+from tests.examples import cases
+from tests.optimizers.colours import RECIPE, Killed, Run, begun, colour_of, dying, identical, written
 
 THREE = ('search.optimizer=["ragc","gepa","mipro"]', "search.trials=7", 'search.knobs=["top_k"]')
 TWO = ('search.optimizer=["random","ragc"]', "search.trials=6", 'search.knobs=["top_k"]')
@@ -50,20 +50,6 @@ def only_instructed(request: ChatRequest) -> Reply:
         right = colour_of(request)
         return Reply(json.dumps({"answer": right if told_how else "unknown"}), usage=Usage(20, 5))
     return taught(request)
-
-
-def killing(reply: Callable[[ChatRequest], Reply], after: int) -> ScriptedTarget:
-    """Replies as `reply`, and dies at the request that follows `after` others."""
-    sent = 0
-
-    def answer(request: ChatRequest) -> Reply:
-        nonlocal sent
-        sent += 1
-        if sent > after:
-            raise Killed
-        return reply(request)
-
-    return ScriptedTarget(answer)
 
 
 def searched(folder: Path, out: str = "out") -> Any:
@@ -110,20 +96,32 @@ def test_the_result_is_compiled_as_any_other(run: Run, folder: Path) -> None:
     assert (report.trials["done"], report.trials["wanted"]) == (2, 2)
 
 
-@pytest.mark.parametrize("after", [5, 30, 60, 90, 110])
-@pytest.mark.parametrize("budget", [(), ("budget.lm_calls=140",)])
+Whole = tuple[Path, int]
+"""A compiled program and the number of requests that led to it."""
+
+
+@pytest.fixture(scope="module", params=[(), ("budget.lm_calls=140",)], ids=["free", "140"])
+def whole(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[tuple[str, ...], Whole]:
+    """The budget, and what an unbroken compile makes of it."""
+    target, folder = ScriptedTarget(taught), written(tmp_path_factory.mktemp("whole"))
+    result = begun(folder)(sets=(*THREE, *request.param), target=target, store=CallStore(None))
+    return request.param, (result.path, len(target.requests))
+
+
+@pytest.mark.parametrize("after", cases([5, 30, 60, 90, 110], 3))
 def test_a_portfolio_cut_off_anywhere_resumes_to_the_same_bytes(
-    run: Run, folder: Path, after: int, budget: tuple[str, ...]
+    run: Run, folder: Path, after: int, whole: tuple[tuple[str, ...], Whole]
 ) -> None:
-    whole = ScriptedTarget(taught)
-    run("whole", sets=(*THREE, *budget), target=whole, store=CallStore(None))
-    assert not budget or len(whole.requests) <= 140
-    assert after < len(whole.requests)
+    budget, (unbroken, sent) = whole
+    assert not budget or sent <= 140
+    assert after < sent
     with pytest.raises((Killed, RagcError, BaseExceptionGroup)):
-        run("cut", sets=(*THREE, *budget), target=killing(taught, after))
+        run("cut", sets=(*THREE, *budget), target=dying(taught, after))
     rest = ScriptedTarget(taught)
     run("cut", sets=(*THREE, *budget), target=rest, resume=True)
-    assert identical(folder / "whole", folder / "cut")
+    assert identical(unbroken, folder / "cut")
     if budget:
         assert after + len(rest.requests) <= 140
 

@@ -25,7 +25,8 @@ from ragc.optimizers.space import Candidate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Killed, Run, colour_of, identical
+from tests.examples import cases
+from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
 SETS = ("search.demos=0", "search.trials=10", "search.ranges.top_k=[1, 10]", "knobs.wording=brief")
 
@@ -116,24 +117,15 @@ def test_with_several_objectives_it_is_pruned_too(run: Run, folder: Path) -> Non
 
 
 @pytest.mark.parametrize(("objectives", "reply"), KINDS)
-@pytest.mark.parametrize("kill", [90, 110, 130])
+@pytest.mark.parametrize("kill", cases([90, 110, 130], 2))
 def test_killed_and_resumed_it_learns_the_same(
     kill: int, objectives: str, reply: Reply, run: Run, folder: Path
 ) -> None:
     sets = (*SETS, f"search.objectives={objectives}")
     run("whole", sets=sets, target=ScriptedTarget(reply))
-    sent = 0
-
-    def dies(request: ChatRequest) -> Any:
-        nonlocal sent
-        sent += 1
-        if sent > kill:
-            raise Killed
-        return reply(request)
-
     store = CallStore(folder / "other")
     with pytest.raises((Killed, Exception)):
-        run("cut", sets=sets, target=ScriptedTarget(dies), store=store)
+        run("cut", sets=sets, target=dying(reply, kill), store=store)
     run("cut", sets=sets, target=ScriptedTarget(reply), store=store, resume=True)
     assert identical(folder / "whole", folder / "cut")
     assert not all(record["complete"] for record in records(folder / "whole"))
@@ -153,7 +145,7 @@ def test_a_kill_between_two_tells_loses_nothing(
     journal = study_directory(folder / "out") / "study.journal"
     lines = journal.read_bytes().splitlines(keepends=True)
     batches = [at for at, line in enumerate(lines) if b'"batch:' in line]
-    for keep in range(batches[1], len(lines)):
+    for keep in cases(range(batches[1], len(lines)), 4):
         journal.write_bytes(b"".join(lines[:keep]))
         run(sets=sets, target=ScriptedTarget(reply), resume=True)
         contents = {path: path.read_bytes() for path in whole if path.name != "run.json"}

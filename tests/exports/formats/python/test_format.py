@@ -8,8 +8,9 @@ import random
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import dspy
@@ -66,8 +67,13 @@ def source(program: ExportedProgram) -> str:
 def load_module(program: ExportedProgram) -> ModuleType:
     """The generated module."""
     module = ModuleType("generated")
-    exec(compile(source(program), "generated.py", "exec", dont_inherit=True), module.__dict__)
+    exec(_code(source(program)), module.__dict__)
     return module
+
+
+@cache
+def _code(text: str) -> CodeType:
+    return compile(text, "generated.py", "exec", dont_inherit=True)
 
 
 def run_alone(work: list[tuple[str, list[tuple[str, dict[str, Any]]]]]) -> list[Any]:
