@@ -29,8 +29,12 @@ MARGIN = 0.01
 RISK = 0.2
 """The greatest probability of being worse than the baseline that a winner may have."""
 
-TOLERANCE = 0.001
-"""A look that is expected to raise the best mean by less is not worth it, in units of the score."""
+TOLERANCE = 1e-6
+"""A look that is expected to raise the best mean by less is not worth it, in units of the score.
+
+So low, a look must move its setting by more than about four standard deviations. With .001 the search ended
+after half the answers and chose worse (experiments/LOG.md).
+"""
 
 BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
 """Shares of the dev questions after which a setting may be stopped."""

@@ -1,20 +1,23 @@
-"""The allocation of questions to settings: budget, order, determinism, and the choice."""
+"""Who answers more questions: leaders until they may win, rivals as long as a look may change who wins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments.benchmarks.search.choosing import searches
+from experiments.benchmarks.search.choosing.worlds import World
 from ragc.errors import UsageError
-from ragc.optimizers.search.allocation import BLOCK, MARGIN, ROUND, Allocation
-from ragc.optimizers.search.score_model import Array
+from ragc.optimizers.search.allocation import LEAST, least_to_win, next_looks, stopping_points
+from ragc.optimizers.search.score_model import Array, Posterior
+from tests.examples import examples
 
 GRID = [{"top_k": k, "layout": layout} for k in (1, 3, 5) for layout in ("json", "markers")]
+RATES = (0.3, 0.4, 0.5, 0.5, 0.6, 0.7)
 
 
 def table(seed: int, rates: Sequence[float], questions: int) -> Array:
@@ -25,111 +28,82 @@ def table(seed: int, rates: Sequence[float], questions: int) -> Array:
     ).astype(float)
 
 
-def search(
-    scores: Array, budget: int, *, seed: int = 0, grid: Sequence[Mapping[str, Any]] = GRID, baseline: int = 0
-) -> tuple[Allocation, list[tuple[int, tuple[int, ...]]]]:
-    """A whole search over `scores`, and its blocks in order."""
-    allocation = Allocation(grid, scores.shape[1], budget=budget, seed=seed, baseline=baseline)
-    blocks = []
-    for setting, questions in allocation.start():
-        allocation.record(setting, questions, scores[setting, questions])
-        blocks.append((setting, tuple(int(q) for q in questions)))
-    while following := allocation.next_round():
-        assert len(following) <= ROUND
-        for setting, questions in following:
-            allocation.record(setting, questions, scores[setting, questions])
-            blocks.append((setting, tuple(int(q) for q in questions)))
-    return allocation, blocks
+def posterior(means: Sequence[float], deviations: Sequence[float]) -> Posterior:
+    """Independent settings with these means and standard deviations."""
+    return Posterior(np.array(means), np.diag(np.square(deviations)), 0.2)
 
 
-@settings(max_examples=25, deadline=None)
+def looks(
+    means: Sequence[float], deviations: Sequence[float], seen: Sequence[int], most: int = 4
+) -> list[int]:
+    among = range(1, len(means))
+    return next_looks(
+        posterior(means, deviations), seen, among, questions=100, most=most, tolerance=0.001
+    )  # fmt: skip
+
+
+@given(st.integers(1, 5000))
+def test_stopping_points_end_with_all_questions_and_winners_need_a_third(questions: int) -> None:
+    ends = stopping_points(questions)
+    assert ends == sorted(set(ends))
+    assert ends[-1] == questions
+    assert all(end >= LEAST for end in ends[:-1])
+    least = least_to_win(questions)
+    assert min(questions, 10) <= least <= questions
+    assert questions < 10 or 3 * least >= questions
+
+
+def test_rivals_of_the_leader_go_on_and_those_far_behind_do_not() -> None:
+    assert looks([0.5, 0.5, 0.2], [0.01, 0.1, 0.02], [100, 40, 40]) == [1]
+
+
+def test_of_two_rivals_the_less_known_goes_on_first() -> None:
+    assert looks([0.5, 0.48, 0.48], [0.01, 0.08, 0.1], [100, 60, 10]) == [2, 1]
+
+
+def test_what_answered_nothing_may_begin_where_it_may_be_good() -> None:
+    assert looks([0.5, 0.45], [0.01, 0.2], [100, 0]) == [1]
+
+
+def test_a_leader_goes_on_until_it_may_win_though_nobody_can_overtake_it() -> None:
+    means, deviations = [0.1, 0.9, 0.1], [0.01, 0.01, 0.01]
+    assert looks(means, deviations, [100, 10, 10]) == [1]
+    assert looks(means, deviations, [100, 45, 10]) == []
+
+
+def test_nobody_goes_on_who_answered_everything() -> None:
+    assert looks([0.5, 0.5, 0.5], [0.1, 0.1, 0.1], [100, 100, 100]) == []
+
+
+def test_a_round_has_room_for_some() -> None:
+    means, deviations, seen = [0.5] * 6, [0.01, *[0.1] * 5], [100, *[20] * 5]
+    assert looks(means, deviations, seen, most=2) == [1, 2]
+    with pytest.raises(UsageError, match="at least one, found 0"):
+        looks(means, deviations, seen, most=0)
+
+
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 260), st.integers(1, 40))
-def test_no_cell_is_paid_for_twice_and_the_budget_is_spent_and_never_passed(
-    seed: int, budget: int, questions: int
-) -> None:
-    scores = table(seed, [0.3, 0.4, 0.5, 0.5, 0.6, 0.7], questions)
-    allocation, blocks = search(scores, budget, seed=seed)
-    cells = [(setting, question) for setting, block in blocks for question in block]
-    assert len(cells) == len(set(cells)) == allocation.spent == min(budget, scores.size)
-    assert blocks[0][0] == 0
-    assert all(len(block) <= 4 * BLOCK for _, block in blocks)
+def test_a_search_never_passes_its_budget_and_ends(seed: int, budget: int, questions: int) -> None:
+    scores = table(seed, RATES, questions)
+    world = World(GRID, 0, scores, np.array(RATES), budget)
+    pick = searches.ragc(world, seed)
+    assert int(world.seen.sum()) <= budget
+    assert 0 <= pick.setting < len(GRID)
+    again = World(GRID, 0, scores, np.array(RATES), budget)
+    assert searches.ragc(again, seed) == pick
+    assert (again.seen == world.seen).all()
 
 
-def test_a_large_budget_has_more_blocks_a_round_and_no_more_rounds() -> None:
-    grid = [{"a": a, "b": b} for a in range(8) for b in range(5)]
-    scores = table(1, [0.4] * 40, 200)
-    allocation = Allocation(grid, 200, budget=6000, seed=1)
-    for setting, questions in allocation.start():
-        allocation.record(setting, questions, scores[setting, questions])
-    sizes = []
-    while blocks := allocation.next_round():
-        assert len({setting for setting, _ in blocks}) == len(blocks)
-        for setting, questions in blocks:
-            allocation.record(setting, questions, scores[setting, questions])
-        sizes.append(len(blocks))
-    assert allocation.spent == 6000
-    assert len(sizes) <= 200
-    assert max(sizes) == 8
+def test_the_budget_goes_to_the_rivals_and_a_clear_winner_is_chosen_early() -> None:
+    scores = table(3, [0.2, 0.25, 0.3, 0.3, 0.35, 0.9], 100)
+    world = World(GRID, 0, scores, scores.mean(1), scores.size)
+    assert searches.ragc(world, 0).setting == 5
+    answers = world.seen.sum(1)
+    assert answers[0] == answers[5] == 100
+    assert answers[1:5].sum() < 120
 
 
-def test_the_same_seed_gives_the_same_search_and_another_seed_another() -> None:
-    scores = table(1, [0.3, 0.4, 0.5, 0.5, 0.6, 0.7], 30)
-    assert search(scores, 90, seed=4)[1] == search(scores, 90, seed=4)[1]
-    assert search(scores, 90, seed=4)[1] != search(scores, 90, seed=5)[1]
-
-
-def test_the_better_settings_get_more_questions_and_win() -> None:
-    rates = [0.45, 0.3, 0.5, 0.3, 0.85, 0.3]
-    picks, shares = [], []
-    for seed in range(20):
-        scores = table(seed, rates, 40)
-        allocation, _ = search(scores, 120, seed=seed)
-        picks.append(allocation.choose().setting)
-        answered = (~np.isnan(allocation.scores)).sum(1)
-        shares.append(answered[4] - answered[[1, 3, 5]].mean())
-    assert picks.count(4) >= 18
-    assert np.mean(shares) > 5
-
-
-def test_a_winner_is_seldom_worse_than_the_baseline() -> None:
-    """Nothing is better than the baseline, and half of the settings are worse: 100 searches."""
-    rates = [0.5, 0.45, 0.5, 0.42, 0.5, 0.4]
-    worse = 0
-    for seed in range(100):
-        choice = search(table(seed, rates, 40), 60, seed=seed)[0].choose()
-        worse += rates[choice.setting] < rates[0] - MARGIN
-    assert worse <= 15
-
-
-def test_equal_scores_leave_the_baseline() -> None:
-    allocation, _ = search(np.full((6, 20), 0.5), 60)
-    choice = allocation.choose()
-    assert (choice.setting, choice.risk) == (0, 0.0)
-    assert choice.expected == pytest.approx(0.5, abs=1e-6)
-
-
-def test_only_allowed_settings_win_and_the_baseline_always_may() -> None:
-    allocation, _ = search(table(3, [0.3, 0.3, 0.4, 0.4, 0.9, 0.6], 40), 200)
-    assert allocation.choose().setting == 4
-    assert allocation.choose([5]).setting in (0, 5)
-    assert allocation.choose([]).setting == 0
-
-
-def test_one_setting_is_the_winner() -> None:
-    allocation, blocks = search(table(1, [0.5], 12), 100, grid=[{}])
-    assert [setting for setting, _ in blocks] == [0] * len(blocks)
-    assert allocation.choose().setting == 0
-
-
-def test_bad_input_is_refused_in_a_sentence() -> None:
-    with pytest.raises(UsageError, match="0 settings and 5 questions"):
-        Allocation([], 5, budget=3, seed=0)
-    with pytest.raises(UsageError, match="6 settings and 0 questions"):
-        Allocation(GRID, 0, budget=3, seed=0)
-    with pytest.raises(UsageError, match="one of 6 settings, found number 6"):
-        Allocation(GRID, 5, budget=3, seed=0, baseline=6)
-    with pytest.raises(UsageError, match="at least one answer, found 0"):
-        Allocation(GRID, 5, budget=0, seed=0)
-    allocation = Allocation(GRID, 5, budget=3, seed=0)
-    with pytest.raises(UsageError, match="no number"):
-        allocation.record(1, [0], [float("nan")])
+def test_equal_scores_leave_nothing_to_choose_and_the_baseline_wins() -> None:
+    world = World(GRID, 0, np.full((6, 20), 0.5), np.full(6, 0.5), 120)
+    assert searches.ragc(world, 0).setting == 0

@@ -15,7 +15,7 @@ budget ends is part of it: it returns its best setting so far by its own rule.
 - `greedy`: AutoRAG's order: one column after the other, each value on all questions, the best one stays.
 - `futility`: ragc's race of before: TPE, and a trial stops when its probability of passing the leader falls
   below a tenth.
-- `ragc`: ragc's allocation by knowledge gradient, with its model of scores.
+- `ragc`: ragc's study: looks allocated by knowledge gradient, with its model of scores.
 - `oracle`: `ragc` with the variances that generated the grid; not a search that one could run.
 """
 
@@ -30,10 +30,16 @@ import optuna
 from scipy import stats
 
 from experiments.benchmarks.search.choosing.worlds import Pick, World
-from ragc.optimizers.search.allocation import Allocation
+from ragc.optimizers.search.allocation import (
+    MARGIN,
+    RISK,
+    TOLERANCE,
+    least_to_win,
+    next_looks,
+    stopping_points,
+)
 from ragc.optimizers.search.racing import FUTILITY, win_probability
-from ragc.optimizers.search.run_trial import stopping_points
-from ragc.optimizers.search.score_model import Variances
+from ragc.optimizers.search.score_model import Posterior, ScoreModel, Variances
 
 Search = Callable[[World, int], Pick]
 
@@ -42,6 +48,7 @@ STEP = 5
 
 MINIBATCH, FULL_EVERY = 35, 5
 POPULATION, ARRIVALS, ALPHA = 10, 4, 0.2
+BATCH, SCREENING = 4, 0.3
 
 
 def _all(world: World) -> range:
@@ -341,32 +348,66 @@ def futility(world: World, seed: int) -> Pick:
 
 
 def _allocated(world: World, seed: int, variances: Variances | None) -> Pick:
-    if world.budget < 1:
+    """A study of ragc with one objective, as `ragc.optimizers.search.study` runs it.
+
+    Its screening are settings drawn at random, for at most `SCREENING` of the budget after the baseline; then
+    each round proposes `BATCH` new ones.
+    """
+    questions = world.shape[1]
+    ends = stopping_points(questions)
+    scores = np.full(world.scores.shape, np.nan)
+    seen = np.zeros(world.shape[0], dtype=int)
+
+    def look(setting: int, end: int) -> None:
+        span = range(int(seen[setting]), min(end, int(seen[setting]) + world.left))
+        scores[setting, span] = world.answer(setting, span)
+        seen[setting] = max(seen[setting], span.stop)
+
+    look(world.baseline, questions)
+    if not seen[world.baseline]:
         return Pick(world.baseline, 0.0)
-    allocation = Allocation(
-        world.settings,
-        world.shape[1],
-        budget=world.budget,
-        seed=[seed, 3],
-        baseline=world.baseline,
-        variances=variances,
-    )
-    for setting, questions in allocation.start():
-        allocation.record(setting, questions, world.answer(setting, questions))
-    while blocks := allocation.next_round():
-        for setting, questions in blocks:
-            allocation.record(setting, questions, world.answer(setting, questions))
-    choice = allocation.choose()
-    return Pick(choice.setting, choice.expected)
+    fresh = _shuffled(world, seed)[1:]
+    for _ in range(max(BATCH, int(SCREENING * world.left / ends[0]))):
+        if fresh:
+            look(fresh.pop(0), ends[0])
+    model = ScoreModel(world.settings)
+    if variances is not None:
+        model.fix(variances)
+
+    def posterior() -> Posterior:
+        return model.fit(scores) if variances is None else model.posterior(scores)
+
+    while world.left > 0:
+        begun = [s for s in range(len(seen)) if 0 < seen[s] < questions]
+        looks = next_looks(
+            posterior(), seen.tolist(), [*begun, *fresh[:BATCH]],
+            questions=questions, most=BATCH, tolerance=TOLERANCE,
+        )  # fmt: skip
+        for setting in looks or fresh[:BATCH]:
+            if setting in fresh:
+                fresh.remove(setting)
+            look(setting, next(end for end in ends if end > seen[setting]))
+        if not looks and not fresh:
+            break
+    while world.left > 0 and seen[leader := int(posterior().mean.argmax())] < questions:
+        look(leader, questions)
+    while True:
+        final = posterior()
+        risk = final.worse_than(world.baseline, MARGIN)
+        possible = (risk <= RISK) & (seen >= least_to_win(questions))
+        winner = int(np.argmax(np.where(possible, final.mean, -np.inf))) if possible.any() else world.baseline
+        if world.left <= 0 or seen[winner] >= questions:
+            return Pick(winner, float(final.mean[winner]))
+        look(winner, questions)
 
 
 def ragc(world: World, seed: int) -> Pick:
-    """The allocation of ragc."""
+    """A study of ragc."""
     return _allocated(world, seed, None)
 
 
 def oracle(variances: Variances) -> Search:
-    """The allocation of ragc with known variances."""
+    """A study of ragc that knows the variances."""
 
     def search(world: World, seed: int) -> Pick:
         return _allocated(world, seed, variances)
