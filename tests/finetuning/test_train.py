@@ -12,7 +12,7 @@ from ragc.cli.main import main
 from ragc.core import extras
 from ragc.core.progress import Silent
 from ragc.errors import UsageError
-from ragc.finetuning import base_models, train, trainers
+from ragc.finetuning import train, trainers
 from ragc.finetuning.base_models import resolve
 from ragc.finetuning.card import ends, markdown, summary_lines
 from ragc.finetuning.train import Trained
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the extra `train` were here."""
-    monkeypatch.setattr(base_models.extras, "missing_modules", lambda modules: ())
+    monkeypatch.setattr(extras, "missing_modules", lambda modules: ())
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -116,7 +116,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, installed: None) -> list[int]:
         (folder / "model/model.safetensors").write_bytes(b"tuned")
         return trainers.Outcome(**OUTCOME)
 
-    monkeypatch.setattr(train.trainers, "run", fake_run)
+    monkeypatch.setattr(trainers, "run", fake_run)
     monkeypatch.setattr(train, "version", lambda name: "1.0")
     return runs
 
