@@ -108,10 +108,10 @@ def scripted(monkeypatch: pytest.MonkeyPatch, installed: None) -> list[int]:
 
     def fake_run(settings: Any, base: Any, rows: Any, held: Any, folder: Path, memory: Any, _: Any) -> Any:
         runs.append(len(rows))
-        memory.write({"seconds": 1.0})
         (folder / "checkpoints/checkpoint-2").mkdir(parents=True, exist_ok=True)
         if len(runs) == 1:
             raise KeyboardInterrupt("Interrupted at step 3 of 4; the same command goes on from step 2.")
+        memory.write({"seconds": 1.0})
         (folder / "model").mkdir()
         (folder / "model/model.safetensors").write_bytes(b"tuned")
         return trainers.Outcome(**OUTCOME)

@@ -12,10 +12,13 @@ regain nothing.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -66,8 +69,9 @@ def require(what: str) -> None:
         )
 
 
-def quiet_libraries(*, offline: bool) -> None:
-    """Keep TRL and transformers from reporting home, drawing bars and, with `offline`, asking the hub.
+def prepare_libraries(*, offline: bool) -> None:
+    """Import torch, and keep TRL and transformers from reporting home, drawing bars and, with `offline`,
+    asking the hub.
 
     They read these variables when they are imported first. Variables that the user has set stay.
     """
@@ -81,6 +85,19 @@ def quiet_libraries(*, offline: bool) -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
     if hub := sys.modules.get("huggingface_hub.constants"):  # imported before, by another part of a program
         cast(Any, hub).HF_HUB_DISABLE_TELEMETRY = True
+    with keep_cores():
+        importlib.import_module("torch")
+
+
+@contextmanager
+def keep_cores() -> Iterator[None]:
+    """Leave this process on the cores that it may use: some builds of torch take all when they are loaded."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    try:
+        yield
+    finally:
+        if cores is not None:
+            os.sched_setaffinity(0, cores)
 
 
 def resolve(base: str, progress: Progress) -> BaseModel:
@@ -132,7 +149,7 @@ def convert(gguf: Path, out: Path, *, name: str, sha256: str) -> None:
 
     Raises UsageError for a model that transformers cannot read, and OSError.
     """
-    quiet_libraries(offline=True)
+    prepare_libraries(offline=True)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
