@@ -12,13 +12,10 @@ regain nothing.
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -69,9 +66,8 @@ def require(what: str) -> None:
         )
 
 
-def prepare_libraries(*, offline: bool) -> None:
-    """Import torch, and keep TRL and transformers from reporting home, drawing bars and, with `offline`,
-    asking the hub.
+def quiet_libraries(*, offline: bool) -> None:
+    """Keep TRL and transformers from reporting home, drawing bars and, with `offline`, asking the hub.
 
     They read these variables when they are imported first. Variables that the user has set stay.
     """
@@ -85,19 +81,6 @@ def prepare_libraries(*, offline: bool) -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
     if hub := sys.modules.get("huggingface_hub.constants"):  # imported before, by another part of a program
         cast(Any, hub).HF_HUB_DISABLE_TELEMETRY = True
-    with keep_cores():
-        importlib.import_module("torch")
-
-
-@contextmanager
-def keep_cores() -> Iterator[None]:
-    """Leave this process on the cores that it may use: some builds of torch take all when they are loaded."""
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    try:
-        yield
-    finally:
-        if cores is not None:
-            os.sched_setaffinity(0, cores)
 
 
 def resolve(base: str, progress: Progress) -> BaseModel:
@@ -149,7 +132,7 @@ def convert(gguf: Path, out: Path, *, name: str, sha256: str) -> None:
 
     Raises UsageError for a model that transformers cannot read, and OSError.
     """
-    prepare_libraries(offline=True)
+    quiet_libraries(offline=True)
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -21,7 +21,7 @@ from ragc.core.redact import redact
 from ragc.core.text import first_line
 from ragc.errors import RagcError, UsageError
 from ragc.finetuning import encode, gguf_file
-from ragc.finetuning.base_models import BaseModel, keep_cores, prepare_libraries, share
+from ragc.finetuning.base_models import BaseModel, quiet_libraries, share
 from ragc.finetuning.rows import TrainRow
 from ragc.finetuning.settings import TrainSettings
 
@@ -81,7 +81,7 @@ def run(
     Raises UsageError for a base that cannot be opened or rows that do not fit it, RagcError when the loss is
     no number any more or memory does not suffice, and KeyboardInterrupt with what to do next.
     """
-    prepare_libraries(offline=base.local)
+    quiet_libraries(offline=base.local)
     import torch
 
     if torch.cuda.device_count() > 1:
@@ -113,15 +113,13 @@ class _Run:
 
         settings, progress = self.settings, self.progress
         progress.phase("loading the base", None)
-        with keep_cores():
-            tokenizer, model = self._open()
+        tokenizer, model = self._open()
         encode.check_template(tokenizer, train_rows, self.base.name)
         limit = min(settings.max_length, _context(model))
         trained, tokens, too_long = self._fitting(tokenizer, train_rows, limit)
         held, _, held_too_long = self._fitting(tokenizer, held_rows, limit)
         steps = settings.steps or _steps(len(trained), settings)
-        with keep_cores():
-            trainer = self._trainer(tokenizer, model, trained, held, steps)
+        trainer = self._trainer(tokenizer, model, trained, held, steps)
         checkpoint = last_checkpoint(self.checkpoints)
         start = int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0
         state = self.memory.read() if checkpoint else {}
