@@ -79,10 +79,10 @@ def test_plain_text_begins_as_the_tokenizer_begins_it() -> None:
 
 def test_a_template_that_writes_earlier_replies_anew_is_refused() -> None:
     row = messages("a", "thinking b", "c", "d")
-    assert example(Words(), row)
+    assert example(Words(), row).input_ids
     with pytest.raises(UsageError, match="line 1: the base's chat template writes a message anew"):
         example(Words(rewrites=True), row)
-    assert example(Words(rewrites=True), messages("a", "thinking b"))
+    assert example(Words(rewrites=True), messages("a", "thinking b")).input_ids
 
 
 def test_messages_need_a_chat_template() -> None:

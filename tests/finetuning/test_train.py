@@ -12,7 +12,7 @@ from ragc.cli.main import main
 from ragc.core import extras
 from ragc.core.progress import Silent
 from ragc.errors import UsageError
-from ragc.finetuning import base_models, train, trainers
+from ragc.finetuning import train, trainers
 from ragc.finetuning.base_models import resolve
 from ragc.finetuning.card import ends, markdown, summary_lines
 from ragc.finetuning.train import Trained
@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the extra `train` were here."""
-    monkeypatch.setattr(base_models.extras, "missing_modules", lambda modules: ())
+    monkeypatch.setattr(extras, "missing_modules", lambda modules: ())
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
@@ -108,15 +108,15 @@ def scripted(monkeypatch: pytest.MonkeyPatch, installed: None) -> list[int]:
 
     def fake_run(settings: Any, base: Any, rows: Any, held: Any, folder: Path, memory: Any, _: Any) -> Any:
         runs.append(len(rows))
-        memory.write({"seconds": 1.0})
         (folder / "checkpoints/checkpoint-2").mkdir(parents=True, exist_ok=True)
         if len(runs) == 1:
             raise KeyboardInterrupt("Interrupted at step 3 of 4; the same command goes on from step 2.")
+        memory.write({"seconds": 1.0})
         (folder / "model").mkdir()
         (folder / "model/model.safetensors").write_bytes(b"tuned")
         return trainers.Outcome(**OUTCOME)
 
-    monkeypatch.setattr(train.trainers, "run", fake_run)
+    monkeypatch.setattr(trainers, "run", fake_run)
     monkeypatch.setattr(train, "version", lambda name: "1.0")
     return runs
 

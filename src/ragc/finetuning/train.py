@@ -122,6 +122,8 @@ def _continue(
         memory: dict[str, Any] = _state(folder).get("memory", {})
         return memory
 
+    if not state:
+        write({})  # before any other file, so that a kill at any time leaves a folder that goes on
     memory = trainers.Memory(recall, write)
     outcome = trainers.run(settings, base, train_rows, held_rows, folder, memory, progress)
     card = {
