@@ -133,7 +133,8 @@ class Shares:
 
     def __init__(self, ledger: FileLedger, limits: Budget, *, held: int) -> None:
         spent = ledger.spent(BASELINE)
-        taken = {"lm_calls": spent.calls + held, "tokens": spent.tokens, "usd": spent.usd}
+        tokens, usd = ledger.held_back(held)
+        taken = {"lm_calls": spent.calls + held, "tokens": spent.tokens + tokens, "usd": spent.usd + usd}
         self._ledger, self._limits = ledger, limits
         self._pool = {
             what: max(0.0, float(limit) - amount)
