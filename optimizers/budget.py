@@ -187,6 +187,11 @@ class FileLedger:
         tokens, usd = (calls * price for price in self._price)
         return tokens + (self._spare if calls else 0), usd
 
+    @property
+    def path(self) -> Path | None:
+        """The file; None for a ledger that is kept in memory."""
+        return self._path
+
     def enter(self, part: str, limits: Budget) -> None:
         """Charges what follows to `part`, within `limits`, which replace those of the whole where not None.
 
