@@ -45,6 +45,7 @@ from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.recipe.resolved import CROSS
+from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import Target
 
@@ -316,6 +317,7 @@ class _Probe:
         self._order = shuffle_dev(task)
         self._questions = self._order[: design.questions]
         self._each = 1.0
+        self._begun: tuple[Row, ...] = ()
         self._needs = _Needs(task)
         self._failures: list[Failures] = []
         self._budget = ""
@@ -379,6 +381,7 @@ class _Probe:
         program = await self._maker.program(design.candidates[0])
         rows = await evaluate(program, first, task.scorer, limit=self._limit, done=self._progress.step)
         self._note_calls(rows)
+        self._begun = rows
         least = math.ceil(estimates.LEAST_SETTINGS * len(first) * self._each)
         if least > design.calls:
             raise UsageError(
@@ -400,8 +403,9 @@ class _Probe:
 
     async def _answer(self, program: RagProgram, candidate: Candidate, questions: int) -> list[float]:
         """The signed scores of the first `questions` questions under the first objective."""
-        self._progress.phase(describe(self._task, candidate), questions)
-        rows = await self._rows(program, questions)
+        begun = self._begun if candidate == self._design.candidates[0] else ()
+        self._progress.phase(describe(self._task, candidate), questions - len(begun))
+        rows = (*begun, *await self._rows(program, self._questions[len(begun) : questions]))
         self._note_calls(rows)
         self._failures.append(failures_of(rows))
         return self._scores(rows)
@@ -414,13 +418,13 @@ class _Probe:
             return None
         again = await asyncio.to_thread(built_anew, self._task, program)
         self._progress.phase("baseline, a second time", repeats)
-        rows = await self._rows(again, repeats)
+        rows = await self._rows(again, self._questions[:repeats])
         return estimates.noise(scores[:repeats], self._scores(rows))
 
-    async def _rows(self, program: RagProgram, questions: int) -> tuple[Row, ...]:
+    async def _rows(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
         return await evaluate(
             program,
-            self._questions[:questions],
+            questions,
             self._task.scorer,
             limit=self._limit,
             done=self._progress.step,
