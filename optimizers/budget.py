@@ -19,6 +19,9 @@ from ragc.errors import BudgetExhausted, StoreError
 from ragc.recipe import Budget
 from ragc.targets.gateway import Ledger
 
+FIRST = 10_000
+"""The most charges whose costs are kept apart."""
+
 _WORDS = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "dollars", "minutes": "minutes"}
 
 
@@ -41,7 +44,14 @@ class StudyLedger(Ledger, Protocol):
     def minutes(self) -> float: ...  # noqa: D102
 
     def hold(self, calls: int) -> None:
-        """Holds back `calls` LM calls for later; 0 releases them."""
+        """Holds back `calls` LM calls for later, and what they cost (`price_held`); 0 releases them."""
+        ...
+
+    def price_held(self, calls: int, longer: float, spare: int) -> None:
+        """Sets what calls that are held back cost: as the first `calls` of the study in the mean.
+
+        Their tokens and dollars are multiplied by `longer`, and `spare` tokens are held back beside them.
+        """
         ...
 
     def close(self) -> None:
@@ -91,7 +101,8 @@ class FileLedger:
         self.usd = 0.0
         self._charged: set[str] = set()
         self._reserved: dict[str, int] = {}
-        self._held = 0
+        self._held, self._price, self._spare = 0, (0.0, 0.0), 0
+        self._first: list[tuple[int, float]] = []
         self._spent_before = 0.0
         self._started: float | None = None
         self._file: Any = None
@@ -142,6 +153,8 @@ class FileLedger:
     def _add(self, key: str, tokens: int, usd: float, part: str) -> bool:
         if key in self._charged:
             return False
+        if len(self._first) < FIRST:
+            self._first.append((tokens, usd))
         spent = self.spent(part)
         spent.calls, spent.tokens, spent.usd = spent.calls + 1, spent.tokens + tokens, spent.usd + usd
         self._charged.add(key)
@@ -160,8 +173,24 @@ class FileLedger:
         return self._spent_before + (0.0 if self._started is None else time.monotonic() - self._started) / 60
 
     def hold(self, calls: int) -> None:
-        """Holds back `calls` LM calls for later; 0 releases them."""
+        """Holds back `calls` LM calls for later, and what they cost; 0 releases them."""
         self._held = calls
+
+    def price_held(self, calls: int, longer: float, spare: int) -> None:
+        """Sets what calls that are held back cost, from the first `calls` charges, which do not change."""
+        first = self._first[: max(1, calls)] or [(0, 0.0)]
+        tokens, usd = (longer * sum(column) / len(first) for column in zip(*first, strict=True))
+        self._price, self._spare = (tokens, usd), spare
+
+    def held_back(self, calls: int) -> tuple[float, float]:
+        """The tokens and dollars that are held back with `calls`."""
+        tokens, usd = (calls * price for price in self._price)
+        return tokens + (self._spare if calls else 0), usd
+
+    @property
+    def path(self) -> Path | None:
+        """The file; None for a ledger that is kept in memory."""
+        return self._path
 
     def enter(self, part: str, limits: Budget) -> None:
         """Charges what follows to `part`, within `limits`, which replace those of the whole where not None.
@@ -204,10 +233,11 @@ class FileLedger:
         calls = self.calls + len(self._reserved) + self._held + 1
         if self._is_whole("lm_calls") and limits.lm_calls is not None and calls > limits.lm_calls:
             raise budget_error("lm_calls", limits)
-        due = self.tokens + sum(self._reserved.values()) + tokens
+        held_tokens, held_usd = self.held_back(self._held)
+        due = self.tokens + sum(self._reserved.values()) + tokens + held_tokens
         if self._is_whole("tokens") and limits.tokens is not None and due > limits.tokens:
             raise budget_error("tokens", limits)
-        if limits.usd is not None and self.usd >= limits.usd:
+        if limits.usd is not None and self.usd >= limits.usd - held_usd:
             raise budget_error("usd", limits)
         if limits.minutes is not None and self.minutes >= limits.minutes:
             raise budget_error("minutes", limits)

@@ -66,6 +66,11 @@ from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
 SILENT = Silent()
 
+LONGER = 1.25
+"""The cost of a call on test over one of the baseline's on dev, where demonstrations or instructions may
+lengthen prompts: half of the calls are the winner's, taken to cost half as much again.
+"""
+
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
 """The remark on dev scores in `provenance.json`."""
 
@@ -297,12 +302,20 @@ async def open_models(prepared: Prepared) -> None:
 
 
 async def baseline(dev_search: DevSearch) -> Baseline:
-    """Answers the dev questions with the recipe's program, and holds back the LM calls of `verify`.
+    """Answers the dev questions with the recipe's program, and holds back what `verify` takes of the budget.
 
     Raises BudgetExhausted if the budget is too small even for that.
     """
+    task = dev_search.task
     first = await dev_search.baseline()
-    dev_search.task.ledger.hold(first.calls_on(len(dev_search.task.test)))
+    held = first.calls_on(len(task.test))
+    if task.recipe.budget.tokens is not None or task.recipe.budget.usd is not None:
+        longer = LONGER if task.space.demos or task.recipe.search.instructions else 1.0
+        program = await asyncio.to_thread(task.method.build, task.runtime, dict(task.space.baseline().knobs))
+        reply = max((call.sampling.max_tokens for call in program.predictors()), default=0)
+        spare = min(held, task.in_flight) * reply
+        task.ledger.price_held(round(first.lm_calls * len(task.dev)), longer, spare)
+    task.ledger.hold(held)
     return first
 
 

@@ -50,8 +50,11 @@ if redis.call('HEXISTS', reserved, request) == 1 then
 end
 local calls = total('calls') + redis.call('HLEN', reserved) + total('held') + 1
 if ARGV[4] ~= '' and calls > tonumber(ARGV[4]) then return 'lm_calls' end
-if ARGV[5] ~= '' and total('tokens') + total('reserved') + tokens > tonumber(ARGV[5]) then return 'tokens' end
-if ARGV[6] ~= '' and total('usd') >= tonumber(ARGV[6]) then return 'usd' end
+local due = total('tokens') + total('reserved') + tokens + total('held') * total('held_tokens')
+if total('held') > 0 then due = due + total('spare') end
+if ARGV[5] ~= '' and due > tonumber(ARGV[5]) then return 'tokens' end
+local usd = total('usd') + total('held') * total('held_usd')
+if ARGV[6] ~= '' and usd >= tonumber(ARGV[6]) then return 'usd' end
 if ARGV[7] ~= '' and minutes() >= tonumber(ARGV[7]) then return 'minutes' end
 redis.call('HSET', reserved, request, tokens)
 redis.call('ZADD', leases, lease, request)
@@ -128,9 +131,18 @@ class SharedLedger:
             self._client.delete(*self._keys)
 
     def hold(self, calls: int) -> None:
-        """Holds back `calls` LM calls for later, from all workers; 0 releases them."""
+        """Holds back `calls` LM calls for later, and what they cost, from all workers; 0 releases them."""
         with self._translate_errors():
             self._client.hset(self._keys[0], "held", calls)
+
+    def price_held(self, calls: int, longer: float, spare: int) -> None:
+        """Sets what calls that are held back cost, once a study: as all charged so far, in the mean."""
+        spent, tokens, usd, _ = self._read_totals()
+        prices = {"held_tokens": tokens, "held_usd": usd}
+        with self._translate_errors():
+            for name, total in prices.items():
+                self._client.hsetnx(self._keys[0], name, float(total) / max(1, int(spent)) * longer)
+            self._client.hset(self._keys[0], "spare", spare)
 
     def reserve(self, key: str, tokens: int) -> None:
         """Reserves one call of at most `tokens`. Raises BudgetExhausted if it does not fit."""

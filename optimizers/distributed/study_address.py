@@ -29,12 +29,15 @@ from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 MARK = "study.json"
 """The name of the file in the study's directory."""
 
+STANDING = "parts.json"
+"""The file in the study's directory that says how each optimizer of a portfolio stands."""
+
 PROGRAMS = ".best"
 """The folder of compiled programs in the study's directory."""
 
 _PATTERNS = (
     "recipe.toml.new", MARK, f".{MARK}-*", f"{FILE}*", "study.log", "charges.jsonl", "trials.json", "best",
-    f"{PROGRAMS}-*", "provenance.json", "dev.jsonl", "test-*.jsonl",
+    STANDING, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl", "test-*.jsonl",
 )  # fmt: skip
 
 

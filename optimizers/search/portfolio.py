@@ -11,16 +11,22 @@ portfolio that is killed and resumed has the same result.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, Protocol
 
+from ragc.core import inputs
+from ragc.core.digest import pretty
 from ragc.core.display import quantity
+from ragc.core.outputs import put_file
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
 from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.distributed.study_address import STANDING
 from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.trial import TrialResult, result_of
 from ragc.optimizers.task import Task
@@ -133,7 +139,8 @@ class Shares:
 
     def __init__(self, ledger: FileLedger, limits: Budget, *, held: int) -> None:
         spent = ledger.spent(BASELINE)
-        taken = {"lm_calls": spent.calls + held, "tokens": spent.tokens, "usd": spent.usd}
+        tokens, usd = ledger.held_back(held)
+        taken = {"lm_calls": spent.calls + held, "tokens": spent.tokens + tokens, "usd": spent.usd + usd}
         self._ledger, self._limits = ledger, limits
         self._pool = {
             what: max(0.0, float(limit) - amount)
@@ -224,6 +231,7 @@ async def run_portfolio(
         outcome = await run(limited(task, ledger, part, own, held), held)
         shares.leave(part, own, cut_off=bool(outcome.ended))
         results.append((part, replace(outcome, limits=own) if outcome.ended else outcome))
+        keep_standing(meeting, results)
     ledger.enter(MEETING, Budget())
     ledger.hold(reserved)
     for at, (part, outcome) in enumerate(results):
@@ -231,12 +239,44 @@ async def run_portfolio(
             continue
         try:
             await meeting.answer(part.optimizer, outcome.program, outcome)
+            keep_standing(meeting, results)
         except BudgetExhausted as error:
             note = f"what {part.optimizer} chose was not compared on dev: {error}"
             progress.note(note)
             results[at] = part, replace(outcome, notes=(*outcome.notes, note))
     ledger.enter("", Budget())
     return results
+
+
+def keep_standing(meeting: Meeting, results: Sequence[tuple[Part, Outcome]]) -> None:
+    """Writes how the optimizers that ended stand, for `ragc study status`; nothing else reads it."""
+    path = ledger_of(meeting.task).path
+    if path is None:
+        return
+    objectives = meeting.task.objectives
+    dev = {
+        one.name: {o.metric.id: o.to_metric(v) for o, v in zip(objectives, one.result.values, strict=True)}
+        for one in meeting.entrants
+    }
+    ended = {
+        part.optimizer: {
+            "trials": outcome.trials,
+            "cut_off": bool(outcome.ended),
+            "program": outcome.program is not None,
+            "dev": dev.get(part.optimizer, {}),
+        }
+        for part, outcome in results
+    }
+    put_file(path.with_name(STANDING), pretty(ended).encode())
+
+
+def read_standing(directory: Path) -> Mapping[str, Mapping[str, Any]]:
+    """How the optimizers of the study in `directory` stand that ended; {} where nothing can be read."""
+    try:
+        ended = json.loads(inputs.read_text(directory / STANDING))
+        return {str(name): dict(entry) for name, entry in ended.items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}
 
 
 def ledger_of(task: Task) -> FileLedger:

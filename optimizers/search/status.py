@@ -13,7 +13,7 @@ import optuna
 from filelock import FileLock, Timeout
 
 from ragc.core import inputs
-from ragc.core.display import describe
+from ragc.core.display import describe, quantity
 from ragc.core.redact import shorten
 from ragc.core.text import visible
 from ragc.errors import ArtefactError, RagcError, Untrusted
@@ -25,9 +25,10 @@ from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.distributed.study_address import read_address, recipe_in
 from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.results.compiled import load
+from ragc.optimizers.search.builder import Round, round_name
 from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
-from ragc.optimizers.search.portfolio import divide_trials
+from ragc.optimizers.search.portfolio import divide_trials, read_standing
 from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
 from ragc.optimizers.search.tell import objective_named
@@ -42,6 +43,7 @@ LINES = 5
 """The number of log lines shown."""
 
 RUNNING, CUT, FINISHED, OWN = "running", "cut off", "finished", "at rest"
+NOT_BEGUN, BEGUN, ENDED = "not begun", "begun", "ended"
 _NEXT = {
     RUNNING: "A process is at work on it; ask again, or read its log.",
     CUT: "Run the same `ragc compile` command with --resume to go on.",
@@ -64,6 +66,10 @@ class StudyStatus:
     `best` is the trial that would be compiled now, with its values and failures; None before the baseline is
     done. `front` is the Pareto front, empty with one objective. `failing` are the trials that failed in any
     question, the greatest share first.
+    `rounds` counts the rounds of instructions that were held, of how many, and the texts written in them;
+    None where the recipe asks for none. `parts` are the optimizers of a portfolio: `state` is "not begun",
+    "begun" or "ended", `spent` its LM calls and tokens, `trials` what it tried, `dev` its leader's values: of
+    ragc's own study at any time, of the others once they were compared on dev.
     `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `workers` is the address
     that workers join.
     """
@@ -79,6 +85,8 @@ class StudyStatus:
     log: tuple[str, ...]
     next: str
     failing: tuple[Mapping[str, Any], ...] = ()
+    rounds: Mapping[str, int] | None = None
+    parts: tuple[Mapping[str, Any], ...] = ()
 
     def __repr__(self) -> str:
         done, best = self.trials, (self.best or {}).get("values")
@@ -108,6 +116,13 @@ class StudyStatus:
         yield "objectives", ", ".join(recipe["objectives"])
         yield "seed", str(recipe["seed"])
         yield "trials", f"{done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others)
+        if self.rounds:
+            held = self.rounds
+            yield (
+                "rounds",
+                f"{held['held']} of {held['of']} held, {quantity(held['texts'], 'instruction')} written",
+            )
+        yield from ((part["optimizer"], _describe_part(part)) for part in self.parts)
         if self.best is not None:
             chosen = "; chosen by these scores, which flatter it" if done["done"] else ""
             yield "best so far", self._describe_trial(self.best) + chosen
@@ -134,6 +149,20 @@ class StudyStatus:
         failures = Failures.from_json(trial["failures"]).text if "failures" in trial else ""
         line = f"trial {trial['trial']}: {values}" + (f" ({chosen})" if chosen else "")
         return f"{line}; {failures}" if failures else line
+
+
+def _describe_part(part: Mapping[str, Any]) -> str:
+    """How an optimizer of a portfolio stands, in a line."""
+    spent = part["spent"]
+    values = ", ".join(f"{name} {value:.4g}" for name, value in part["dev"].items())
+    cost = f"{quantity(spent['lm_calls'], 'LM call')}, {spent['tokens']:,} tokens"
+    parts = [
+        part["state"],
+        cost,
+        f"{quantity(part['trials'], 'trial')}",
+        f"leads with {values}" if values else "",
+    ]
+    return "; ".join(filter(None, parts)) if part["state"] != NOT_BEGUN else NOT_BEGUN
 
 
 def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
@@ -189,6 +218,8 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
             for trial in sorted(tried, key=lambda trial: -trial.failures.share)
             if trial.failures.n
         ),
+        _rounds(study, recipe),
+        tuple(_parts(directory, recipe, len(tried) - 1, _trial_json(best, objectives) if best else None)),
     )
 
 
@@ -209,6 +240,42 @@ def study_trials(directory: Path) -> list[TrialResult]:
         raise ArtefactError(
             f"{path} is damaged ({type(error).__name__}); compile again, which replays what was answered."
         ) from None
+
+
+def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None:
+    """The rounds of instructions that were held."""
+    if not recipe.search.instruction_rounds:
+        return None
+    stored = study.user_attrs if study else {}
+    held = [Round.of(value) for name, value in stored.items() if name.startswith(round_name(1)[:6])]
+    texts = sum(len(new) for one in held for by_name in one.texts.values() for new in by_name.values())
+    return {"held": len(held), "of": recipe.search.instruction_rounds, "texts": texts}
+
+
+def _parts(
+    directory: Path, recipe: Recipe, own: int, leader: Mapping[str, Any] | None
+) -> Iterator[dict[str, Any]]:
+    """How each optimizer of a portfolio stands; `own` and `leader` are of ragc's own study."""
+    if isinstance(recipe.search.optimizer, str):
+        return
+    ledger, ended = FileLedger(directory / "charges.jsonl", recipe.budget), read_standing(directory)
+    ledger.close()
+    for name in recipe.search.optimizer:
+        spent, stands = ledger.spent(name), ended.get(name, {})
+        own_study = name == OWN_OPTIMIZER
+        state = ENDED if stands else BEGUN if spent.calls or (own_study and leader) else NOT_BEGUN
+        dev = (leader or {}).get("values", {}) if own_study else stands.get("dev", {})
+        yield {
+            "optimizer": name,
+            "state": state,
+            "spent": {"lm_calls": spent.calls, "tokens": spent.tokens},
+            "trials": max(0, own) if own_study else _count(stands.get("trials")),
+            "dev": {str(key): value for key, value in dict(dev).items() if isinstance(value, int | float)},
+        }
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def damage(directory: Path) -> str:

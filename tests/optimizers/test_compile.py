@@ -71,6 +71,19 @@ def test_budgets_are_hard_and_leave_a_valid_program(run: Run, folder: Path) -> N
     assert load(folder / "out").state.method == "vanilla"
 
 
+@pytest.mark.parametrize("tokens", cases(range(12_000, 45_000, 5_500), 3))
+def test_a_budget_of_tokens_leaves_enough_for_test(run: Run, folder: Path, tokens: int) -> None:
+    """The baseline takes some 6,000 on dev and 7,300 on test, the whole study 38,000."""
+    target = ScriptedTarget(needs_demos)
+    result = run("whole", sets=(f"budget.tokens={tokens}",), target=target, store=CallStore(None))
+    assert result.test
+
+    with pytest.raises((Killed, RagcError)):
+        run("cut", sets=(f"budget.tokens={tokens}",), target=dying(needs_demos, 30))
+    run("cut", sets=(f"budget.tokens={tokens}",), resume=True)
+    assert identical(folder / "whole", folder / "cut")
+
+
 def test_racing_stops_trials_that_cannot_win(run: Run, folder: Path) -> None:
     def only_three_passages(request: ChatRequest) -> dict[str, Any]:
         prompt = request.messages[-1].content

@@ -4,7 +4,8 @@
 
 The requests are those of a compile, so what was answered here is replayed there, and a repeated or
 interrupted headroom replays itself. Only the second run of the baseline is stored apart. No test question is
-used. The budget is hard: a setting is begun only if the most that it may send is left.
+used. The budget is hard. The baseline's first questions say how many calls one takes; from that follow the
+number of questions, and which settings are begun: those that may be expected to end within what is left.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.recipe.resolved import CROSS
+from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import Target
 
@@ -68,7 +70,9 @@ class Design:
 
     `questions` dev questions are answered by the first of `candidates`, the baseline, then by the others in
     turn until calls run out; `settings` of them fit even if each sends the most that it may. `repeats` of the
-    questions are answered by the baseline twice. `left_out` says what of the search space is not tried.
+    questions are answered by the baseline twice. `left_out` says what of the search space is not tried. These
+    are numbers for settings that take as many calls as the average one may; `pool` are the most calls to
+    collect demonstrations, 0 without.
     """
 
     calls: int
@@ -77,6 +81,7 @@ class Design:
     candidates: tuple[Candidate, ...]
     settings: int
     left_out: str = ""
+    pool: int = 0
 
 
 def headroom(
@@ -207,16 +212,14 @@ def _design(task: Task, calls: int) -> Design:
     drawn = average(task, MOST_SETTINGS)
     each = max(1.0, drawn.calls if drawn else 1.0) + needs.judging
     left = calls - (pool if demos else 0)
-    size = max(estimates.LEAST_QUESTIONS, min(len(task.dev), int(left / each) // (SETTINGS + 2)))
-    least = math.ceil(
-        sum(needs.most(one, size) for one in candidates[: estimates.LEAST_SETTINGS])
-        + (REQUESTS * pool if demos and any(one.demos for one in candidates[:3]) else 0)
-    )
+    size = questions_for(left, each, len(task.dev))
+    least = estimates.LEAST_SETTINGS * estimates.LEAST_QUESTIONS
     if least > calls:
         known = task.recipe.budget.lm_calls
+        where = "--calls and budget.lm_calls" if known and known < least else "--calls"
         raise UsageError(
-            f"{calls} LM calls are too few: {estimates.LEAST_SETTINGS} settings on {size} dev questions may "
-            f"take {least}; raise --calls{' and budget.lm_calls' if known and known < least else ''}."
+            f"{calls} LM calls are too few: {estimates.LEAST_SETTINGS} settings on "
+            f"{estimates.LEAST_QUESTIONS} dev questions take {least} at least; raise {where}."
         )
     repeats = min(size, size if needs.sampled else GREEDY_REPEATS)
     fitting, total, pools = 0, needs.most(candidates[0], repeats), set[str]()
@@ -228,7 +231,14 @@ def _design(task: Task, calls: int) -> Design:
         notes.append(f"demonstrations, which may take {REQUESTS * pool} calls")
     if task.recipe.search.instructions:
         notes.append("instructions, which are proposed during the study")
-    return Design(calls, size, repeats, tuple(candidates), max(1, fitting), " and ".join(notes))
+    return Design(
+        calls, size, repeats, tuple(candidates), max(1, fitting), " and ".join(notes), pool if demos else 0
+    )
+
+
+def questions_for(calls: float, each: float, dev: int) -> int:
+    """The dev questions of a probe of SETTINGS settings with `calls` LM calls, at `each` a question."""
+    return max(estimates.LEAST_QUESTIONS, min(dev, int(calls / each) // (SETTINGS + 2)))
 
 
 class _Needs:
@@ -304,7 +314,10 @@ class _Probe:
         self._task, self._design, self._goal, self._progress = task, design, goal, progress
         self._limit = asyncio.Semaphore(task.in_flight)
         self._maker = ProgramBuilder(task, InMemoryAttributes(), self._limit, progress)
-        self._questions = shuffle_dev(task)[: design.questions]
+        self._order = shuffle_dev(task)
+        self._questions = self._order[: design.questions]
+        self._each = 1.0
+        self._begun: tuple[Row, ...] = ()
         self._needs = _Needs(task)
         self._failures: list[Failures] = []
         self._budget = ""
@@ -334,9 +347,10 @@ class _Probe:
         tried: list[tuple[Candidate, list[float]]] = []
         noise = None
         try:
+            await self._measure()
             for candidate in design.candidates:
                 with_pool = set(pools)
-                needed = self._needs.most(candidate, design.questions)
+                needed = self._expected(candidate, len(self._questions))
                 needed += self._needs.new_pool(candidate, with_pool)
                 if self._task.ledger.calls + needed > design.calls:
                     continue
@@ -352,32 +366,65 @@ class _Probe:
             self._progress.note(self._budget)
         if not tried:
             raise BudgetExhausted(
-                f"The baseline could not answer {design.questions} dev questions: {self._budget}"
+                f"The baseline could not answer {len(self._questions)} dev questions: {self._budget}"
             )
         return tried, noise
 
+    async def _measure(self) -> None:
+        """Answers the first questions with the baseline and sets the number of questions by their calls.
+
+        Raises UsageError if so many calls a question leave too few to say anything.
+        """
+        task, design = self._task, self._design
+        first = self._order[: estimates.LEAST_QUESTIONS]
+        self._progress.phase("baseline, its first questions", len(first))
+        program = await self._maker.program(design.candidates[0])
+        rows = await evaluate(program, first, task.scorer, limit=self._limit, done=self._progress.step)
+        self._note_calls(rows)
+        self._begun = rows
+        least = math.ceil(estimates.LEAST_SETTINGS * len(first) * self._each)
+        if least > design.calls:
+            raise UsageError(
+                f"{design.calls} LM calls are too few: the baseline takes {self._each:.3g} a question, so "
+                f"that {estimates.LEAST_SETTINGS} settings on {len(first)} dev questions take {least}; raise "
+                "--calls."
+            )
+        size = questions_for(design.calls - design.pool, self._each, len(task.dev))
+        self._questions = self._order[:size]
+
+    def _note_calls(self, rows: Sequence[Row]) -> None:
+        """Notes the calls of a question, the judge's too: the most of a setting so far in the mean."""
+        calls = sum(row.total_cost.lm_calls for row in rows) / max(1, len(rows))
+        self._each = max(self._each, calls)
+
+    def _expected(self, candidate: Candidate, questions: int) -> int:
+        """The LM calls to expect of `candidate`: as of the dearest setting so far, never above its bound."""
+        return min(self._needs.most(candidate, questions), math.ceil(questions * self._each))
+
     async def _answer(self, program: RagProgram, candidate: Candidate, questions: int) -> list[float]:
         """The signed scores of the first `questions` questions under the first objective."""
-        self._progress.phase(describe(self._task, candidate), questions)
-        rows = await self._rows(program, questions)
+        begun = self._begun if candidate == self._design.candidates[0] else ()
+        self._progress.phase(describe(self._task, candidate), questions - len(begun))
+        rows = (*begun, *await self._rows(program, self._questions[len(begun) : questions]))
+        self._note_calls(rows)
         self._failures.append(failures_of(rows))
         return self._scores(rows)
 
     async def _repeat(self, program: RagProgram, scores: Sequence[float]) -> estimates.Noise | None:
         """The noise between `scores` and a second run of the baseline; None if it does not fit the budget."""
-        repeats = self._design.repeats
+        repeats = min(len(self._questions), len(self._questions) if self._needs.sampled else GREEDY_REPEATS)
         baseline = self._design.candidates[0]
-        if self._task.ledger.calls + self._needs.most(baseline, repeats) > self._design.calls:
+        if self._task.ledger.calls + self._expected(baseline, repeats) > self._design.calls:
             return None
         again = await asyncio.to_thread(built_anew, self._task, program)
         self._progress.phase("baseline, a second time", repeats)
-        rows = await self._rows(again, repeats)
+        rows = await self._rows(again, self._questions[:repeats])
         return estimates.noise(scores[:repeats], self._scores(rows))
 
-    async def _rows(self, program: RagProgram, questions: int) -> tuple[Row, ...]:
+    async def _rows(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
         return await evaluate(
             program,
-            self._questions[:questions],
+            questions,
             self._task.scorer,
             limit=self._limit,
             done=self._progress.step,

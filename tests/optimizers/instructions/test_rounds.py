@@ -23,6 +23,7 @@ from ragc.optimizers.instructions.filters import LONGEST
 from ragc.optimizers.instructions.rounds import ANSWERED, STEPS, combine
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.builder import ProgramBuilder, Round, round_name
+from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import StudyAttributes, study_directory
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
@@ -79,6 +80,10 @@ def test_rounds_reach_what_one_reflection_does_not(run: Run) -> None:
     assert all(f"Use {rule}." in instructions_of(compiled) for rule in RULES)
     assert compiled.test["em"].mean == 1.0
     assert compiled.baseline["em"].mean == 0.0
+    stands = status(compiled.path)
+    assert stands.rounds is not None
+    assert (stands.rounds["held"], stands.rounds["of"]) == (3, 3)
+    assert f"3 of 3 held, {stands.rounds['texts']} instruction" in "\n".join(stands.lines())
 
 
 def test_the_teacher_reads_failures_on_train_questions_and_nothing_of_dev_or_test(run: Run) -> None:

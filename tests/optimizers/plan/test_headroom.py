@@ -21,7 +21,7 @@ from ragc.optimizers.plan.headroom.settings import differing_settings
 from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.testing import ScriptedTarget
+from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import (
     Killed,
     Run,
@@ -240,6 +240,27 @@ def test_a_cost_to_minimize_counts_a_decrease_as_gain(measure: Probe) -> None:
     assert 0.05 * base < result.gain.value < base
 
 
+DEAR = ('program="self_ask"', 'search.knobs="all"', "search.demos=0")
+"""A program whose settings may take far more calls a question than they mostly do."""
+
+
+def test_a_program_with_many_calls_is_tried_by_what_its_first_questions_take(measure: Probe) -> None:
+    target = ScriptedTarget(SchemaReplies(text="thing 3", fields={"answer": "red"}))
+    result = measure(*DEAR, target=target, calls=300)
+    assert len(target.requests) <= 300
+    assert len(result.settings) >= 3
+    assert result.questions >= 5
+    again = measure(*DEAR, target=ScriptedTarget([]), calls=300)
+    assert (again.settings, again.questions) == (result.settings, result.questions)
+
+
+def test_too_few_calls_for_what_the_first_questions_take_end_it_after_these(measure: Probe) -> None:
+    target = ScriptedTarget(SchemaReplies(text="thing 3", fields={"answer": "red"}))
+    with pytest.raises(UsageError, match=r"100 LM calls are too few: the baseline takes 7 a question"):
+        measure(*DEAR, target=target, calls=100)
+    assert len(target.requests) <= 5 * 7
+
+
 @pytest.mark.parametrize(
     ("sets", "calls", "expected"),
     [
@@ -251,8 +272,8 @@ def test_a_cost_to_minimize_counts_a_decrease_as_gain(measure: Probe) -> None:
             300,
             "only instructions, which are proposed during the study",
         ),
-        ((), 20, "20 LM calls are too few"),
-        (("budget.lm_calls=20",), 300, "raise --calls and budget.lm_calls"),
+        ((), 14, "14 LM calls are too few"),
+        (("budget.lm_calls=14",), 300, "raise --calls and budget.lm_calls"),
         (("search.knobs=[]",), 40, "one setting beside demonstrations, which may take"),
         ((), 0, "--calls must be 1 or more"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,29 @@ def test_the_result_is_compiled_as_any_other(run: Run, folder: Path) -> None:
     assert report.state == "finished"
     assert report.recipe["optimizer"] == ("ragc", "gepa", "mipro")
     assert (report.trials["done"], report.trials["wanted"]) == (2, 2)
+    by_name = {part["optimizer"]: part for part in report.parts}
+    assert list(by_name) == ["ragc", "gepa", "mipro"]
+    assert {part["state"] for part in report.parts} == {"ended"}
+    assert by_name["ragc"]["trials"] == 2
+    assert max(by_name[name]["dev"]["em"] for name in ("gepa", "mipro")) == 1.0
+    assert sum(part["spent"]["lm_calls"] for part in report.parts) < (report.budget["lm_calls"]["spent"] or 0)
+    lines = "\n".join(report.lines())
+    assert re.search(
+        r"^gepa +ended; \d+ LM calls, [\d,]+ tokens; \d+ trials?; leads with em ", lines, re.MULTILINE
+    )
+
+
+def test_the_status_of_a_portfolio_that_was_cut_off_names_what_each_did(run: Run, folder: Path) -> None:
+    with pytest.raises((Killed, RagcError, BaseExceptionGroup)):
+        run("cut", sets=THREE, target=dying(taught, 90))
+    report = status(folder / "cut")
+    states = [part["state"] for part in report.parts]
+    assert states[0] == "ended"
+    assert states[-1] == "not begun"
+    assert report.parts[0]["dev"]["em"] > 0
+    assert report.parts[-1]["spent"] == {"lm_calls": 0, "tokens": 0}
+    (study_directory(folder / "cut") / "parts.json").write_text('[{"x": "\\u001b[2J"', "utf-8")
+    assert status(folder / "cut").parts[0]["state"] == "begun"
 
 
 Whole = tuple[Path, int]
