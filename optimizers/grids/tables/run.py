@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragc.core import event_loop, outputs
 from ragc.core.activity import doing
@@ -32,16 +33,18 @@ from ragc.errors import (
     UnknownName,
     UsageError,
 )
+from ragc.metrics.base import families
+from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import evaluate
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.grids.record import locked
 from ragc.optimizers.grids.tables import curve, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
-from ragc.optimizers.grids.tables.data_files import Located, absent_error, entries
+from ragc.optimizers.grids.tables.plan import Plan, Planned
 from ragc.optimizers.grids.tables.result import Cell, Reproduction
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow, load
-from ragc.optimizers.requirements import lacking, require
+from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.space import Candidate
@@ -58,23 +61,6 @@ SILENT = Silent()
 TRAIN = 200
 """Train questions of a row that learns from them, where the table names no number."""
 RESULT = "result.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A cell to be run."""
-
-    row: TableRow
-    use: DataUse
-    located: Located
-    recipe: Recipe
-
-    @property
-    def group(self) -> str:
-        """Equal for cells that may share a task: the same data, sources and metrics."""
-        recipe = self.recipe
-        named = [asdict(recipe.data), [asdict(recipe.sources[name]) for name in sorted(recipe.sources)]]
-        return digest([self.use.id, sorted(recipe.sources), named, recipe.report, self.row.demos])
 
 
 def reproduce(
@@ -99,18 +85,62 @@ def reproduce(
     anything is sent, DataError where the data is absent, BudgetExhausted, and TargetError.
     """
     chosen = load(table) if isinstance(table, str) else table
-    named_rows = [chosen.row(id) for id in dict.fromkeys(rows)]
-    named_uses = [chosen.use(id) for id in dict.fromkeys(data_sets)]
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit is a number of questions from 1, found {limit}.")
     model = _beside(chosen, beside)
-    folder = outputs.resolve_out(out if out is not None else Path("reproduced") / chosen.id)
-    _check_out(folder, chosen)
-    plan = _Plan(chosen, Path(data), tuple(sets), bool(named_rows), own_targets=targets is not None)
-    cells = plan.cells(named_rows or list(chosen.rows), named_uses or list(chosen.data))
+    folder, plan, cells = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
     with locked(folder):
         run = _Run(chosen, folder, limit, progress, plan, targets)
         return run.run(cells, model, store)
+
+
+def estimate(
+    table: str | Table,
+    *,
+    rows: Sequence[str] = (),
+    data_sets: Sequence[str] = (),
+    data: str | Path = "data",
+    sets: Sequence[str] = (),
+    limit: int | None = None,
+    out: str | Path | None = None,
+    progress: Progress = SILENT,
+    targets: Mapping[str, Target] | None = None,
+) -> dict[str, Any]:
+    """Upper bounds on the LM calls of `reproduce` with these arguments, as a JSON object. Sends nothing.
+
+    `lm_calls` are requests, a retry for every unreadable reply among them; `lm_calls_about` are those if all
+    can be read; both are None where a judge is asked as often as an answer needs. Rows that are there do not
+    count. Raises what `reproduce` raises before it sends anything.
+    """
+    chosen = load(table) if isinstance(table, str) else table
+    folder, plan, planned = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
+    run = _Run(chosen, folder, limit, progress, plan, targets)
+    cells = run.bound(planned)
+    totals = {
+        name: None if any(cell[name] is None for cell in cells) else sum(cell[name] for cell in cells)
+        for name in ("questions", "answered", "lm_calls", "lm_calls_about")
+    }
+    left_out = list(dict.fromkeys(plan.left_out))
+    return {"table": chosen.id, **totals, "cells": cells, "left_out": left_out, "path": str(folder)}
+
+
+def _planned(
+    table: Table,
+    rows: Sequence[str],
+    data_sets: Sequence[str],
+    data: str | Path,
+    sets: Sequence[str],
+    limit: int | None,
+    out: str | Path | None,
+    own_targets: bool,
+) -> tuple[Path, Plan, list[Planned]]:
+    """The folder of the results, and the cells that can run. Raises as `reproduce` does at first."""
+    named_rows = [table.row(id) for id in dict.fromkeys(rows)]
+    named_uses = [table.use(id) for id in dict.fromkeys(data_sets)]
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit is a number of questions from 1, found {limit}.")
+    folder = outputs.resolve_out(out if out is not None else Path("reproduced") / table.id)
+    _check_out(folder, table)
+    plan = Plan(table, Path(data), tuple(sets), bool(named_rows), own_targets=own_targets)
+    return folder, plan, plan.cells(named_rows or list(table.rows), named_uses or list(table.data))
 
 
 def _beside(table: Table, model: str) -> str:
@@ -137,64 +167,22 @@ def _check_out(folder: Path, table: Table) -> None:
         raise UsageError(f"{plot} was not written by ragc; choose another --out or move it away.")
 
 
-class _Plan:
-    """Which cells run, and why the others do not. With `named`, a row that cannot run is an error."""
+Result = TypeVar("Result")
 
-    def __init__(
-        self, table: Table, data: Path, sets: tuple[str, ...], named: bool, *, own_targets: bool
-    ) -> None:
-        self.table, self.data, self.sets, self.named = table, data, sets, named
-        self._own_targets = own_targets
-        self.left_out: list[str] = []
-        self.unmeasured: dict[str, str] = {}
 
-    def cells(self, rows: Sequence[TableRow], uses: Sequence[DataUse]) -> list[Planned]:
-        """The cells of `rows` on `uses` that this machine can run, in the order of the table.
+@dataclass(frozen=True, slots=True)
+class CellWork:
+    """A cell with its own task: knobs, the questions of the sample, and the rows that are there."""
 
-        Raises DataError where no data set is there, RecipeError for overrides that no recipe takes, and the
-        reason of the first cell where none can run.
-        """
-        recipes.check_knobs(rows, self.sets)
-        places = {use.id: entries()[use.id].locate(self.data) for use in uses}
-        missing = [entries()[name].absent(self.data) for name, located in places.items() if located is None]
-        if len(missing) == len(places):
-            raise absent_error(self.table.id, missing)
-        self.left_out += [f"{text}." for text in missing]
-        planned: list[Planned] = []
-        first: UsageError | None = None
-        for row in rows:
-            for use in uses:
-                if (located := places[use.id]) is None:
-                    continue
-                try:
-                    planned.append(self._cell(row, use, located))
-                except UsageError as error:
-                    first = first or error
-                    self.left_out.append(f"{row.id} on {use.id}: {error}")
-        if first is not None and (self.named or not planned):
-            raise first
-        return planned
+    task: Task
+    knobs: Mapping[str, Any]
+    questions: tuple[Question, ...]
+    rows: CellRows
 
-    def _cell(self, row: TableRow, use: DataUse, located: Located) -> Planned:
-        recipe = recipes.row_recipe(self.table, row, use, located, self.sets)
-        for name in row.needs:
-            if name == "train" and "train" not in located.paths:
-                raise UsageError(
-                    f"Row {row.id} of {self.table.id} learns from train questions, and {use.id} has none in "
-                    f"{located.questions.parent}; add its train file."
-                )
-            if name != "train" and name not in recipe.sources:
-                what = self.table.setting.get(name, "a source of yours")
-                raise UsageError(
-                    f"Row {row.id} of {self.table.id} needs the source {name} ({what}); configure it, such "
-                    f"as --set sources.{name}.kind=api with sources.{name}.options.base_url."
-                )
-        if problems := lacking(recipe, targets=False, metrics=False, study=False):
-            raise UsageError(f"Row {row.id} of {self.table.id} cannot run here: {'; '.join(problems)}.")
-        if not self._own_targets:
-            require(recipe, metrics=False, study=False)
-        self.unmeasured |= recipes.unmeasured(recipe, use.metrics)
-        return Planned(row, use, located, recipe)
+    @property
+    def open(self) -> list[Question]:
+        """The questions without a row."""
+        return [question for question in self.questions if question.id not in self.rows.rows]
 
 
 class _Run:
@@ -206,7 +194,7 @@ class _Run:
         folder: Path,
         limit: int | None,
         progress: Progress,
-        plan: _Plan,
+        plan: Plan,
         targets: Mapping[str, Target] | None,
     ) -> None:
         self.table, self.folder, self.limit, self.progress, self.plan = table, folder, limit, progress, plan
@@ -224,7 +212,7 @@ class _Run:
         started = time.monotonic()
         try:
             with counting(Counters()) as spent, event_loop.frozen_gc():
-                cells = self._groups(planned, calls, ledger)
+                cells = self._each(planned, calls, ledger, self._answer_cell)
         finally:
             event_loop.run(self._close())
             ledger.close()
@@ -252,18 +240,42 @@ class _Run:
         """The cells of the table as they are printed: by data set, then by row."""
         return [(row, use) for use in self.table.data for row in self.table.rows]
 
-    def _groups(self, planned: Sequence[Planned], calls: CallStore, ledger: FileLedger) -> list[Cell]:
-        """The cells of all groups, in the order of their first cells."""
+    def bound(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
+        """What `planned` would send at most, a JSON object a cell. Sends nothing."""
+        ledger = FileLedger(None, planned[0].recipe.budget)
+        try:
+            return self._each(planned, CallStore(None), ledger, self._bound_cell)
+        finally:
+            event_loop.run(self._close())
+            ledger.close()
+            self.progress.close()
+
+    def _each(
+        self,
+        planned: Sequence[Planned],
+        calls: CallStore,
+        ledger: FileLedger,
+        work: Callable[[Planned, Task], Result],
+    ) -> list[Result]:
+        """What `work` gives for each cell, on the task of its group; in the order of the groups."""
         groups: dict[str, list[Planned]] = {}
         for one in planned:
             groups.setdefault(one.group, []).append(one)
-        cells = [cell for group in groups.values() for cell in self._answer_group(group, calls, ledger)]
-        if not cells and self._first is not None:
+        results = [
+            result for group in groups.values() for result in self._each_of(group, calls, ledger, work)
+        ]
+        if not results and self._first is not None:
             raise self._first
-        return cells
+        return results
 
-    def _answer_group(self, group: Sequence[Planned], calls: CallStore, ledger: FileLedger) -> Iterator[Cell]:
-        """The cells of a group that could be answered; the others are left out with their reason."""
+    def _each_of(
+        self,
+        group: Sequence[Planned],
+        calls: CallStore,
+        ledger: FileLedger,
+        work: Callable[[Planned, Task], Result],
+    ) -> Iterator[Result]:
+        """What `work` gives for the cells of a group; those that fail are left out with their reason."""
         recipe = group[0].recipe
         try:
             task = tasks.prepare(
@@ -275,11 +287,43 @@ class _Run:
         try:
             for planned in group:
                 try:
-                    yield event_loop.run(self._cell(planned, task))
+                    yield work(planned, task)
                 except RagcError as error:
                     self._leave_out([planned], error)
         finally:
             event_loop.run(_close_sources(task))
+
+    def _answer_cell(self, planned: Planned, task: Task) -> Cell:
+        return event_loop.run(self._cell(planned, task))
+
+    def _bound_cell(self, planned: Planned, task: Task) -> dict[str, Any]:
+        """The questions of a cell that are not answered yet, and bounds on their LM calls."""
+        work = self._cell_work(planned, task)
+        program = work.task.method.build(work.task.runtime, dict(work.knobs))
+        train, judged = len(work.task.train), families(work.task.metrics)
+        learning = train * (2 * program.most_calls() if planned.row.demos else program.fit_calls)
+        questions = [*work.open, *(work.task.train if planned.row.demos else ())]
+        judging = sum(most_judge_calls(judged, task.recipe.assessing, one) for one in questions)
+        about = len(work.open) * program.most_calls() + (learning + judging if work.open else 0)
+        return {
+            "row": planned.row.id,
+            "data": planned.use.id,
+            "questions": len(work.questions),
+            "answered": len(work.questions) - len(work.open),
+            "lm_calls": int(REQUESTS * about) if math.isfinite(about) else None,
+            "lm_calls_about": int(about) if math.isfinite(about) else None,
+        }
+
+    def _cell_work(self, planned: Planned, task: Task) -> CellWork:
+        """The task of a cell, its knobs, and the rows that are there."""
+        questions, train = self._sample(planned, task)
+        row = planned.row
+        recipe = recipes.with_demos(planned.recipe, row) if row.demos else planned.recipe
+        task = replace(task, recipe=recipe, splits={"dev": questions, "train": train})
+        knobs = task.method.knobs.of(recipe.fixed(task.method)).to_json()
+        path = self.folder / f"{row.id}.{planned.use.id}.jsonl"
+        rows = CellRows(path, _mark(task, knobs, row, planned.use))
+        return CellWork(task, knobs, questions, rows)
 
     def _leave_out(self, cells: Sequence[Planned], error: RagcError) -> None:
         """Notes why `cells` have no figures; raises `error` where the user named their rows."""
@@ -314,20 +358,16 @@ class _Run:
         """Runs one cell on the task of its group."""
         row, use = planned.row, planned.use
         there = len(task.dev)
-        questions, train = self._sample(planned, task)
-        recipe = recipes.with_demos(planned.recipe, row) if row.demos else planned.recipe
-        task = replace(task, recipe=recipe, splits={"dev": questions, "train": train})
+        work = self._cell_work(planned, task)
+        task, questions, rows, open_questions = work.task, work.questions, work.rows, work.open
         limit = asyncio.Semaphore(task.in_flight)
-        knobs = task.method.knobs.of(recipe.fixed(task.method)).to_json()
-        rows = CellRows(self.folder / f"{row.id}.{use.id}.jsonl", _mark(task, knobs, row, use))
-        open_questions = [question for question in questions if question.id not in rows.rows]
         self.progress.phase(f"{row.id} on {use.id}", len(questions))
         self.progress.step(len(questions) - len(open_questions))
         try:
             if open_questions:
                 with listening(self.progress.note):
                     await task.runtime.open(self.progress.download)
-                program = await self._program(task, row, knobs, limit)
+                program = await self._program(task, row, work.knobs, limit)
                 await self._answer(program, task, open_questions, rows, limit)
         finally:
             rows.close()

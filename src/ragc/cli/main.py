@@ -136,6 +136,7 @@ def parser() -> argparse.ArgumentParser:
         "--beside", default="", metavar="MODEL", help="the paper's model whose figures are compared"
     )
     reproducing.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
+    reproducing.add_argument("--dry-run", action="store_true", help="check everything and bound the LM calls")
     _sets(reproducing)
 
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
