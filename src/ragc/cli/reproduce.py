@@ -67,7 +67,7 @@ def _plan(args: argparse.Namespace) -> int:
     if args.json:
         _emit(planned)
         return 0
-    rows = [("data set", "row", "questions", "answered", "LM calls at most")]
+    rows: list[tuple[str, ...]] = [("data set", "row", "questions", "answered", "LM calls at most")]
     rows += [
         (
             cell["data"],
