@@ -270,6 +270,25 @@ def reproduce(
     )
 
 
+def plan_reproduce(
+    table: str,
+    *,
+    rows: Sequence[str] = (),
+    data_sets: Sequence[str] = (),
+    data: str | Path = "data",
+    sets: Sequence[str] = (),
+    limit: int | None = None,
+    out: str | Path | None = None,
+) -> dict[str, Any]:
+    """Bound the LM calls of `reproduce` with these arguments, as a JSON object by cell. Sends nothing.
+
+    Raises what `reproduce` raises before its first request.
+    """
+    from ragc.optimizers.grids.tables.run import estimate
+
+    return estimate(table, rows=rows, data_sets=data_sets, data=data, sets=sets, limit=limit, out=out)
+
+
 def paper_tables(*, data: str | Path = "data") -> dict[str, Any]:
     """The tables that `reproduce` runs, as a JSON object, and which of their data the folder `data` holds."""
     from ragc.optimizers.grids.tables.listing import listing

@@ -109,6 +109,10 @@ def test_a_run_killed_in_the_middle_goes_on_and_asks_nothing_twice(folder: Path,
     ]
     assert "What differs from the paper:" in out
     assert "0 requests sent, 0 replayed" in out
+    status, out, _ = run(folder, *words, "--dry-run")
+    assert status == 0
+    assert out.splitlines()[2].split() == ["hotpotqa", "vanilla_local", "10", "10", "0"]
+    assert "0 LM calls at most" in out
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,4 @@ def _form(values: Mapping[str, Any]) -> Form:
 def absent_error(table: str, missing: list[str]) -> DataError:
     """The error of a table none of whose data is there."""
     advice = "Name the folder that holds one folder a data set with --data."
-    return DataError(
-        f"Table {table}", [f"{missing[0]}. {advice}"] if len(missing) == 1 else [*missing, advice]
-    )
+    return DataError(f"Table {table}", [*missing[:-1], f"{missing[-1]}. {advice}"])

@@ -9,72 +9,27 @@ was answered before is read from the rows, and a request that was sent before is
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragc.core import event_loop, outputs
-from ragc.core.activity import doing
-from ragc.core.counters import Counters, counting
-from ragc.core.digest import digest, pretty
-from ragc.core.progress import Progress, Silent, listening
-from ragc.corpora.files.splits import draw
+from ragc.core import outputs
+from ragc.core.progress import Progress, Silent
 from ragc.errors import (
-    BudgetExhausted,
-    CapabilityMissing,
-    RagcError,
-    StoreError,
-    TargetError,
     UnknownName,
     UsageError,
 )
-from ragc.optimizers import task as tasks
-from ragc.optimizers.answering import evaluate
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.grids.record import locked
-from ragc.optimizers.grids.tables import curve, differences, recipes
-from ragc.optimizers.grids.tables.cell_rows import CellRows
-from ragc.optimizers.grids.tables.data_files import Located, absent_error, entries
-from ragc.optimizers.grids.tables.result import Cell, Reproduction
-from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow, load
-from ragc.optimizers.requirements import lacking, require
-from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.storage import InMemoryAttributes
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import Task
-from ragc.programs.base import RagProgram
-from ragc.recipe import Recipe
-from ragc.recipe.resolved import LABELLED
-from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store
-from ragc.targets import build as build_target
-from ragc.targets.base import Target, TargetSpec
+from ragc.optimizers.grids.tables import curve
+from ragc.optimizers.grids.tables.plan import Plan, Planned
+from ragc.optimizers.grids.tables.result import Reproduction
+from ragc.optimizers.grids.tables.runner import RESULT, TableRun
+from ragc.optimizers.grids.tables.table import Table, load
+from ragc.store.call_store import CallStore
+from ragc.targets.base import Target
 
 SILENT = Silent()
-TRAIN = 200
-"""Train questions of a row that learns from them, where the table names no number."""
-RESULT = "result.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A cell to be run."""
-
-    row: TableRow
-    use: DataUse
-    located: Located
-    recipe: Recipe
-
-    @property
-    def group(self) -> str:
-        """Equal for cells that may share a task: the same data, sources and metrics."""
-        recipe = self.recipe
-        named = [asdict(recipe.data), [asdict(recipe.sources[name]) for name in sorted(recipe.sources)]]
-        return digest([self.use.id, sorted(recipe.sources), named, recipe.report, self.row.demos])
 
 
 def reproduce(
@@ -99,18 +54,62 @@ def reproduce(
     anything is sent, DataError where the data is absent, BudgetExhausted, and TargetError.
     """
     chosen = load(table) if isinstance(table, str) else table
-    named_rows = [chosen.row(id) for id in dict.fromkeys(rows)]
-    named_uses = [chosen.use(id) for id in dict.fromkeys(data_sets)]
+    model = _beside(chosen, beside)
+    folder, plan, cells = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
+    with locked(folder):
+        run = TableRun(chosen, folder, limit, progress, plan, targets)
+        return run.run(cells, model, store)
+
+
+def estimate(
+    table: str | Table,
+    *,
+    rows: Sequence[str] = (),
+    data_sets: Sequence[str] = (),
+    data: str | Path = "data",
+    sets: Sequence[str] = (),
+    limit: int | None = None,
+    out: str | Path | None = None,
+    progress: Progress = SILENT,
+    targets: Mapping[str, Target] | None = None,
+) -> dict[str, Any]:
+    """Upper bounds on the LM calls of `reproduce` with these arguments, as a JSON object. Sends nothing.
+
+    `lm_calls` are requests, a retry for every unreadable reply among them; `lm_calls_about` are those if all
+    can be read; both are None where a judge is asked as often as an answer needs. Rows that are there do not
+    count. Raises what `reproduce` raises before it sends anything.
+    """
+    chosen = load(table) if isinstance(table, str) else table
+    folder, plan, planned = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
+    run = TableRun(chosen, folder, limit, progress, plan, targets)
+    cells = run.bound(planned)
+    totals = {
+        name: None if any(cell[name] is None for cell in cells) else sum(cell[name] for cell in cells)
+        for name in ("questions", "answered", "lm_calls", "lm_calls_about")
+    }
+    left_out = list(dict.fromkeys(plan.left_out))
+    return {"table": chosen.id, **totals, "cells": cells, "left_out": left_out, "path": str(folder)}
+
+
+def _planned(
+    table: Table,
+    rows: Sequence[str],
+    data_sets: Sequence[str],
+    data: str | Path,
+    sets: Sequence[str],
+    limit: int | None,
+    out: str | Path | None,
+    own_targets: bool,
+) -> tuple[Path, Plan, list[Planned]]:
+    """The folder of the results, and the cells that can run. Raises as `reproduce` does at first."""
+    named_rows = [table.row(id) for id in dict.fromkeys(rows)]
+    named_uses = [table.use(id) for id in dict.fromkeys(data_sets)]
     if limit is not None and limit < 1:
         raise UsageError(f"--limit is a number of questions from 1, found {limit}.")
-    model = _beside(chosen, beside)
-    folder = outputs.resolve_out(out if out is not None else Path("reproduced") / chosen.id)
-    _check_out(folder, chosen)
-    plan = _Plan(chosen, Path(data), tuple(sets), bool(named_rows), own_targets=targets is not None)
-    cells = plan.cells(named_rows or list(chosen.rows), named_uses or list(chosen.data))
-    with locked(folder):
-        run = _Run(chosen, folder, limit, progress, plan, targets)
-        return run.run(cells, model, store)
+    folder = outputs.resolve_out(out if out is not None else Path("reproduced") / table.id)
+    _check_out(folder, table)
+    plan = Plan(table, Path(data), tuple(sets), bool(named_rows), own_targets=own_targets)
+    return folder, plan, plan.cells(named_rows or list(table.rows), named_uses or list(table.data))
 
 
 def _beside(table: Table, model: str) -> str:
@@ -135,320 +134,3 @@ def _check_out(folder: Path, table: Table) -> None:
             raise UsageError(f"{result} is {what}; choose another --out or move it away.")
     if plot.exists() and curve.HEAD.encode() not in plot.read_bytes()[:2000]:
         raise UsageError(f"{plot} was not written by ragc; choose another --out or move it away.")
-
-
-class _Plan:
-    """Which cells run, and why the others do not. With `named`, a row that cannot run is an error."""
-
-    def __init__(
-        self, table: Table, data: Path, sets: tuple[str, ...], named: bool, *, own_targets: bool
-    ) -> None:
-        self.table, self.data, self.sets, self.named = table, data, sets, named
-        self._own_targets = own_targets
-        self.left_out: list[str] = []
-        self.unmeasured: dict[str, str] = {}
-
-    def cells(self, rows: Sequence[TableRow], uses: Sequence[DataUse]) -> list[Planned]:
-        """The cells of `rows` on `uses` that this machine can run, in the order of the table.
-
-        Raises DataError where no data set is there, RecipeError for overrides that no recipe takes, and the
-        reason of the first cell where none can run.
-        """
-        recipes.check_knobs(rows, self.sets)
-        places = {use.id: entries()[use.id].locate(self.data) for use in uses}
-        missing = [entries()[name].absent(self.data) for name, located in places.items() if located is None]
-        if len(missing) == len(places):
-            raise absent_error(self.table.id, missing)
-        self.left_out += [f"{text}." for text in missing]
-        planned: list[Planned] = []
-        first: UsageError | None = None
-        for row in rows:
-            for use in uses:
-                if (located := places[use.id]) is None:
-                    continue
-                try:
-                    planned.append(self._cell(row, use, located))
-                except UsageError as error:
-                    first = first or error
-                    self.left_out.append(f"{row.id} on {use.id}: {error}")
-        if first is not None and (self.named or not planned):
-            raise first
-        return planned
-
-    def _cell(self, row: TableRow, use: DataUse, located: Located) -> Planned:
-        recipe = recipes.row_recipe(self.table, row, use, located, self.sets)
-        for name in row.needs:
-            if name == "train" and "train" not in located.paths:
-                raise UsageError(
-                    f"Row {row.id} of {self.table.id} learns from train questions, and {use.id} has none in "
-                    f"{located.questions.parent}; add its train file."
-                )
-            if name != "train" and name not in recipe.sources:
-                what = self.table.setting.get(name, "a source of yours")
-                raise UsageError(
-                    f"Row {row.id} of {self.table.id} needs the source {name} ({what}); configure it, such "
-                    f"as --set sources.{name}.kind=api with sources.{name}.options.base_url."
-                )
-        if problems := lacking(recipe, targets=False, metrics=False, study=False):
-            raise UsageError(f"Row {row.id} of {self.table.id} cannot run here: {'; '.join(problems)}.")
-        if not self._own_targets:
-            require(recipe, metrics=False, study=False)
-        self.unmeasured |= recipes.unmeasured(recipe, use.metrics)
-        return Planned(row, use, located, recipe)
-
-
-class _Run:
-    """Runs planned cells, group after group."""
-
-    def __init__(
-        self,
-        table: Table,
-        folder: Path,
-        limit: int | None,
-        progress: Progress,
-        plan: _Plan,
-        targets: Mapping[str, Target] | None,
-    ) -> None:
-        self.table, self.folder, self.limit, self.progress, self.plan = table, folder, limit, progress, plan
-        self._targets_by_role = targets
-        self._built: dict[str, Target] = {}
-        self._backends: dict[str, str] = {}
-        self._names: dict[str, str] = {}
-        self._first: RagcError | None = None
-
-    def run(self, planned: Sequence[Planned], beside: str, store: CallStore | None) -> Reproduction:
-        """Runs `planned` and writes the result. Raises as `reproduce`."""
-        study = planned[0].recipe.study
-        calls = store or open_store(study.store, keep=study.keep)
-        ledger = FileLedger(None, planned[0].recipe.budget)
-        started = time.monotonic()
-        try:
-            with counting(Counters()) as spent, event_loop.frozen_gc():
-                cells = self._groups(planned, calls, ledger)
-        finally:
-            event_loop.run(self._close())
-            ledger.close()
-            if store is None:
-                calls.close()
-        self.progress.close()
-        counters = spent.to_json() | {"tokens": spent.tokens, "seconds": time.monotonic() - started}
-        order = {(row.id, use.id): n for n, (row, use) in enumerate(self._product())}
-        cells.sort(key=lambda cell: order[cell.row, cell.data])
-        result = Reproduction(
-            self.table,
-            beside,
-            tuple(cells),
-            tuple(dict.fromkeys(self.plan.left_out)),
-            differences.sentences(
-                self.table, beside, cells, self._names, self._backends, self.plan.unmeasured
-            ),
-            counters,
-            self.folder,
-            targets=self._names,
-        )
-        return self._write(result)
-
-    def _product(self) -> list[tuple[TableRow, DataUse]]:
-        """The cells of the table as they are printed: by data set, then by row."""
-        return [(row, use) for use in self.table.data for row in self.table.rows]
-
-    def _groups(self, planned: Sequence[Planned], calls: CallStore, ledger: FileLedger) -> list[Cell]:
-        """The cells of all groups, in the order of their first cells."""
-        groups: dict[str, list[Planned]] = {}
-        for one in planned:
-            groups.setdefault(one.group, []).append(one)
-        cells = [cell for group in groups.values() for cell in self._answer_group(group, calls, ledger)]
-        if not cells and self._first is not None:
-            raise self._first
-        return cells
-
-    def _answer_group(self, group: Sequence[Planned], calls: CallStore, ledger: FileLedger) -> Iterator[Cell]:
-        """The cells of a group that could be answered; the others are left out with their reason."""
-        recipe = group[0].recipe
-        try:
-            task = tasks.prepare(
-                recipe, store=calls, ledger=ledger, targets=self._targets(recipe), progress=self.progress
-            )
-        except RagcError as error:
-            self._leave_out(group, error)
-            return
-        try:
-            for planned in group:
-                try:
-                    yield event_loop.run(self._cell(planned, task))
-                except RagcError as error:
-                    self._leave_out([planned], error)
-        finally:
-            event_loop.run(_close_sources(task))
-
-    def _leave_out(self, cells: Sequence[Planned], error: RagcError) -> None:
-        """Notes why `cells` have no figures; raises `error` where the user named their rows."""
-        if self.plan.named or _ends_all(error):
-            raise error
-        self._first = self._first or error
-        self.plan.left_out += [f"{one.row.id} on {one.use.id}: {error}" for one in cells]
-
-    def _targets(self, recipe: Recipe) -> Mapping[str, Target]:
-        """The targets of `recipe` by role; equal specifications are one target, in all cells."""
-        if self._targets_by_role is not None:
-            main = self._targets_by_role["main"]
-            chosen = {role: self._targets_by_role.get(role, main) for role in recipe.targets}
-        else:
-            chosen = {role: self._build(spec, recipe) for role, spec in recipe.target_specs().items()}
-        self._names |= {role: target.name for role, target in chosen.items()}
-        return chosen
-
-    def _build(self, spec: TargetSpec, recipe: Recipe) -> Target:
-        if spec.kind == "embedded" and not recipe.study.keep:
-            spec = replace(spec, options={**spec.options, "keep_prefixes": False})
-        key = digest([spec.kind, spec.model, spec.base_url, dict(spec.options)])
-        if key not in self._built:
-            self._built[key] = build_target(spec)
-        return self._built[key]
-
-    async def _close(self) -> None:
-        for target in self._built.values():
-            await target.aclose()
-
-    async def _cell(self, planned: Planned, task: Task) -> Cell:
-        """Runs one cell on the task of its group."""
-        row, use = planned.row, planned.use
-        there = len(task.dev)
-        questions, train = self._sample(planned, task)
-        recipe = recipes.with_demos(planned.recipe, row) if row.demos else planned.recipe
-        task = replace(task, recipe=recipe, splits={"dev": questions, "train": train})
-        limit = asyncio.Semaphore(task.in_flight)
-        knobs = task.method.knobs.of(recipe.fixed(task.method)).to_json()
-        rows = CellRows(self.folder / f"{row.id}.{use.id}.jsonl", _mark(task, knobs, row, use))
-        open_questions = [question for question in questions if question.id not in rows.rows]
-        self.progress.phase(f"{row.id} on {use.id}", len(questions))
-        self.progress.step(len(questions) - len(open_questions))
-        try:
-            if open_questions:
-                with listening(self.progress.note):
-                    await task.runtime.open(self.progress.download)
-                program = await self._program(task, row, knobs, limit)
-                await self._answer(program, task, open_questions, rows, limit)
-        finally:
-            rows.close()
-        rows.put_in_order([question.id for question in questions])
-        answered = [rows.rows[question.id] for question in questions]
-        for name in dict.fromkeys(name for one in answered for name in one.get("backends", {})):
-            self._backends.setdefault(
-                name, next(one["backends"][name] for one in answered if name in one["backends"])
-            )
-        means = task.summarize([one["scores"] for one in answered])
-        names = {*task.method.sources, *task.method.optional_sources}
-        searched = {name: source for name, source in task.runtime.sources.items() if name in names}
-        return Cell(
-            row.id,
-            use.id,
-            {name: value for name, value in means.items() if name in use.metrics},
-            len(questions),
-            sum(bool(one.get("failure")) for one in answered),
-            there,
-            max((_passages(source) for source in searched.values()), default=0),
-            {name: source.kind for name, source in searched.items()},
-            planned.located.questions.name,
-            rows.path,
-        )
-
-    def _sample(self, planned: Planned, task: Task) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
-        """The questions of a cell and its train questions; a smaller limit is the beginning of a larger one.
-
-        Where the data set has no train file, demonstrations come out of the same questions, which are not
-        answered then.
-        """
-        pool = [replace(question, split="") for question in task.dev]
-        learns = recipes.takes_train(self.table, planned.row)
-        n_train = (self.table.train or TRAIN) if learns else 0
-        train: tuple[Question, ...] = ()
-        if n_train and task.train:
-            held = [replace(question, split="") for question in task.train]
-            train = draw(held, {"train": min(n_train, len(held))}, task.seed)["train"]
-            n_train = 0
-        n_train = min(n_train, len(pool) - 1)
-        most = self.limit or planned.use.sample or len(pool)
-        drawn = draw(pool, {"dev": min(most, len(pool) - n_train), "train": n_train}, task.seed)
-        return drawn["dev"], train or drawn["train"]
-
-    async def _program(
-        self, task: Task, row: TableRow, knobs: Mapping[str, Any], limit: asyncio.Semaphore
-    ) -> RagProgram:
-        if row.demos:
-            builder = ProgramBuilder(task, InMemoryAttributes(), limit, self.progress)
-            return await builder.program(Candidate(knobs=dict(knobs), demos=row.demos, demo_kind=LABELLED))
-        program = task.method.build(task.runtime, knobs)
-        await task.fit(program)
-        return program
-
-    async def _answer(
-        self,
-        program: RagProgram,
-        task: Task,
-        questions: Sequence[Question],
-        rows: CellRows,
-        limit: asyncio.Semaphore,
-    ) -> None:
-        """Answers `questions`; each row is written as soon as it is there."""
-
-        async def one(question: Question) -> None:
-            (row,) = await evaluate(program, [question], task.scorer, limit=limit, done=self.progress.step)
-            rows.append(row.to_json())
-
-        work = [asyncio.ensure_future(one(question)) for question in questions]
-        try:
-            await asyncio.gather(*work)
-        except BaseException:
-            for each in work:
-                each.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
-            raise
-
-    def _write(self, result: Reproduction) -> Reproduction:
-        """Writes the plot of a curve and the result; returns it with the path of the plot."""
-        again = "mend that and run the same command again; what was answered is in the rows"
-        with doing(f"Writing the result to {self.folder}", again):
-            if self.table.kind == "curve" and result.cells:
-                plot = self.folder / f"{self.table.id}.svg"
-                outputs.put_file(plot, curve.draw(result).encode("utf-8", "backslashreplace"))
-                result = replace(result, plot=plot)
-            outputs.put_file(
-                self.folder / RESULT, pretty(result.to_json()).encode("utf-8", "backslashreplace")
-            )
-        return result
-
-
-def _ends_all(error: RagcError) -> bool:
-    """Whether `error` would meet every other cell too, so that nothing more is tried."""
-    if isinstance(error, CapabilityMissing):
-        return False
-    return isinstance(error, BudgetExhausted | StoreError | TargetError)
-
-
-async def _close_sources(task: Task) -> None:
-    for source in task.runtime.sources.values():
-        if (aclose := getattr(source, "aclose", None)) is not None:
-            await aclose()
-
-
-def _passages(source: object) -> int:
-    """The number of whole passages that `source` searches; 0 where it has none of its own."""
-    for name in ("inner", "source"):  # of sources that reorder what another finds
-        source = getattr(source, name, source)
-    corpus = getattr(source, "corpus", None)
-    return len(getattr(corpus, "passages", ()))
-
-
-def _mark(task: Task, knobs: Mapping[str, Any], row: TableRow, use: DataUse) -> str:
-    """The digest of all that the rows of a cell depend on."""
-    facts = task.facts
-    return digest(
-        [
-            facts["versions"]["ragc"],
-            [facts["sources"], facts["targets"], facts["data"]["dev"]],
-            [task.method.id, dict(knobs), row.demos, [question.id for question in task.train]],
-            [asdict(task.recipe.assessing), list(task.recipe.report)],
-            use.id,
-        ]
-    )[:16]

@@ -165,6 +165,7 @@ def parser() -> argparse.ArgumentParser:
         "--beside", default="", metavar="MODEL", help="the paper's model whose figures are compared"
     )
     reproducing.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
+    reproducing.add_argument("--dry-run", action="store_true", help="check everything and bound the LM calls")
     _sets(reproducing)
 
     tuning = _command(

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit code."""
-    return _run_table(args) if args.table is not None else _list(args)
+    if args.table is None:
+        return _list(args)
+    return _plan(args) if args.dry_run else _run_table(args)
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -31,6 +33,7 @@ def _list(args: argparse.Namespace) -> int:
             ("--limit", args.limit),
             ("--beside", args.beside),
             ("--out", args.out),
+            ("--dry-run", args.dry_run),
         )
         if value
     ]
@@ -46,6 +49,41 @@ def _list(args: argparse.Namespace) -> int:
     if absent := listing.needs(listed):
         console.lines(["", "Absent data:", *(f"- {text}" for text in absent)])
     console.lines(["", listing.summary(listed)])
+    return 0
+
+
+def _plan(args: argparse.Namespace) -> int:
+    from ragc import api
+
+    planned = api.plan_reproduce(
+        args.table,
+        rows=args.rows,
+        data_sets=args.data_sets,
+        data=args.data,
+        sets=args.sets,
+        limit=args.limit,
+        out=args.out,
+    )
+    if args.json:
+        _emit(planned)
+        return 0
+    rows: list[tuple[str, ...]] = [("data set", "row", "questions", "answered", "LM calls at most")]
+    rows += [
+        (
+            cell["data"],
+            cell["row"],
+            f"{cell['questions']:,}",
+            f"{cell['answered']:,}",
+            "no bound" if cell["lm_calls"] is None else f"{cell['lm_calls']:,}",
+        )
+        for cell in planned["cells"]
+    ]
+    _grid(rows)
+    if planned["lm_calls"] is not None:
+        about = f"{planned['lm_calls_about']:,} if every reply can be read"
+        console.lines(["", f"{planned['lm_calls']:,} LM calls at most, {about}. Nothing was sent."])
+    if planned["left_out"]:
+        console.lines(["", "Left out:", *(f"- {text}" for text in planned["left_out"])])
     return 0
 
 

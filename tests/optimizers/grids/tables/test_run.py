@@ -11,6 +11,7 @@ import pytest
 
 from ragc.errors import DataError, RecipeError, TargetUnavailable, UnknownName, UsageError
 from ragc.optimizers.grids.tables.listing import listing, needs
+from ragc.optimizers.grids.tables.run import estimate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
@@ -229,6 +230,21 @@ def test_the_store_replays_what_another_folder_was_asked(run: Run, tmp_path: Pat
     run("prefrag-main", store=store, **MAIN)
     again = run("prefrag-main", store=store, out=tmp_path / "other", target=ScriptedTarget([]), **MAIN)
     assert (again.counters["sent"], again.counters["replayed"]) == (0, 10)
+
+
+def test_a_dry_run_bounds_what_is_missing_and_sends_nothing(run: Run, tmp_path: Path) -> None:
+    run("prefrag-main", limit=4, **MAIN)
+    target = ScriptedTarget([])
+    how: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "out", "targets": {"main": target}}
+    planned = estimate("prefrag-main", rows=["vanilla_local", "prefrag"], data_sets=["hotpotqa"], **how)
+    vanilla, prefrag = planned["cells"]
+    assert (vanilla["questions"], vanilla["answered"], vanilla["lm_calls_about"]) == (10, 4, 6)
+    assert prefrag["lm_calls"] == 2 * prefrag["lm_calls_about"] >= 10 * 4
+    assert planned["lm_calls"] == vanilla["lm_calls"] + prefrag["lm_calls"]
+    assert target.requests == []
+    sent = ScriptedTarget(answer)
+    run("prefrag-main", rows=["prefrag"], data_sets=["hotpotqa"], target=sent)
+    assert len(sent.requests) <= prefrag["lm_calls"]
 
 
 def test_the_list_says_what_is_there(run: Run, tmp_path: Path) -> None:

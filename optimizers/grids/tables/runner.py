@@ -1,0 +1,379 @@
+"""Runs the cells of a table, group after group: those of equal data and sources share a task.
+
+What was answered before is read from the rows, and a request that was sent before is replayed from the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragc.core import event_loop, outputs
+from ragc.core.activity import doing
+from ragc.core.counters import Counters, counting
+from ragc.core.digest import digest, pretty
+from ragc.core.progress import Progress, listening
+from ragc.corpora.files.splits import draw
+from ragc.errors import (
+    BudgetExhausted,
+    CapabilityMissing,
+    RagcError,
+    StoreError,
+    TargetError,
+)
+from ragc.metrics.base import families
+from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.optimizers import task as tasks
+from ragc.optimizers.answering import evaluate
+from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.grids.tables import curve, differences, recipes
+from ragc.optimizers.grids.tables.cell_rows import CellRows
+from ragc.optimizers.grids.tables.plan import Plan, Planned
+from ragc.optimizers.grids.tables.result import Cell, Reproduction
+from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
+from ragc.optimizers.plan.call_bounds import REQUESTS
+from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.storage import InMemoryAttributes
+from ragc.optimizers.space import Candidate
+from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
+from ragc.recipe import Recipe
+from ragc.recipe.resolved import LABELLED
+from ragc.records import Question
+from ragc.store.call_store import CallStore, open_store
+from ragc.targets import build as build_target
+from ragc.targets.base import Target, TargetSpec
+
+TRAIN = 200
+"""Train questions of a row that learns from them, where the table names no number."""
+RESULT = "result.json"
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class CellWork:
+    """A cell with its own task: knobs, the questions of the sample, and the rows that are there."""
+
+    task: Task
+    knobs: Mapping[str, Any]
+    questions: tuple[Question, ...]
+    rows: CellRows
+
+    @property
+    def open(self) -> list[Question]:
+        """The questions without a row."""
+        return [question for question in self.questions if question.id not in self.rows.rows]
+
+
+class TableRun:
+    """Runs planned cells, group after group."""
+
+    def __init__(
+        self,
+        table: Table,
+        folder: Path,
+        limit: int | None,
+        progress: Progress,
+        plan: Plan,
+        targets: Mapping[str, Target] | None,
+    ) -> None:
+        self.table, self.folder, self.limit, self.progress, self.plan = table, folder, limit, progress, plan
+        self._targets_by_role = targets
+        self._built: dict[str, Target] = {}
+        self._backends: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._first: RagcError | None = None
+
+    def run(self, planned: Sequence[Planned], beside: str, store: CallStore | None) -> Reproduction:
+        """Runs `planned` and writes the result. Raises as `reproduce`."""
+        study = planned[0].recipe.study
+        calls = store or open_store(study.store, keep=study.keep)
+        ledger = FileLedger(None, planned[0].recipe.budget)
+        started = time.monotonic()
+        try:
+            with counting(Counters()) as spent, event_loop.frozen_gc():
+                cells = self._each(planned, calls, ledger, self._answer_cell)
+        finally:
+            event_loop.run(self._close())
+            ledger.close()
+            if store is None:
+                calls.close()
+        self.progress.close()
+        counters = spent.to_json() | {"tokens": spent.tokens, "seconds": time.monotonic() - started}
+        order = {(row.id, use.id): n for n, (row, use) in enumerate(self._product())}
+        cells.sort(key=lambda cell: order[cell.row, cell.data])
+        result = Reproduction(
+            self.table,
+            beside,
+            tuple(cells),
+            tuple(dict.fromkeys(self.plan.left_out)),
+            differences.sentences(
+                self.table, beside, cells, self._names, self._backends, self.plan.unmeasured
+            ),
+            counters,
+            self.folder,
+            targets=self._names,
+        )
+        return self._write(result)
+
+    def _product(self) -> list[tuple[TableRow, DataUse]]:
+        """The cells of the table as they are printed: by data set, then by row."""
+        return [(row, use) for use in self.table.data for row in self.table.rows]
+
+    def bound(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
+        """What `planned` would send at most, a JSON object a cell. Sends nothing."""
+        ledger = FileLedger(None, planned[0].recipe.budget)
+        try:
+            return self._each(planned, CallStore(None), ledger, self._bound_cell)
+        finally:
+            event_loop.run(self._close())
+            ledger.close()
+            self.progress.close()
+
+    def _each(
+        self,
+        planned: Sequence[Planned],
+        calls: CallStore,
+        ledger: FileLedger,
+        work: Callable[[Planned, Task], Result],
+    ) -> list[Result]:
+        """What `work` gives for each cell, on the task of its group; in the order of the groups."""
+        groups: dict[str, list[Planned]] = {}
+        for one in planned:
+            groups.setdefault(one.group, []).append(one)
+        results = [
+            result for group in groups.values() for result in self._each_of(group, calls, ledger, work)
+        ]
+        if not results and self._first is not None:
+            raise self._first
+        return results
+
+    def _each_of(
+        self,
+        group: Sequence[Planned],
+        calls: CallStore,
+        ledger: FileLedger,
+        work: Callable[[Planned, Task], Result],
+    ) -> Iterator[Result]:
+        """What `work` gives for the cells of a group; those that fail are left out with their reason."""
+        recipe = group[0].recipe
+        try:
+            task = tasks.prepare(
+                recipe, store=calls, ledger=ledger, targets=self._targets(recipe), progress=self.progress
+            )
+        except RagcError as error:
+            self._leave_out(group, error)
+            return
+        try:
+            for planned in group:
+                try:
+                    yield work(planned, task)
+                except RagcError as error:
+                    self._leave_out([planned], error)
+        finally:
+            event_loop.run(_close_sources(task))
+
+    def _answer_cell(self, planned: Planned, task: Task) -> Cell:
+        return event_loop.run(self._cell(planned, task))
+
+    def _bound_cell(self, planned: Planned, task: Task) -> dict[str, Any]:
+        """The questions of a cell that are not answered yet, and bounds on their LM calls."""
+        work = self._cell_work(planned, task)
+        program = work.task.method.build(work.task.runtime, dict(work.knobs))
+        train, judged = len(work.task.train), families(work.task.metrics)
+        learning = train * (2 * program.most_calls() if planned.row.demos else program.fit_calls)
+        questions = [*work.open, *(work.task.train if planned.row.demos else ())]
+        judging = sum(most_judge_calls(judged, task.recipe.assessing, one) for one in questions)
+        about = len(work.open) * program.most_calls() + (learning + judging if work.open else 0)
+        return {
+            "row": planned.row.id,
+            "data": planned.use.id,
+            "questions": len(work.questions),
+            "answered": len(work.questions) - len(work.open),
+            "lm_calls": int(REQUESTS * about) if math.isfinite(about) else None,
+            "lm_calls_about": int(about) if math.isfinite(about) else None,
+        }
+
+    def _cell_work(self, planned: Planned, task: Task) -> CellWork:
+        """The task of a cell, its knobs, and the rows that are there."""
+        questions, train = self._sample(planned, task)
+        row = planned.row
+        recipe = recipes.with_demos(planned.recipe, row) if row.demos else planned.recipe
+        task = replace(task, recipe=recipe, splits={"dev": questions, "train": train})
+        knobs = task.method.knobs.of(recipe.fixed(task.method)).to_json()
+        path = self.folder / f"{row.id}.{planned.use.id}.jsonl"
+        rows = CellRows(path, _mark(task, knobs, row, planned.use))
+        return CellWork(task, knobs, questions, rows)
+
+    def _leave_out(self, cells: Sequence[Planned], error: RagcError) -> None:
+        """Notes why `cells` have no figures; raises `error` where the user named their rows."""
+        if self.plan.named or _ends_all(error):
+            raise error
+        self._first = self._first or error
+        self.plan.left_out += [f"{one.row.id} on {one.use.id}: {error}" for one in cells]
+
+    def _targets(self, recipe: Recipe) -> Mapping[str, Target]:
+        """The targets of `recipe` by role; equal specifications are one target, in all cells."""
+        if self._targets_by_role is not None:
+            main = self._targets_by_role["main"]
+            chosen = {role: self._targets_by_role.get(role, main) for role in recipe.targets}
+        else:
+            chosen = {role: self._build(spec, recipe) for role, spec in recipe.target_specs().items()}
+        self._names |= {role: target.name for role, target in chosen.items()}
+        return chosen
+
+    def _build(self, spec: TargetSpec, recipe: Recipe) -> Target:
+        if spec.kind == "embedded" and not recipe.study.keep:
+            spec = replace(spec, options={**spec.options, "keep_prefixes": False})
+        key = digest([spec.kind, spec.model, spec.base_url, dict(spec.options)])
+        if key not in self._built:
+            self._built[key] = build_target(spec)
+        return self._built[key]
+
+    async def _close(self) -> None:
+        for target in self._built.values():
+            await target.aclose()
+
+    async def _cell(self, planned: Planned, task: Task) -> Cell:
+        """Runs one cell on the task of its group."""
+        row, use = planned.row, planned.use
+        there = len(task.dev)
+        work = self._cell_work(planned, task)
+        task, questions, rows, open_questions = work.task, work.questions, work.rows, work.open
+        limit = asyncio.Semaphore(task.in_flight)
+        self.progress.phase(f"{row.id} on {use.id}", len(questions))
+        self.progress.step(len(questions) - len(open_questions))
+        try:
+            if open_questions:
+                with listening(self.progress.note):
+                    await task.runtime.open(self.progress.download)
+                program = await self._program(task, row, work.knobs, limit)
+                await self._answer(program, task, open_questions, rows, limit)
+        finally:
+            rows.close()
+        rows.put_in_order([question.id for question in questions])
+        answered = [rows.rows[question.id] for question in questions]
+        for name in dict.fromkeys(name for one in answered for name in one.get("backends", {})):
+            self._backends.setdefault(
+                name, next(one["backends"][name] for one in answered if name in one["backends"])
+            )
+        means = task.summarize([one["scores"] for one in answered])
+        names = {*task.method.sources, *task.method.optional_sources}
+        searched = {name: source for name, source in task.runtime.sources.items() if name in names}
+        return Cell(
+            row.id,
+            use.id,
+            {name: value for name, value in means.items() if name in use.metrics},
+            len(questions),
+            sum(bool(one.get("failure")) for one in answered),
+            there,
+            max((_passages(source) for source in searched.values()), default=0),
+            {name: source.kind for name, source in searched.items()},
+            planned.located.questions.name,
+            rows.path,
+        )
+
+    def _sample(self, planned: Planned, task: Task) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
+        """The questions of a cell and its train questions; a smaller limit is the beginning of a larger one.
+
+        Where the data set has no train file, demonstrations come out of the same questions, which are not
+        answered then.
+        """
+        pool = [replace(question, split="") for question in task.dev]
+        learns = recipes.takes_train(self.table, planned.row)
+        n_train = (self.table.train or TRAIN) if learns else 0
+        train: tuple[Question, ...] = ()
+        if n_train and task.train:
+            held = [replace(question, split="") for question in task.train]
+            train = draw(held, {"train": min(n_train, len(held))}, task.seed)["train"]
+            n_train = 0
+        n_train = min(n_train, len(pool) - 1)
+        most = self.limit or planned.use.sample or len(pool)
+        drawn = draw(pool, {"dev": min(most, len(pool) - n_train), "train": n_train}, task.seed)
+        return drawn["dev"], train or drawn["train"]
+
+    async def _program(
+        self, task: Task, row: TableRow, knobs: Mapping[str, Any], limit: asyncio.Semaphore
+    ) -> RagProgram:
+        if row.demos:
+            builder = ProgramBuilder(task, InMemoryAttributes(), limit, self.progress)
+            return await builder.program(Candidate(knobs=dict(knobs), demos=row.demos, demo_kind=LABELLED))
+        program = task.method.build(task.runtime, knobs)
+        await task.fit(program)
+        return program
+
+    async def _answer(
+        self,
+        program: RagProgram,
+        task: Task,
+        questions: Sequence[Question],
+        rows: CellRows,
+        limit: asyncio.Semaphore,
+    ) -> None:
+        """Answers `questions`; each row is written as soon as it is there."""
+
+        async def one(question: Question) -> None:
+            (row,) = await evaluate(program, [question], task.scorer, limit=limit, done=self.progress.step)
+            rows.append(row.to_json())
+
+        work = [asyncio.ensure_future(one(question)) for question in questions]
+        try:
+            await asyncio.gather(*work)
+        except BaseException:
+            for each in work:
+                each.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+            raise
+
+    def _write(self, result: Reproduction) -> Reproduction:
+        """Writes the plot of a curve and the result; returns it with the path of the plot."""
+        again = "mend that and run the same command again; what was answered is in the rows"
+        with doing(f"Writing the result to {self.folder}", again):
+            if self.table.kind == "curve" and result.cells:
+                plot = self.folder / f"{self.table.id}.svg"
+                outputs.put_file(plot, curve.draw(result).encode("utf-8", "backslashreplace"))
+                result = replace(result, plot=plot)
+            outputs.put_file(
+                self.folder / RESULT, pretty(result.to_json()).encode("utf-8", "backslashreplace")
+            )
+        return result
+
+
+def _ends_all(error: RagcError) -> bool:
+    """Whether `error` would meet every other cell too, so that nothing more is tried."""
+    if isinstance(error, CapabilityMissing):
+        return False
+    return isinstance(error, BudgetExhausted | StoreError | TargetError)
+
+
+async def _close_sources(task: Task) -> None:
+    for source in task.runtime.sources.values():
+        if (aclose := getattr(source, "aclose", None)) is not None:
+            await aclose()
+
+
+def _passages(source: object) -> int:
+    """The number of whole passages that `source` searches; 0 where it has none of its own."""
+    for name in ("inner", "source"):  # of sources that reorder what another finds
+        source = getattr(source, name, source)
+    corpus = getattr(source, "corpus", None)
+    return len(getattr(corpus, "passages", ()))
+
+
+def _mark(task: Task, knobs: Mapping[str, Any], row: TableRow, use: DataUse) -> str:
+    """The digest of all that the rows of a cell depend on."""
+    facts = task.facts
+    return digest(
+        [
+            facts["versions"]["ragc"],
+            [facts["sources"], facts["targets"], facts["data"]["dev"]],
+            [task.method.id, dict(knobs), row.demos, [question.id for question in task.train]],
+            [asdict(task.recipe.assessing), list(task.recipe.report)],
+            use.id,
+        ]
+    )[:16]
