@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -248,3 +249,50 @@ def test_messages_can_be_hidden_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = Hiding(inputs=True).without(attributes)
     assert "in" not in hidden.values()
     assert hidden["reranker.input_documents.0.document.id"] == "p"
+
+
+# A collector that is away
+
+
+class Exporter:
+    """Reports its own end as OpenTelemetry's does, and counts it."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.problems: provider.Problems | None = None
+
+    def shutdown(self) -> None:
+        self.ended += 1
+        assert self.problems is not None
+        self.problems.emit(warning("already shut down"))
+
+
+def warning(text: str) -> logging.LogRecord:
+    return logging.LogRecord("opentelemetry", logging.WARNING, "", 0, text, None, None)
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+def test_a_collector_that_is_away_is_one_sentence_and_holds_up_no_end(
+    speaks: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exporter = Exporter()
+    exporter.problems = problems = provider.Problems(exporter, speaks=speaks)
+    for _ in range(3):
+        problems.emit(warning("refused \x1b[2J by http://me:secret@host/"))
+    assert exporter.ended == 0
+    problems.end()
+    problems.emit(warning("refused again"))
+    assert exporter.ended == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == err.count("Traces, which RAGC_OTEL asks for") == speaks
+    assert "\x1b" not in err
+    assert "secret" not in err
+
+
+def test_at_the_end_a_first_problem_ends_the_retries() -> None:
+    exporter = Exporter()
+    exporter.problems = problems = provider.Problems(exporter, speaks=False)
+    problems.end()
+    assert exporter.ended == 0
+    problems.emit(warning("refused"))
+    assert exporter.ended == 1
