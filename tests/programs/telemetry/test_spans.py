@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ import ragc
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import ParseFailure, RecipeError, UsageError
 from ragc.programs.telemetry import provider
-from ragc.programs.telemetry.attributes import HIDDEN, LONGEST, Hiding, span_of
+from ragc.programs.telemetry.attributes import HIDDEN, LONGEST, Hiding, messages_of, span_of
 from ragc.programs.trace import Call, Gate, Note, Search, UnreadableReply
 from ragc.records import Hit, Passage
 from ragc.testing import ScriptedTarget
@@ -227,6 +228,22 @@ def test_the_events_of_a_trace_say_what_they_are() -> None:
     assert spans[1].attributes["llm.model_name"] == "model of proxy"
     assert spans[1].attributes["llm.token_count.total"] == 5
     assert [span_of(event, str, 1, 2) for event in (Note("a", "b"), Gate("tau", 0.5, True))] == [None, None]
+
+
+def test_a_prompt_that_the_trace_holds_is_sent_as_messages() -> None:
+    sent = SimpleNamespace(messages=(("system", "Answer."), ("user", "Why?")), replies=("{", "a"))
+    event: Any = SimpleNamespace(sent=sent)
+    assert messages_of(event) == {
+        "llm.input_messages.0.message.role": "system",
+        "llm.input_messages.0.message.content": "Answer.",
+        "llm.input_messages.1.message.role": "user",
+        "llm.input_messages.1.message.content": "Why?",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": "{",
+        "llm.output_messages.1.message.role": "assistant",
+        "llm.output_messages.1.message.content": "a",
+    }
+    assert messages_of(Call("answer", "main", {}, {})) == {}
 
 
 def test_messages_can_be_hidden_alone(monkeypatch: pytest.MonkeyPatch) -> None:
