@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 DOCS := .venv-docs
 TRAINERS := .venv-trainers
 TRAIN := .venv-train
+CONSUMERS := .venv-consumers
 
 # The newest supported Python that runs. A name on the PATH alone says little: pyenv leaves dead ones.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -19,7 +20,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 MACHINE := $(shell uname -s)-$(shell uname -m)
 HASHES ?= $(if $(filter $(MACHINE),Linux-x86_64 Linux-aarch64 Darwin-arm64 Darwin-x86_64),yes,no)
 PIP := $(BIN)/python -m pip
-ENV_EXTRAS := embedded,web,dense,api,metrics,hub,serve,redis,dev
+ENV_EXTRAS := embedded,web,dense,api,metrics,hub,serve,redis,otel,dev
 
 .PHONY: help env exports lock demo test integration consumers check docs clean
 
@@ -80,7 +81,15 @@ $(TRAINERS)/.installed: tests/integration/trainers.txt
 	$(TRAINERS)/bin/python -m pip install --quiet --no-deps llamafactory==0.9.5
 	touch $@
 
-consumers: env $(TRAINERS)/.installed $(TRAIN)/.installed ## training data in trainers, a tuned model in vLLM, in environments of their own
+# In an environment of their own, almost 1 GB of it Phoenix; the tests are skipped where it is not there.
+$(CONSUMERS)/.installed: tests/integration/consumers.txt
+	test -x $(CONSUMERS)/bin/python || $(PYTHON) -m venv $(CONSUMERS)
+	$(CONSUMERS)/bin/python -m pip install --quiet --no-deps --require-hashes -r tests/integration/consumers.txt
+	touch $@
+
+# Too large, or with other pins than constraints.txt, for `make integration`; each test skips where its environment is not there.
+consumers: env $(CONSUMERS)/.installed $(TRAINERS)/.installed $(TRAIN)/.installed ## dashboards, traces and trainers, in environments of their own
+	$(BIN)/python -m pytest -m integration tests/integration/test_dashboard.py tests/integration/test_phoenix.py
 	RAGC_TRAINERS_PYTHON=$(CURDIR)/$(TRAINERS)/bin/python $(BIN)/python -m pytest -m integration \
 		tests/integration/test_training_consumers.py
 	RAGC_TRAIN_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" RAGC_VLLM_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" \
@@ -112,5 +121,5 @@ docs: env $(DOCS)/.installed ## write the generated pages anew and build the doc
 	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) $(DOCS) $(TRAINERS) $(TRAIN) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(CONSUMERS) $(TRAINERS) $(TRAIN) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

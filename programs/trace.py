@@ -299,7 +299,7 @@ def recording(watched: Run | None = None) -> Iterator[Run]:
     A `watched` run takes the place of a new one, and is given an error that ends the block.
     """
     run = watched or Run()
-    token = _here.set(run.branch())
+    token = _here.set(Branch(run) if watched is None else watched.branch())
     try:
         yield run
     except BaseException as error:

@@ -107,7 +107,7 @@ def is_failed_search(event: Note) -> bool:
 
 def _call(event: Call, model_of: Callable[[str], str]) -> Attributes:
     return {
-        **_messages(event),
+        **messages_of(event),
         "ragc.repaired": event.repaired,
         "ragc.truncated": event.truncated,
         "input.value": _json(event.inputs),
@@ -119,7 +119,10 @@ def _call(event: Call, model_of: Callable[[str], str]) -> Attributes:
 
 
 def _unreadable(event: UnreadableReply, model_of: Callable[[str], str]) -> Attributes:
-    return {**_messages(event), **_model(event.role, event.prompt_tokens, event.completion_tokens, model_of)}
+    return {
+        **messages_of(event),
+        **_model(event.role, event.prompt_tokens, event.completion_tokens, model_of),
+    }
 
 
 def _model(role: str, prompt: int, completion: int, model_of: Callable[[str], str]) -> Attributes:
@@ -133,7 +136,7 @@ def _model(role: str, prompt: int, completion: int, model_of: Callable[[str], st
     }
 
 
-def _messages(event: Call | UnreadableReply) -> Attributes:
+def messages_of(event: Call | UnreadableReply) -> Attributes:
     """The prompt as it was sent and the replies, where the trace has them."""
     if (sent := getattr(event, "sent", None)) is None:
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -46,24 +47,43 @@ def _provider() -> Any:
         resource=Resource.create({} if named else {"service.name": "ragc"}),
         span_limits=SpanLimits() if limited else SpanLimits(max_span_attributes=ATTRIBUTES),
     )
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    exporter = OTLPSpanExporter()
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     reports = logging.getLogger("opentelemetry")
-    if not reports.handlers and not logging.getLogger().handlers:
-        reports.addHandler(_FirstProblem())
-        reports.propagate = False
+    watching = Problems(exporter, speaks=not reports.handlers and not logging.getLogger().handlers)
+    reports.addHandler(watching)
+    reports.propagate = not watching.speaks
+    atexit.register(watching.end)
     return provider
 
 
-class _FirstProblem(logging.Handler):
-    """Says on stderr, in one sentence and once, that spans do not arrive."""
+class Problems(logging.Handler):
+    """Listens to OpenTelemetry's warnings: says the first on stderr, and gives up sending when Python ends.
 
-    def __init__(self) -> None:
+    Without that, an `exporter` whose collector is away holds up the end of the process for its retries.
+    """
+
+    def __init__(self, exporter: Any, *, speaks: bool) -> None:
         super().__init__(logging.WARNING)
-        self._silent = False
+        self.speaks, self._exporter = speaks, exporter
+        self._failed = self._ending = self._over = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._silent or sys.stderr is None:
-            return
-        self._silent = True
-        problem = shorten(record.getMessage())
-        sys.stderr.write(f"ragc: Traces, which RAGC_OTEL asks for, may be incomplete: {problem}.\n")
+        """See `logging.Handler`."""
+        first, self._failed = not self._failed, True
+        if self._ending:
+            self._give_up()
+        if first and self.speaks and sys.stderr is not None:
+            problem = shorten(record.getMessage(), 200)
+            sys.stderr.write(f"ragc: Traces, which RAGC_OTEL asks for, may be incomplete: {problem}.\n")
+
+    def end(self) -> None:
+        """Python ends: what could not be sent so far is given up."""
+        self._ending = True
+        if self._failed:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        if not self._over:
+            self._over = True  # a second shutdown would be reported to this handler
+            self._exporter.shutdown()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ import ragc
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import ParseFailure, RecipeError, UsageError
 from ragc.programs.telemetry import provider
-from ragc.programs.telemetry.attributes import HIDDEN, LONGEST, Hiding, span_of
+from ragc.programs.telemetry.attributes import HIDDEN, LONGEST, Hiding, messages_of, span_of
 from ragc.programs.trace import Call, Gate, Note, Search, UnreadableReply
 from ragc.records import Hit, Passage
 from ragc.testing import ScriptedTarget
@@ -228,6 +230,22 @@ def test_the_events_of_a_trace_say_what_they_are() -> None:
     assert [span_of(event, str, 1, 2) for event in (Note("a", "b"), Gate("tau", 0.5, True))] == [None, None]
 
 
+def test_a_prompt_that_the_trace_holds_is_sent_as_messages() -> None:
+    sent = SimpleNamespace(messages=(("system", "Answer."), ("user", "Why?")), replies=("{", "a"))
+    event: Any = SimpleNamespace(sent=sent)
+    assert messages_of(event) == {
+        "llm.input_messages.0.message.role": "system",
+        "llm.input_messages.0.message.content": "Answer.",
+        "llm.input_messages.1.message.role": "user",
+        "llm.input_messages.1.message.content": "Why?",
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": "{",
+        "llm.output_messages.1.message.role": "assistant",
+        "llm.output_messages.1.message.content": "a",
+    }
+    assert messages_of(Call("answer", "main", {}, {})) == {}
+
+
 def test_messages_can_be_hidden_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     attributes: dict[str, Any] = {
         "llm.input_messages.0.message.role": "user",
@@ -248,3 +266,50 @@ def test_messages_can_be_hidden_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = Hiding(inputs=True).without(attributes)
     assert "in" not in hidden.values()
     assert hidden["reranker.input_documents.0.document.id"] == "p"
+
+
+# A collector that is away
+
+
+class Exporter:
+    """Reports its own end as OpenTelemetry's does, and counts it."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.problems: provider.Problems | None = None
+
+    def shutdown(self) -> None:
+        self.ended += 1
+        assert self.problems is not None
+        self.problems.emit(warning("already shut down"))
+
+
+def warning(text: str) -> logging.LogRecord:
+    return logging.LogRecord("opentelemetry", logging.WARNING, "", 0, text, None, None)
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+def test_a_collector_that_is_away_is_one_sentence_and_holds_up_no_end(
+    speaks: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exporter = Exporter()
+    exporter.problems = problems = provider.Problems(exporter, speaks=speaks)
+    for _ in range(3):
+        problems.emit(warning("refused \x1b[2J by http://me:secret@host/"))
+    assert exporter.ended == 0
+    problems.end()
+    problems.emit(warning("refused again"))
+    assert exporter.ended == 1
+    err = capsys.readouterr().err
+    assert err.count("\n") == err.count("Traces, which RAGC_OTEL asks for") == speaks
+    assert "\x1b" not in err
+    assert "secret" not in err
+
+
+def test_at_the_end_a_first_problem_ends_the_retries() -> None:
+    exporter = Exporter()
+    exporter.problems = problems = provider.Problems(exporter, speaks=False)
+    problems.end()
+    assert exporter.ended == 0
+    problems.emit(warning("refused"))
+    assert exporter.ended == 1
