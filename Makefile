@@ -7,7 +7,6 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 DOCS := .venv-docs
-TRAINERS := .venv-trainers
 
 # The newest supported Python that runs. A name on the PATH alone says little: pyenv leaves dead ones.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -20,7 +19,7 @@ HASHES ?= $(if $(filter $(MACHINE),Linux-x86_64 Linux-aarch64 Darwin-arm64 Darwi
 PIP := $(BIN)/python -m pip
 ENV_EXTRAS := embedded,web,dense,api,metrics,hub,serve,redis,dev
 
-.PHONY: help env exports lock demo test integration consumers check docs clean
+.PHONY: help env exports lock demo test integration check docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,23 +71,26 @@ test: env ## run the unit tests, on all cores
 integration: env ## run the tests against real models, servers and consumers
 	$(BIN)/python -m pytest -m integration
 
-# Trainers bring torch, so they have an environment of their own; LLaMA-Factory gives only what reads its data.
-$(TRAINERS)/.installed: tests/integration/trainers.txt
-	test -x $(TRAINERS)/bin/python || $(PYTHON) -m venv $(TRAINERS)
-	$(TRAINERS)/bin/python -m pip install --quiet -r tests/integration/trainers.txt
-	$(TRAINERS)/bin/python -m pip install --quiet --no-deps llamafactory==0.9.5
-	touch $@
-
-consumers: env $(TRAINERS)/.installed ## load training data with TRL and LLaMA-Factory, in an environment of theirs
-	RAGC_TRAINERS_PYTHON=$(CURDIR)/$(TRAINERS)/bin/python $(BIN)/python -m pytest -m integration \
-		tests/integration/test_training_consumers.py
-
 check: env ## lint, formatting, types, and the wheel
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/basedpyright --level error
 	$(BIN)/python tests/check_wheel.py
+
+# Trainers bring torch, so they have an environment of their own; LLaMA-Factory gives only what reads its data.
+TRAINERS := .venv-trainers
+$(TRAINERS)/.installed: tests/integration/trainers.txt
+	test -x $(TRAINERS)/bin/python || $(PYTHON) -m venv $(TRAINERS)
+	$(TRAINERS)/bin/python -m pip install --quiet -r tests/integration/trainers.txt
+	$(TRAINERS)/bin/python -m pip install --quiet --no-deps llamafactory==0.9.5
+	touch $@
+
+.PHONY: consumers consumers-data
+consumers: consumers-data
+consumers-data: env $(TRAINERS)/.installed ## load training data with TRL and LLaMA-Factory
+	RAGC_TRAINERS_PYTHON="$(CURDIR)/$(TRAINERS)/bin/python" $(BIN)/python -m pytest -m integration \
+		tests/integration/test_training_consumers.py
 
 # An environment of its own, so that `make env` stays as it is; the pages that are generated come from the other.
 $(DOCS)/.installed: docs/requirements.txt
@@ -101,5 +103,5 @@ docs: env $(DOCS)/.installed ## write the generated pages anew and build the doc
 	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) $(DOCS) $(TRAINERS) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) .venv-trainers build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
