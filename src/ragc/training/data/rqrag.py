@@ -33,6 +33,7 @@ from typing import Any
 
 import dspy
 
+from ragc.core.text import escape_markers
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.answering import answer
@@ -261,8 +262,8 @@ class Trajectories:
 
 
 def defuse(text: str) -> str:
-    """`text` with control tokens in it made ordinary: one space behind their opening bracket."""
-    return _TOKEN.sub("[ ", text)
+    """`text` with control tokens and role markers in it made ordinary: one space behind their bracket."""
+    return _TOKEN.sub("[ ", escape_markers(text))
 
 
 def evidence(passages: Sequence[Passage]) -> str:
