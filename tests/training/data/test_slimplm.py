@@ -118,6 +118,20 @@ def test_the_judge_s_conversations_are_what_the_program_sends(folder: Path) -> N
         assert json.loads(reply["content"])["known"] == ("yes" if known else "no")
 
 
+def test_prompts_that_the_recipe_names_are_in_the_rows(folder: Path) -> None:
+    prompt = {
+        "messages": [
+            {"role": "system", "content": "Judge it."},
+            {"role": "user", "content": "{{ question }} {{ heuristic_answer }}"},
+        ]
+    }
+    (folder / "judge.json").write_text(json.dumps(prompt))
+    make = maker(folder, "slimplm-judge")
+    plain, own = (make(models(), sets=(*ALL, *sets)) for sets in ((), ("prompts.judge=judge.json",)))
+    assert all(row["messages"][0]["content"].startswith("Judge it.") for row in own.rows)
+    assert [row["messages"][-1] for row in own.rows] == [row["messages"][-1] for row in plain.rows]
+
+
 def annotate(request: ChatRequest) -> dict[str, Any] | str:
     """A teacher that takes questions and drafts apart, with one item about something else."""
     i = number(request)

@@ -13,6 +13,9 @@ from typing import Any, Protocol
 
 from ragc.core.digest import digest
 from ragc.core.text import escape_markers
+from ragc.optimizers.prompts import give_prompts
+from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
 from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.layouts import adapter
@@ -83,6 +86,12 @@ class Collector(Protocol):
         Raises RagcError where no choice is possible.
         """
         ...
+
+
+def as_run(program: RagProgram, task: Task) -> Any:
+    """`program` with the prompts that the recipe of `task` names for its own program."""
+    program.method = task.method
+    return give_prompts(program, task.recipe)
 
 
 def conversation(call: RagPredict, inputs: Mapping[str, Any]) -> list[Message]:

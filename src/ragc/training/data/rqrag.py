@@ -51,6 +51,7 @@ from ragc.training.data.base import (
     Message,
     Selection,
     all_items,
+    as_run,
     conversation,
     drop_repeated,
     reply,
@@ -166,12 +167,10 @@ class Trajectories:
                 "Rows of single calls have answers alone, and the program's answers come with reasoning or a "
                 "confidence; set knobs.cot to false and knobs.select to another choice."
             )
-        plain = replace(
-            knobs, mode="search_on_demand", temperature=0.0, query_temperature=0.0, icl_n=0, cot=False
-        )
+        plain = replace(knobs, mode="search_on_demand", temperature=0.0, query_temperature=0.0, cot=False)
         teacher = task.runtime.with_targets({"main": "teacher"})
         self._program = TrajectoryCollector(teacher, replace(plain, wording="full"))
-        self._student = TrajectoryCollector(task.runtime, plain)
+        self._student = as_run(TrajectoryCollector(task.runtime, plain), task)
         self._scorer: Scorer = task.scorer.only([task.demo_metric])
 
     @property
