@@ -12,6 +12,8 @@ import pytest
 from ragc import recipe as recipes
 from ragc.errors import NothingAnswered, UsageError
 from ragc.optimizers import task as tasks
+from ragc.programs.calls.replies import reply_schema
+from ragc.signatures.claims import JudgeKnown
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -125,7 +127,9 @@ def test_prompts_that_the_recipe_names_are_in_the_rows(folder: Path) -> None:
             {"role": "user", "content": "{{ question }} {{ heuristic_answer }}"},
         ]
     }
-    (folder / "judge.json").write_text(json.dumps(prompt))
+    schema = {"name": "judge", "strict": True, "schema": reply_schema(JudgeKnown)}
+    whole = {**prompt, "response_format": {"type": "json_schema", "json_schema": schema}}
+    (folder / "judge.json").write_text(json.dumps(whole))
     make = maker(folder, "slimplm-judge")
     plain, own = (make(models(), sets=(*ALL, *sets)) for sets in ((), ("prompts.judge=judge.json",)))
     assert all(row["messages"][0]["content"].startswith("Judge it.") for row in own.rows)
