@@ -127,7 +127,8 @@ def test_prompts_that_the_recipe_names_are_in_the_rows(folder: Path) -> None:
             {"role": "user", "content": "{{ question }} {{ heuristic_answer }}"},
         ]
     }
-    schema = {"name": "judge", "strict": True, "schema": reply_schema(JudgeKnown)}
+    signature: Any = JudgeKnown
+    schema = {"name": "judge", "strict": True, "schema": reply_schema(signature)}
     whole = {**prompt, "response_format": {"type": "json_schema", "json_schema": schema}}
     (folder / "judge.json").write_text(json.dumps(whole))
     make = maker(folder, "slimplm-judge")
