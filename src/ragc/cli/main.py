@@ -115,29 +115,6 @@ def parser() -> argparse.ArgumentParser:
     )
     gridding.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
 
-    training = _command(
-        commands, "data", "make training data for small models from a recipe's train questions", _data
-    )
-    kinds = "; ".join(f"{name}: {about}" for name, about in TRAINING_KINDS.items())
-    training.add_argument("kind", choices=tuple(TRAINING_KINDS), help=kinds)
-    training.add_argument(
-        "recipe", metavar="RECIPE|COMPILED", help="the recipe; for demonstrations a compiled directory"
-    )
-    training.add_argument(
-        "--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md"
-    )
-    _sets(training)
-    training.add_argument(
-        "--format", choices=TRAINERS, default=TRAINERS[0], help="for whom pairs are written (default: trl)"
-    )
-    training.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
-    training.add_argument("--base", metavar="DIR", help="of demonstrations: where relative paths lead")
-    training.add_argument(
-        "--trust-code",
-        action="store_true",
-        help="of demonstrations from elsewhere: allow the program of their author",
-    )
-
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
         "does", choices=("status", "worker"), help="show how it is doing, or run trials for it here"
@@ -147,6 +124,29 @@ def parser() -> argparse.ArgumentParser:
     )
     studying.add_argument("--trust-targets", action="store_true", help="allow the addresses of its recipe")
     studying.add_argument("--trials", type=int, metavar="N", help="with worker: trials at a time")
+
+    preparing = _command(
+        commands, "data", "make training data for small models from a recipe's train questions", _data
+    )
+    kinds = "; ".join(f"{name}: {about}" for name, about in TRAINING_KINDS.items())
+    preparing.add_argument("kind", choices=tuple(TRAINING_KINDS), help=kinds)
+    preparing.add_argument(
+        "recipe", metavar="RECIPE|COMPILED", help="the recipe; for demonstrations a compiled directory"
+    )
+    preparing.add_argument(
+        "--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md"
+    )
+    _sets(preparing)
+    preparing.add_argument(
+        "--format", choices=TRAINERS, default=TRAINERS[0], help="for whom pairs are written (default: trl)"
+    )
+    preparing.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
+    preparing.add_argument("--base", metavar="DIR", help="of demonstrations: where relative paths lead")
+    preparing.add_argument(
+        "--trust-code",
+        action="store_true",
+        help="of demonstrations from elsewhere: allow the program of their author",
+    )
 
     listing = _command(commands, "list", "names that recipes can use", _list)
     listing.add_argument("kind", choices=KINDS, help="what is listed")
@@ -444,12 +444,6 @@ def _grid(args: argparse.Namespace) -> int:
     return 0
 
 
-def _data(args: argparse.Namespace) -> int:
-    from ragc.cli import training_data
-
-    return training_data.run(args)
-
-
 def _study(args: argparse.Namespace) -> int:
     from ragc import api
 
@@ -458,6 +452,12 @@ def _study(args: argparse.Namespace) -> int:
     status = api.study_status(args.study, trust_targets=args.trust_targets)
     _emit(status.to_json()) if args.json else console.status(status.lines())
     return 0
+
+
+def _data(args: argparse.Namespace) -> int:
+    from ragc.cli import training_data
+
+    return training_data.run(args)
 
 
 def _list(args: argparse.Namespace) -> int:
