@@ -18,6 +18,8 @@ def run(args: argparse.Namespace) -> int:
     from ragc.cli.progress import watching
     from ragc.errors import UsageError
 
+    if args.kind != "demonstrations" and (args.base is not None or args.trust_code):
+        raise UsageError("--base and --trust-code are for demonstrations; leave them out.")
     if args.dry_run:
         if args.kind == "demonstrations":
             raise UsageError("Demonstrations send nothing, so there is nothing to plan; leave --dry-run out.")

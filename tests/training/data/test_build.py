@@ -370,6 +370,11 @@ def test_the_command_reports_errors_in_one_sentence(folder: Path, capsys: pytest
     assert "set program" in capsys.readouterr().err
 
 
+def test_options_of_demonstrations_are_refused_elsewhere(folder: Path) -> None:
+    command = ["data", "slimplm-labels", str(folder / "recipe.toml"), "--out", str(folder / "rows.jsonl")]
+    assert main([*command, "--trust-code"]) == main([*command, "--base", "."]) == 2
+
+
 def test_the_command_prints_counts(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ragc.core.digest import digest
+from ragc.core.text import escape_markers
+from ragc.optimizers.prompts import give_prompts
+from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
 from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.layouts import adapter
@@ -84,6 +88,12 @@ class Collector(Protocol):
         ...
 
 
+def as_run(program: RagProgram, task: Task) -> Any:
+    """`program` with the prompts that the recipe of `task` names for its own program."""
+    program.method = task.method
+    return give_prompts(program, task.recipe)
+
+
 def conversation(call: RagPredict, inputs: Mapping[str, Any]) -> list[Message]:
     """The messages that `call` sends for `inputs`, cut to its context as a run cuts them."""
     messages = call.messages(**inputs)
@@ -93,10 +103,26 @@ def conversation(call: RagPredict, inputs: Mapping[str, Any]) -> list[Message]:
 
 
 def reply(call: TypedPrompt, outputs: Mapping[str, Any]) -> Message:
-    """The reply that `call` should get, `outputs` in its layout, as its demonstrations show replies."""
-    values = {name: plain({name: outputs[name]})[name] for name in call.signature_sent.output_fields}
+    """The reply that `call` should get, `outputs` in its layout, as its demonstrations show replies.
+
+    Role markers in the outputs are escaped, so that what a passage made a model say ends no message.
+    """
+    shown = plain({name: outputs[name] for name in call.signature_sent.output_fields})
+    values = {name: _escaped(value) for name, value in shown.items()}
     text = adapter(call.layout).format_assistant_message_content(call.signature_sent, values)
     return {"role": "assistant", "content": text}
+
+
+def _escaped(value: Any) -> Any:
+    """A JSON value with role markers in its texts escaped."""
+    match value:
+        case str():
+            return escape_markers(value)
+        case list():
+            return [_escaped(item) for item in value]
+        case dict():
+            return {name: _escaped(item) for name, item in value.items()}
+    return value
 
 
 def drop_repeated(items: Sequence[Item]) -> Selection:

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dspy
 from filelock import FileLock, Timeout
 
 from ragc.core import event_loop, inputs, outputs
@@ -35,6 +36,7 @@ from ragc.optimizers import task as tasks
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.grids.card import describe_model, origin_of
 from ragc.optimizers.plan.call_bounds import REQUESTS
+from ragc.optimizers.prompts import fingerprints
 from ragc.optimizers.requirements import require
 from ragc.optimizers.task import Task
 from ragc.recipe import Budget, GridSpec, Recipe
@@ -225,10 +227,10 @@ class _State:
 
 
 def identity(kind: str, recipe: Recipe) -> str:
-    """A digest of all that decides the rows: the recipe without limits, and the kind."""
+    """A digest of the recipe without limits, its prompt files, and the kind."""
     study = replace(recipe.study, keep=True)
     same = replace(recipe, budget=Budget(), concurrency=None, study=study, grid=GridSpec())
-    return digest([kind, same.to_toml()])
+    return digest([kind, same.to_toml(), fingerprints(recipe)])
 
 
 @contextmanager
@@ -327,7 +329,9 @@ class _Build:
             if self._spent is not None:
                 return None
             try:
-                gathered = await self.collector.collect(question)
+                # A history of every prompt would grow without end.
+                with dspy.context(disable_history=True):
+                    gathered = await self.collector.collect(question)
             except BudgetExhausted as error:
                 self._spent = error
                 return None
@@ -369,6 +373,10 @@ class _Build:
         return {
             "data set": data.dataset,
             "split": f"train, {len(task.train)} questions",
+            "questions": task.facts["data"]["train"]["fingerprint"],
+            **{
+                f"passages of {name}": source["fingerprint"] for name, source in task.facts["sources"].items()
+            },
             "licence of the source": "; ".join(dict.fromkeys(origin.get("licence", {}).values()))
             or card.UNKNOWN_LICENCE,
             **({"home of the source": origin["home"]} if origin.get("home") else {}),

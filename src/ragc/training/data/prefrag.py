@@ -36,7 +36,17 @@ from ragc.records import Question
 from ragc.signatures.grade import CompareSources
 from ragc.signatures.judge import ClosestStatement
 from ragc.targets.base import Sampling
-from ragc.training.data.base import Gathered, Item, Message, Row, Selection, conversation, reply, teacher_call
+from ragc.training.data.base import (
+    Gathered,
+    Item,
+    Message,
+    Row,
+    Selection,
+    as_run,
+    conversation,
+    reply,
+    teacher_call,
+)
 
 TEMPERATURES = TOP_PS = (0.1, 0.5, 0.9)
 """The small model judges once at each of the nine combinations."""
@@ -156,10 +166,11 @@ class PairsOfSources:
                     f"Pairs are of comparisons that say true or false, and the knob {name} is "
                     f"{str(getattr(knobs, name)).lower()}; set knobs.{name} to {shown}."
                 )
-        small = replace(knobs, reflect=False, icl_n=0, **_SMALL)
+        small = replace(knobs, reflect=False, **_SMALL)
         low, high = PASSAGES
-        self._programs = {
-            k: PairCollector(task.runtime, replace(small, k_local=k, k_web=k)) for k in range(low, high + 1)
+        self._programs: dict[int, PairCollector] = {
+            k: as_run(PairCollector(task.runtime, replace(small, k_local=k, k_web=k)), task)
+            for k in range(low, high + 1)
         }
 
     @property

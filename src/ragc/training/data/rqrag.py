@@ -33,6 +33,7 @@ from typing import Any
 
 import dspy
 
+from ragc.core.text import escape_markers
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.answering import answer
@@ -50,6 +51,7 @@ from ragc.training.data.base import (
     Message,
     Selection,
     all_items,
+    as_run,
     conversation,
     drop_repeated,
     reply,
@@ -165,12 +167,10 @@ class Trajectories:
                 "Rows of single calls have answers alone, and the program's answers come with reasoning or a "
                 "confidence; set knobs.cot to false and knobs.select to another choice."
             )
-        plain = replace(
-            knobs, mode="search_on_demand", temperature=0.0, query_temperature=0.0, icl_n=0, cot=False
-        )
+        plain = replace(knobs, mode="search_on_demand", temperature=0.0, query_temperature=0.0, cot=False)
         teacher = task.runtime.with_targets({"main": "teacher"})
         self._program = TrajectoryCollector(teacher, replace(plain, wording="full"))
-        self._student = TrajectoryCollector(task.runtime, plain)
+        self._student = as_run(TrajectoryCollector(task.runtime, plain), task)
         self._scorer: Scorer = task.scorer.only([task.demo_metric])
 
     @property
@@ -261,8 +261,8 @@ class Trajectories:
 
 
 def defuse(text: str) -> str:
-    """`text` with control tokens in it made ordinary: one space behind their opening bracket."""
-    return _TOKEN.sub("[ ", text)
+    """`text` with control tokens and role markers in it made ordinary: one space behind their bracket."""
+    return _TOKEN.sub("[ ", escape_markers(text))
 
 
 def evidence(passages: Sequence[Passage]) -> str:

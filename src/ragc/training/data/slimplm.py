@@ -31,6 +31,7 @@ from ragc.training.data.base import (
     Row,
     Selection,
     all_items,
+    as_run,
     conversation,
     drop_repeated,
     reply,
@@ -77,7 +78,10 @@ class Drafts(SlimPLM):
 
 def _program(task: Task) -> Drafts:
     knobs: Any = task.recipe.settings()
-    return Drafts(task.runtime, replace(knobs, use_qj=True, use_qr=True, use_qf=True, icl_n=0))
+    program: Drafts = as_run(
+        Drafts(task.runtime, replace(knobs, use_qj=True, use_qr=True, use_qf=True)), task
+    )
+    return program
 
 
 class Labels:
