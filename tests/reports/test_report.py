@@ -17,7 +17,7 @@ import pytest
 from filelock import FileLock
 
 import ragc
-from ragc import reports
+from ragc import reports, targets
 from ragc.cli.main import main
 from ragc.errors import ArtefactError, DataError, UsageError
 from ragc.metrics.reports import compare_runs, runs
@@ -485,3 +485,18 @@ def test_rows_hold_prompts_and_replies_as_they_were_sent() -> None:
     assert unread is not None
     assert unread.replies == ("{} {}", "{}")
     assert list(unread.messages[-1]) == list(target.requests[2].messages[-1])
+
+
+def test_the_study_of_a_script_of_ones_own_shows_its_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = written(tmp_path)
+    monkeypatch.chdir(folder)
+    monkeypatch.setitem(targets._BUILDERS, "embedded", lambda spec: ScriptedTarget(needs_demos))
+    scripted = ragc.study("recipe.toml", name="mine")
+    scripted.optimize(ragc.objective("recipe.toml", name="mine"), n_trials=3)
+    _, lines = written_page(tmp_path / "report.html", Path("mine"))
+    trials = [line for line in lines if line["row"] == "trial"]
+    assert [trial["values"]["em"] for trial in trials] == [trial.value for trial in scripted.trials]
+    assert trials[0]["best"] == trials[0]["values"]["em"]
+    assert any("script of your own" in gap for gap in lines[0]["gaps"])
