@@ -52,12 +52,12 @@ class Parts(HTMLParser):
         while self._open.pop()[0] != tag:
             pass
 
-    def handle_data(self, text: str) -> None:
+    def handle_data(self, data: str) -> None:
         tag, line = self._open[-1]
         if tag in self.raw:
-            self.raw[tag].append(text)
-        elif text.strip():
-            self.texts.append((line, text.strip()))
+            self.raw[tag].append(data)
+        elif data.strip():
+            self.texts.append((line, data.strip()))
 
 
 def parts_of(html: str) -> Parts:

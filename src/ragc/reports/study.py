@@ -16,6 +16,7 @@ from ragc.errors import ArtefactError, RagcError
 from ragc.metrics.base import Objective
 from ragc.optimizers.distributed.study_address import recipe_in
 from ragc.optimizers.integrations import optuna_folder, optuna_status
+from ragc.optimizers.integrations.optuna_objective import CANDIDATE
 from ragc.optimizers.results.study_rows import DEV, PROVENANCE, answers_file
 from ragc.optimizers.search.selection import expected_scores
 from ragc.optimizers.search.status import StudyStatus, status, study_trials
@@ -143,7 +144,7 @@ def _script_trials(files: StudyFiles) -> Iterator[Trial]:
     front = {trial["trial"] for trial in files.status.front}
     index = next(i for i, one in enumerate(objectives) if one.metric.id == files.pick)
     for trial in optuna_status.trials_of(files.directory):
-        candidate, values = trial.user_attrs.get(optuna_status.CANDIDATE), trial.values
+        candidate, values = trial.user_attrs.get(CANDIDATE), trial.values
         if not isinstance(candidate, Mapping) or not values or len(values) != len(objectives):
             continue
         complete = trial.state is TrialState.COMPLETE
