@@ -237,12 +237,19 @@ def test_a_study_without_a_trial_has_a_report_too(tmp_path: Path) -> None:
 
 
 def test_a_damaged_study_is_one_sentence(study: Path, tmp_path: Path) -> None:
+    trials = json.loads((study_directory(study) / "trials.json").read_text("utf-8"))
+    trials[2]["scores"][0]["em"] = "one"
+    texts = json.dumps(trials).encode()
+    trials[2]["scores"][0]["em"], trials[1]["values"] = 1.0, []
     for name, content in (
         ("trials.json", b"[3"),
+        ("trials.json", texts),
+        ("trials.json", json.dumps(trials).encode()),
         ("provenance.json", b"\xff"),
         ("test-winner.jsonl", b"{}\n"),
     ):
-        copy = shutil.copytree(study_directory(study), tmp_path / f"copy-{name}", symlinks=True)
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        copy = shutil.copytree(study_directory(study), tmp_path / "copy", symlinks=True)
         (copy / name).write_bytes(content)
         if name == "trials.json":
             (copy / "study.journal").unlink()
