@@ -7,6 +7,7 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 DOCS := .venv-docs
+CONSUMERS := .venv-consumers
 
 # The newest supported Python that runs. A name on the PATH alone says little: pyenv leaves dead ones.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
@@ -17,9 +18,9 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 MACHINE := $(shell uname -s)-$(shell uname -m)
 HASHES ?= $(if $(filter $(MACHINE),Linux-x86_64 Linux-aarch64 Darwin-arm64 Darwin-x86_64),yes,no)
 PIP := $(BIN)/python -m pip
-ENV_EXTRAS := embedded,web,dense,api,metrics,hub,serve,redis,dev
+ENV_EXTRAS := embedded,web,dense,api,metrics,hub,serve,redis,otel,dev
 
-.PHONY: help env exports lock demo test integration check docs clean
+.PHONY: help env exports lock demo test integration consumers check docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +72,15 @@ test: env ## run the unit tests, on all cores
 integration: env ## run the tests against real models, servers and consumers
 	$(BIN)/python -m pytest -m integration
 
+# In an environment of their own, almost 1 GB of it Phoenix; the tests are skipped where it is not there.
+$(CONSUMERS)/.installed: tests/integration/consumers.txt
+	test -x $(CONSUMERS)/bin/python || $(PYTHON) -m venv $(CONSUMERS)
+	$(CONSUMERS)/bin/python -m pip install --quiet --no-deps --require-hashes -r tests/integration/consumers.txt
+	touch $@
+
+consumers: env $(CONSUMERS)/.installed ## look at a study with optuna-dashboard and at traces with Phoenix
+	$(BIN)/python -m pytest -m integration tests/integration/test_dashboard.py tests/integration/test_phoenix.py
+
 check: env ## lint, formatting, types, and the wheel
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -89,5 +99,5 @@ docs: env $(DOCS)/.installed ## write the generated pages anew and build the doc
 	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) $(DOCS) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(CONSUMERS) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -36,7 +36,7 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import Row, evaluate, failures_of
-from ragc.optimizers.distributed.study_address import ledger_of
+from ragc.optimizers.distributed.study_address import ledger_of, study_in
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
@@ -53,7 +53,9 @@ from ragc.optimizers.search.driver import (
     check_optimizers,
     open_search,
 )
+from ragc.optimizers.search.portfolio import OWN
 from ragc.optimizers.search.run_trial import shuffle_dev
+from ragc.optimizers.search.storage import close_study, name_objectives
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task
 from ragc.recipe import Recipe
@@ -159,6 +161,11 @@ class Compiled:
         shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
         return describe("Compiled", repr(str(self.path)), **shown)
 
+    def _repr_html_(self) -> str:
+        from ragc.optimizers.results import notebook
+
+        return notebook.of_compiled(self)
+
     @property
     def failure_lines(self) -> list[str]:
         """A line for each program with failures on a split, for people."""
@@ -209,6 +216,7 @@ async def run_passes(prepared: Prepared) -> Compiled:
     await open_models(prepared)
     clock = await Clock.start(prepared.task)
     with counting(Counters()) as spent:
+        name_study(prepared)
         opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
         async with opened as dev_search:
             first = await baseline(dev_search)
@@ -217,6 +225,20 @@ async def run_passes(prepared: Prepared) -> Compiled:
         verified = await verify(prepared, selected)
     cost = await clock.stop(spent)
     return write(prepared, selected, verified, cost)
+
+
+def name_study(prepared: Prepared) -> None:
+    """Names the objectives in Optuna's storage of the study, for programs that show it. Raises StoreError.
+
+    Does nothing for external optimizers, which have no such study.
+    """
+    recipe = prepared.task.recipe
+    optimizer = recipe.search.optimizer
+    if optimizer == OWN or (not isinstance(optimizer, str) and OWN in optimizer):
+        names = recipe.search.objectives
+        study = study_in(prepared.directory, recipe.study, len(names))
+        name_objectives(study, names)
+        close_study(study)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ this class records them, counts what they cost, and lets synchronous callers wai
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
 
 REASONING = 412
 """Tokens of a reply that reasons before it answers, beside those of the answer: 512 for a short one."""
+
+SPANS = "RAGC_OTEL"
+"""The environment variable that switches spans on (`ragc.programs.telemetry`), unless it is 0."""
 
 T = TypeVar("T")
 
@@ -289,7 +293,7 @@ class RagProgram(dspy.Module):
         started = time.monotonic()
         token = current_question.set(question)
         try:
-            with trace.recording() as run, counters.counting(Counters()) as cost:
+            with trace.recording(self._watched_run(inputs)) as run, counters.counting(Counters()) as cost:
                 prediction = await answer(**inputs)
         except ParseFailure as error:
             error.counters, error.events = self._cost(cost, started), run.events
@@ -302,7 +306,19 @@ class RagProgram(dspy.Module):
         prediction["counters"] = self._cost(cost, started, tallies)
         if dspy.settings.trace is not None:
             dspy.settings.trace.extend(run.predictions)
+        run.finish(prediction)
         return prediction
+
+    def _watched_run(self, inputs: Mapping[str, Any]) -> trace.Run | None:
+        """What sends the question as spans, if the environment asks for that; None else."""
+        if os.environ.get(SPANS, "") in ("", "0"):
+            return None
+        from ragc.programs.telemetry.spans import SpanRun
+
+        method = getattr(self, "method", None)
+        return SpanRun(
+            method.id if method else type(self).__name__, inputs, lambda role: self.runtime.target(role).model
+        )
 
     @staticmethod
     def _cost(

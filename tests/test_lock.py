@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ragc.downloads.package_index import Link
-from tests.lock import DOCS_HEAD, HEAD, MARKS, entry, pins_of, usable
+from tests.lock import (
+    CONSUMERS,
+    CONSUMERS_HEAD,
+    DOCS,
+    DOCS_HEAD,
+    HEAD,
+    MARKS,
+    entry,
+    pins_of,
+    usable,
+)
 from tests.paths import ROOT
 
 LOCK = (ROOT / "constraints.txt").read_text("utf-8")
@@ -45,13 +56,16 @@ def test_its_versions_are_those_that_the_package_allows() -> None:
             assert need.specifier.contains(versions[name]), need
 
 
-def test_the_tools_of_the_documentation_are_locked_too() -> None:
-    text = (ROOT / "docs/requirements.txt").read_text("utf-8")
-    group = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]["docs"]
+@pytest.mark.parametrize(
+    ("name", "path", "head"), [("docs", DOCS, DOCS_HEAD), ("consumers", CONSUMERS, CONSUMERS_HEAD)]
+)
+def test_what_other_environments_hold_is_locked_too(name: str, path: Path, head: str) -> None:
+    text = path.read_text("utf-8")
+    group = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"][name]
     versions = pins_of(text)
     for need in map(Requirement, group):
         assert need.specifier.contains(versions[str(canonicalize_name(need.name))]), need
-    assert text.startswith(DOCS_HEAD)
+    assert text.startswith(head)
     assert all(part.count("--hash=sha256:") for part in re.split(r"\n(?=[a-z])", text)[1:])
 
 

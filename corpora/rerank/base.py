@@ -6,11 +6,13 @@ query ──► inner source ──► pool ──► reranker: a score for each
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
+from ragc.core.watching import watcher
 from ragc.corpora.sources.base import Source
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -40,6 +42,17 @@ class Reranker(Protocol):
         the model cannot be loaded or run.
         """
         ...
+
+
+async def rerank(reranker: Reranker, query: str, passages: Sequence[Passage]) -> Sequence[float]:
+    """The scores of `reranker`; whoever watches the question is shown them. Raises SourceError."""
+    watching = watcher.get()
+    if watching is None:
+        return await reranker.scores(query, passages)
+    begun = time.time_ns()
+    scores = await reranker.scores(query, passages)
+    watching.reranked(reranker.name, query, passages, scores, begun)
+    return scores
 
 
 class RerankedSource:
@@ -83,7 +96,7 @@ class RerankedSource:
         hits = await self.inner.search(query, max(k, self.pool))
         if not hits:
             return ()
-        scores = [float(s) for s in await self.reranker.scores(query, [hit.passage for hit in hits])]
+        scores = [float(s) for s in await rerank(self.reranker, query, [hit.passage for hit in hits])]
         if len(scores) != len(hits) or not all(map(math.isfinite, scores)):
             raise SourceError(
                 f"The reranker {self.reranker.name!r} gave {len(scores)} scores for {len(hits)} passages, "

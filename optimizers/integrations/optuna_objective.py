@@ -40,7 +40,7 @@ from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.run_trial import shuffle_dev, stopping_points
 from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
 from ragc.optimizers.search.selection import is_outdone
-from ragc.optimizers.search.storage import InMemoryAttributes, storage
+from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
 from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task, prepare
@@ -83,6 +83,7 @@ def study(recipe: Recipe, *, name: str = "", file: str | Path = "") -> optuna.St
         optuna_study = storage(folder.path, len(recipe.search.objectives), name=folder.name)
     finally:
         optuna.logging.set_verbosity(verbosity)
+    name_objectives(optuna_study, recipe.search.objectives)
     optuna_study.sampler = sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
     optuna_study.set_user_attr(PATH, str(folder.path))
     _fail_orphans(optuna_study, folder)

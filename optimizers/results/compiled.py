@@ -145,6 +145,11 @@ class CompiledProgram:
         shown = {"program": state.method, **changed, "demos": demos or None, "verdict": verdict}
         return describe("CompiledProgram", where, **shown)
 
+    def _repr_html_(self) -> str:
+        from ragc.optimizers.results import notebook
+
+        return notebook.of_program(self)
+
     def __call__(self, question: str, **context: Any) -> Row:
         """Answers `question`; `context` are the other inputs of a data row. Raises RagcError."""
         return self._answering().ask(self, question, context)

@@ -139,6 +139,11 @@ class Evaluation:
         means = {name: f"{i.mean:.3f} [{i.low:.3f}, {i.high:.3f}]" for name, i in self.metrics.items()}
         return describe("Evaluation", quantity(len(self.rows), "question"), failures, **means)
 
+    def _repr_html_(self) -> str:
+        from ragc.optimizers.results import notebook
+
+        return notebook.of_evaluation(self)
+
     def to_json(self) -> dict[str, Any]:
         """The output of `ragc eval --json`."""
         return {

@@ -13,7 +13,6 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 
-from ragc import metrics
 from ragc.core import inputs
 from ragc.core.display import describe
 from ragc.core.redact import shorten
@@ -33,6 +32,7 @@ from ragc.optimizers.search.portfolio import OWN as OWN_SEARCH
 from ragc.optimizers.search.portfolio import divide_trials
 from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
+from ragc.optimizers.search.tell import objective_named
 from ragc.optimizers.search.trial import TrialResult, read_results
 from ragc.optimizers.space import Candidate, describe_candidate
 from ragc.recipe import Budget, Recipe
@@ -163,7 +163,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         )
     study = _study(directory, recipe)
     tried = _read_trials(study)
-    objectives = [_objective(name) for name in recipe.search.objectives]
+    objectives = [objective_named(name) for name in recipe.search.objectives]
     pick = next(o for o in objectives if o.name == recipe.search.pick)
     state = _state(directory)
     best = select(tried, objectives, pick) if tried else None
@@ -357,10 +357,6 @@ def _counts(
         "stale": 0 if state == RUNNING else flying,
         "failed": states[optuna.trial.TrialState.FAIL],
     }
-
-
-def _objective(name: str) -> Objective:
-    return Objective(metrics.get(name.removeprefix("-")), -1 if name.startswith("-") else 1)
 
 
 def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import errno
 import hashlib
 import json
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import ndiff
 from pathlib import Path
@@ -158,6 +158,25 @@ def storage(directory: Path, objectives: int, address: str = "", name: str = NAM
             directions=["maximize" for _ in range(objectives)],
             load_if_exists=True,
         )
+
+
+def name_objectives(study: optuna.Study, names: Sequence[str]) -> None:
+    """Gives the values of `study` the `names` of its objectives, for programs that show it.
+
+    A name begins with `-` where less is better: values are signed, and every direction is "maximize".
+    """
+    if study.metric_names != list(names):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names(list(names))
+
+
+def close_study(study: optuna.Study) -> None:
+    """Closes the connections of `study` to a server; a journal has none."""
+    server = getattr(study._storage, "_backend", None)
+    if isinstance(server, optuna.storages.RDBStorage):
+        server.remove_session()
+        server.engine.dispose()
 
 
 def open_server_study(address: str, name: str) -> optuna.Study:

@@ -3,16 +3,22 @@
 A trial stopped by racing is PRUNED, with its mean over the questions seen. That mean covers few and perhaps
 easy questions, so the sampler learns from the trial's estimate instead, an attribute of the trial. Optuna
 cannot prune a trial with several objectives: a stopped one is PRUNED without values and has attributes alone.
+
+Other programs, such as optuna-dashboard, show what ragc itself does not read: the attributes `questions`,
+`failed`, `total lm_calls`, `total tokens` and `mean METRIC` of every metric, and with one objective its mean
+after 5, 10, 20, 40 ... questions as intermediate values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from ragc import metrics
+from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
 from ragc.optimizers.search.trial import TrialResult
 
@@ -24,11 +30,15 @@ a trial that failed in any question: `Failures.to_json`.
 """
 
 
+_FIRST = 5
+"""The number of questions of the first intermediate value."""
+
+
 def finish(study: optuna.Study, number: int, tried: TrialResult) -> None:
     """Finishes the running trial `number` of `study` with the result `tried`. Idempotent."""
     storage = study._storage
     trial = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)
-    attributes: dict[str, Any] = {}
+    attributes: dict[str, Any] = dict(_shown(tried))
     if tried.failures.n:
         attributes[FAILURES] = tried.failures.to_json()
     if not tried.complete:
@@ -36,12 +46,46 @@ def finish(study: optuna.Study, number: int, tried: TrialResult) -> None:
         attributes[SEEN] = len(tried.scores)
     for name, value in attributes.items():
         storage.set_trial_user_attr(trial, name, value)
+    if len(tried.values) == 1:
+        for seen, mean in _curve(tried, study.metric_names or ()):
+            storage.set_trial_intermediate_value(trial, seen, mean)
     if tried.complete:
         study.tell(number, list(tried.values))
+    else:
+        study.tell(number, state=TrialState.PRUNED)
+
+
+def objective_named(name: str) -> Objective:
+    """The objective of that name in a recipe, such as `em` or `-tokens`. Raises UnknownName."""
+    return Objective(metrics.get(name.removeprefix("-")), -1 if name.startswith("-") else 1)
+
+
+def _shown(tried: TrialResult) -> Iterator[tuple[str, float]]:
+    """The attributes for other programs to show."""
+    yield "questions", len(tried.scores)
+    yield "failed", tried.failures.n
+    for name in dict.fromkeys(name for scores in tried.scores for name in scores):
+        values = [value for scores in tried.scores if (value := scores.get(name)) is not None]
+        if values:
+            yield f"mean {name}", sum(values) / len(values)
+    yield "total lm_calls", tried.counters.get("lm_calls", 0)
+    yield "total tokens", tried.tokens
+
+
+def _curve(tried: TrialResult, names: Sequence[str]) -> Iterator[tuple[int, float]]:
+    """The mean of the one objective, called `names[0]`, after 5, 10, 20 ... and after all questions seen.
+
+    Only the last one in a study without names, and as that of a complete trial is its value, only for others.
+    """
+    if not names:
+        if not tried.complete:
+            yield len(tried.scores), tried.values[0]
         return
-    if len(tried.values) == 1:
-        storage.set_trial_intermediate_value(trial, len(tried.scores), tried.values[0])
-    study.tell(number, state=TrialState.PRUNED)
+    series, seen = tried.series(objective_named(names[0])), _FIRST
+    while seen < len(series):
+        yield seen, sum(series[:seen]) / seen
+        seen *= 2
+    yield len(series), tried.values[0]
 
 
 def sampler_view(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:

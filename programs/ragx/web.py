@@ -18,7 +18,7 @@ from typing import Any
 
 from ragc.core import counters
 from ragc.corpora import embed
-from ragc.corpora.rerank.base import RerankedSource, Reranker
+from ragc.corpora.rerank.base import RerankedSource, Reranker, rerank
 from ragc.corpora.sources.base import Source
 from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram, format_passage
@@ -119,7 +119,7 @@ class WebStages(RagProgram):
     async def _score(self, question: str, pool: Sequence[Passage]) -> list[Passage]:
         """The best `top_n` of `pool` by the reranker of `web`; in the old order when it fails."""
         try:
-            scores = await self.reranker.scores(question, pool) if pool else ()
+            scores = await rerank(self.reranker, question, pool) if pool else ()
         except SourceError as error:
             record(Note("rerank", f"failed: {error}"))
             scores = [0.0] * len(pool)

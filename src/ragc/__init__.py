@@ -43,6 +43,7 @@ from ragc.api import (
     source,
     study,
     study_status,
+    summarize,
     target,
     trust,
     trust_listing,
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from ragc.programs.base import RagProgram
     from ragc.programs.own import choice, number, switch
     from ragc.recipe import Recipe
+    from ragc.reports.rows import RowsSummary
     from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
 
@@ -118,6 +120,7 @@ __all__ = [
     "RecipeError",
     "RecordedGrid",
     "Row",
+    "RowsSummary",
     "RunComparison",
     "Source",
     "SourceError",
@@ -154,6 +157,7 @@ __all__ = [
     "source",
     "study",
     "study_status",
+    "summarize",
     "switch",
     "target",
     "trust",
@@ -175,6 +179,7 @@ _IMPORTED_WHEN_USED = {
     "Recipe": "ragc.recipe",
     "RecordedGrid": "ragc.optimizers.grids.record",
     "Row": "ragc.optimizers.answering",
+    "RowsSummary": "ragc.reports.rows",
     "RunComparison": "ragc.metrics.reports.compare_runs",
     "Source": "ragc.corpora.sources.base",
     "StudyStatus": "ragc.optimizers.search.status",

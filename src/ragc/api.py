@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.search.status import StudyStatus
     from ragc.programs.base import RagProgram
     from ragc.records import Passage
+    from ragc.reports.rows import RowsSummary
     from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
 
@@ -294,6 +295,22 @@ def evaluate(
 
     program = examples.open_program(path, sets, base=base, trust_targets=trust_targets, trust_code=trust_code)
     return examples.score(program, split, progress=progress or examples.SILENT)
+
+
+def summarize(rows: str | Path, *, by: str = "", worst: int = 3) -> RowsSummary:
+    """Sum up a file of rows, written by `ragc eval --out`, and group its questions by where they failed.
+
+    A question is right with full marks by the metric `by`, by default the first that scores answers. Returns
+    a RowsSummary with `metrics` (an Interval each) and `groups`: "right", "not_retrieved", "not_used",
+    "wording", "refused", "unreadable", "failed" and "unclear", each with its `rows` and the `worst` of them.
+
+        ragc.summarize("rows.jsonl").groups[0].group.title
+
+    Raises DataError for a damaged file, and UnknownName for a metric that the rows do not have.
+    """
+    from ragc.reports.rows import summarize as sum_up
+
+    return sum_up(rows, by=by, worst=worst)
 
 
 def trust_listing(path: str | Path, *, base: str | Path | None = None) -> TrustListing:

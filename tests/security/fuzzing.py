@@ -417,6 +417,7 @@ COMMANDS: tuple[list[str], ...] = (
     ["trust", "compiled", "--yes"],
     ["doctor", "recipe.toml"],
     ["eval", "rows.jsonl", "compiled", "--by", "em"],
+    ["eval", "rows.jsonl", "--by", "em", "--json"],
     ["eval", "recipe.toml", "--split", "dev", "--out", "compiled/program.json"],
     ["eval", "compiled", "--split", "dev", "--base", ".", "--trust-targets", "--trust-code"],
     ["export", "compiled", "--to", "all", "--out", "all", "--force"],

@@ -68,7 +68,12 @@ def parser() -> argparse.ArgumentParser:
     scoring.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
     _sets(scoring)
     _trusts(scoring)
-    scoring.add_argument("--by", default="", metavar="METRIC", help="with OTHER: what counts as changed")
+    scoring.add_argument(
+        "--by",
+        default="",
+        metavar="METRIC",
+        help="with OTHER: what counts as changed; of rows: what decides that a question is right",
+    )
     scoring.add_argument(
         "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
     )
@@ -315,16 +320,27 @@ def _eval(args: argparse.Namespace) -> int:
 
     if args.other:
         return _compare(args)
-    if args.by:
-        raise UsageError("--by is for comparing two runs; name the other one, or leave it out.")
     if args.program.endswith(".jsonl"):
-        raise UsageError("Rows are scored already; name a second run to compare them with.")
+        return _summarize(args)
+    if args.by:
+        raise UsageError("--by is for rows and for comparing two runs; name the other one, or leave it out.")
     out = rows_file.RowsFile(args.out) if args.out is not None else None
     with console_watch.watching() as progress:
         evaluation = api.evaluate(args.program, split=args.split, progress=progress, **_opening_options(args))
     if out:
         out.write(row.to_json(prompts=True) for row in evaluation.rows)
     _emit(evaluation.to_json()) if args.json else console.print_evaluation(evaluation)
+    return 0
+
+
+def _summarize(args: argparse.Namespace) -> int:
+    from ragc import api
+    from ragc.cli import rows_summary
+
+    if args.out or args.sets:
+        raise UsageError("Rows are scored already, and --out and --set are for scoring; leave them out.")
+    summary = api.summarize(args.program, by=args.by)
+    _emit(summary.to_json()) if args.json else rows_summary.show(summary)
     return 0
 
 

@@ -8,7 +8,7 @@ Other keys, such as the trace, are ignored. No content is executed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,13 +87,25 @@ def read(path: str | Path, *, name: str = "") -> Run:
     Raises DataError with every problem and its line: not UTF-8, not an object, a field missing or of the
     wrong type, a score that is not a finite number, a duplicate id, no row at all. Blank lines are skipped.
     """
-    where = Path(path)
+    return _run(name or Path(path).stem, str(path), _values(Path(path)))
+
+
+def read_whole(path: str | Path, *, name: str = "") -> tuple[Run, tuple[Mapping[str, Any], ...]]:
+    """As `read`, with the whole rows beside the run, in the same order."""
+    values = list(_values(Path(path)))
+    run = _run(name or Path(path).stem, str(path), values)
+    return run, tuple(value for _, value in values)
+
+
+def _values(path: Path) -> Iterator[tuple[str, Any]]:
+    """The values of the lines of `path`, each with its place."""
     try:
-        lines = inputs.read_text(where, "utf-8-sig", LARGEST).split("\n")
+        lines = inputs.read_text(path, "utf-8-sig", LARGEST).split("\n")
     except (OSError, ValueError) as error:
-        raise DataError(str(where), [f"cannot be read as UTF-8 text ({error})"]) from None
-    values = ((f"line {n}", _parse_json(line)) for n, line in enumerate(lines, 1) if line.strip())
-    return _run(name or where.stem, str(where), values)
+        raise DataError(str(path), [f"cannot be read as UTF-8 text ({error})"]) from None
+    for n, line in enumerate(lines, 1):
+        if line.strip():
+            yield f"line {n}", _parse_json(line)
 
 
 def of_rows(name: str, rows: Iterable[Mapping[str, Any]]) -> Run:

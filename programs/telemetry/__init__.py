@@ -1,0 +1,1 @@
+"""Spans of questions for OpenTelemetry; imported only where the environment asks for them."""

@@ -1,0 +1,26 @@
+"""Prints the summary of a file of rows: scores, groups of questions, and the worst of each group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ragc.cli import console, screen
+
+if TYPE_CHECKING:
+    from ragc.reports.rows import RowsSummary
+
+
+def show(summary: RowsSummary) -> None:
+    """Print `summary`, wrapped on a terminal."""
+    size = max(map(len, summary.metrics), default=0)
+    console.lines(
+        f"{name:<{size}}  {value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]  n={value.n}"
+        for name, value in summary.metrics.items()
+    )
+    if summary.failures.n:
+        console.lines([summary.failures.text])
+    console.lines(f"{family}: {backend}" for family, backend in summary.backends.items())
+    console.lines(["", f"{summary.headline}."])
+    console.lines(screen.grid(summary.table(), screen.width()))
+    for title, questions in summary.worst_tables():
+        console.lines(["", title, *screen.records(questions, screen.width())])

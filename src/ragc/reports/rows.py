@@ -1,0 +1,236 @@
+"""Sums up a file of rows: the mean of each metric, and the questions grouped by where they failed.
+
+Nothing in a row is run, and no module that the name of a metric refers to is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragc import metrics
+from ragc.core import notebook
+from ragc.core.display import describe, quantity
+from ragc.core.redact import shorten
+from ragc.errors import RagcError, UnknownName, UsageError
+from ragc.metrics import Metric
+from ragc.metrics.failures import Failures
+from ragc.metrics.reports import runs
+from ragc.metrics.reports.runs import Run, RunRow
+from ragc.metrics.stats.intervals import Interval, mean_ci
+from ragc.metrics.stats.ratios import pooled_ci
+from ragc.reports.failures import GROUPS, RIGHT, Group, deciding_metric, group_of
+
+WORST = 3
+"""Questions of a group that are shown, by default."""
+
+WIDEST = 100
+"""Maximum length of a question or answer in a table, in characters."""
+
+SEED = 0
+"""The seed of the resampling, as in `ragc eval A B`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedQuestions:
+    """The questions of one group in the order of the file, and the worst of them, worst first."""
+
+    group: Group
+    rows: tuple[RunRow, ...]
+    worst: tuple[RunRow, ...]
+
+    def to_json(self, of: int, metric: str) -> dict[str, Any]:
+        """JSON values only; `share` is the part of `of` questions."""
+        return {
+            "id": self.group.id,
+            "title": self.group.title,
+            "n": len(self.rows),
+            "share": len(self.rows) / of,
+            "worst": [_question(row, metric) for row in self.worst],
+            "questions": [row.id for row in self.rows],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RowsSummary:
+    """A file of rows in figures: an Interval a metric, and `groups` of questions, none of them empty.
+
+    `by` is the metric that decides what is right; "" when none does.
+    """
+
+    run: Run
+    metrics: Mapping[str, Interval]
+    by: str
+    groups: tuple[GroupedQuestions, ...]
+
+    def __repr__(self) -> str:
+        counts = {group.group.id: len(group.rows) for group in self.groups}
+        return describe("RowsSummary", repr(self.run.name), quantity(self.n, "question"), **counts)
+
+    def _repr_html_(self) -> str:
+        return notebook.table(
+            f"{self.run.name}: {self.headline}",
+            self.table()[0],
+            self.table()[1:],
+            [f"{name} {_interval(value)}, n={value.n}" for name, value in self.metrics.items()],
+        )
+
+    @property
+    def n(self) -> int:
+        """The number of questions."""
+        return len(self.run.answered)
+
+    @property
+    def failures(self) -> Failures:
+        """The questions without an answer."""
+        return self.run.failures
+
+    @property
+    def backends(self) -> dict[str, str]:
+        """What judged the findings that metrics read, by family or metric; several are joined."""
+        names: dict[str, dict[str, None]] = {}
+        for row in self.run.answered.values():
+            for family, backend in row.backends.items():
+                names.setdefault(family, {})[backend] = None
+        return {family: " and ".join(listed) for family, listed in names.items()}
+
+    @property
+    def headline(self) -> str:
+        """How many questions are right, and by which metric."""
+        right = next((len(group.rows) for group in self.groups if group.group is RIGHT), 0)
+        by = f", with full marks by {self.by}" if self.by else "; no metric scores the answers"
+        return f"{right} of {quantity(self.n, 'question')} right{by}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc eval ROWS.jsonl --json`."""
+        return {
+            "rows": self.run.name,
+            "n": self.n,
+            "metrics": {
+                name: {"mean": value.mean, "ci": [value.low, value.high], "n": value.n}
+                for name, value in self.metrics.items()
+            },
+            "failures": self.failures.n,
+            "failure_reasons": self.failures.reasons_json(),
+            "backends": self.backends,
+            "by": self.by,
+            "groups": [group.to_json(self.n, self.by) for group in self.groups],
+        }
+
+    def table(self) -> tuple[tuple[str, ...], ...]:
+        """The groups as rows of text, the header first."""
+        return (
+            ("group", "questions", "share", "about"),
+            *(
+                (one.group.title, str(len(one.rows)), f"{len(one.rows) / self.n:.1%}", one.group.about)
+                for one in self.groups
+            ),
+        )
+
+    def worst_tables(self) -> tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]:
+        """For each group but the right one its title, and its worst questions as rows, the header first."""
+        head = ("id", "question", "answer", "gold")
+        return tuple(
+            (
+                f"{one.group.title} ({len(one.rows)}):",
+                (head, *(_cells(row) for row in one.worst)),
+            )
+            for one in self.groups
+            if one.group is not RIGHT
+        )
+
+
+def summarize(path: str | Path, *, by: str = "", worst: int = WORST) -> RowsSummary:
+    """The summary of the file of rows `path`, with the `worst` questions of each group.
+
+    `by` names the metric that decides what is right, by default the first that scores answers. Raises
+    DataError for a damaged file, and UnknownName for a metric that the rows do not have.
+    """
+    run, rows = runs.read_whole(path)
+    if by and by not in run.metrics:
+        raise UnknownName("metric of the rows", by, run.metrics)
+    by = by or deciding_metric(rows)
+    grouped: dict[str, list[RunRow]] = {}
+    for row in rows:
+        grouped.setdefault(group_of(row, by).id, []).append(run.answered[row["id"]])
+    groups = tuple(
+        GroupedQuestions(group, tuple(grouped[group.id]), _worst(grouped[group.id], by, worst))
+        for group in GROUPS
+        if group.id in grouped
+    )
+    return RowsSummary(run, _intervals(run), by, groups)
+
+
+def _worst(rows: Sequence[RunRow], by: str, most: int) -> tuple[RunRow, ...]:
+    return tuple(sorted(rows, key=lambda row: row.scores.get(by) or 0.0)[:most])
+
+
+def _intervals(run: Run) -> dict[str, Interval]:
+    """The mean of each metric, with its interval; a metric that applies to no question is left out."""
+    scores = {name: list(run.scores(name).values()) for name in run.metrics}
+    means = {}
+    for name, column in scores.items():
+        values = [score for score in column if score is not None]
+        if values:
+            means[name] = _pooled(name, scores) or mean_ci(values, seed=SEED, bounds=_bounds(name, values))
+    return means
+
+
+def _pooled(name: str, scores: Mapping[str, Sequence[float | None]]) -> Interval | None:
+    """The figure of a metric made of several means; None for any other, and where the rows lack one."""
+    metric = _metric(name)
+    columns = [scores.get(part, ()) for part in metric.pools] if metric else []
+    if metric is None or metric.combine is None or not all(columns):
+        return None
+    try:
+        return pooled_ci(columns, metric.combine, seed=SEED)
+    except UsageError:  # scores that the metric does not give
+        return None
+
+
+def _bounds(name: str, values: Sequence[float]) -> tuple[float, float] | None:
+    """The bounds of the metric `name`, widened to `values` outside; None for costs, which have no maximum."""
+    least, greatest = min(values), max(values)
+    metric = _metric(name)
+    bounds = metric.bounds if metric else (0.0, 1.0)
+    if bounds is None:
+        return None if least >= 0 else (least, greatest)
+    return min(bounds[0], least), max(bounds[1], greatest)
+
+
+def _metric(name: str) -> Metric | None:
+    """The metric of that id; None for one of another version, or from elsewhere."""
+    try:
+        return metrics.get(name)
+    except RagcError:
+        return None
+
+
+def _question(row: RunRow, metric: str) -> dict[str, Any]:
+    """A question with its answers, texts cut short."""
+    return {
+        "id": row.id,
+        "question": _short(row.question),
+        "answer": _short(_answer(row)),
+        "gold": [_short(gold) for gold in row.answers],
+        "score": row.scores.get(metric),
+    }
+
+
+def _cells(row: RunRow) -> tuple[str, ...]:
+    texts = (row.id, row.question, _answer(row), " | ".join(row.answers))
+    return tuple(_short(text) or "(not in the rows)" for text in texts)
+
+
+def _answer(row: RunRow) -> str:
+    return row.prediction if row.prediction is not None else f"none ({row.failure or 'no reason given'})"
+
+
+def _short(text: str) -> str:
+    return shorten(text, WIDEST)
+
+
+def _interval(value: Interval) -> str:
+    return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
