@@ -219,10 +219,9 @@ def study_trials(directory: Path) -> list[TrialResult]:
 
 def _is_whole(trial: TrialResult, objectives: Sequence[str]) -> bool:
     """Whether the scores and values of a trial that was read are numbers, with those of `objectives`."""
-    every = [score for scores in trial.scores for score in scores.values() if score is not None]
-    numbers = all(
-        isinstance(value, int | float) and math.isfinite(value) for value in (*trial.values, *every)
-    )
+    every: list[Any] = [score for scores in trial.scores for score in scores.values() if score is not None]
+    every += trial.values
+    numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in every)
     named = all(name in scores for scores in trial.scores for name in objectives)
     return numbers and named and bool(trial.scores) and len(trial.values) == len(objectives)
 
