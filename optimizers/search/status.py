@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -229,17 +230,31 @@ def study_trials(directory: Path) -> list[TrialResult]:
     Those of a finished study are read from `trials.json` where its storage has none: other optimizers have no
     storage. Raises StoreError, ArtefactError for a damaged file.
     """
-    if trials := _read_trials(_study(directory, recipe_in(directory))):
+    recipe = recipe_in(directory)
+    if trials := _read_trials(_study(directory, recipe)):
         return trials
     path = directory / "trials.json"
     if not path.exists():
         return []
     try:
-        return [TrialResult.of(value) for value in json.loads(inputs.read_bytes(path))]
+        trials = [TrialResult.of(value) for value in json.loads(inputs.read_bytes(path))]
+        names = [name.removeprefix("-") for name in recipe.search.objectives]
+        if not all(_is_whole(trial, names) for trial in trials):
+            raise ValueError
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ArtefactError(
             f"{path} is damaged ({type(error).__name__}); compile again, which replays what was answered."
         ) from None
+    return trials
+
+
+def _is_whole(trial: TrialResult, objectives: Sequence[str]) -> bool:
+    """Whether the scores and values of a trial that was read are numbers, with those of `objectives`."""
+    every: list[Any] = [score for scores in trial.scores for score in scores.values() if score is not None]
+    every += trial.values
+    numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in every)
+    named = all(name in scores for scores in trial.scores for name in objectives)
+    return numbers and named and bool(trial.scores) and len(trial.values) == len(objectives)
 
 
 def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None:

@@ -17,7 +17,7 @@ import pytest
 from filelock import FileLock
 
 import ragc
-from ragc import reports
+from ragc import reports, targets
 from ragc.cli.main import main
 from ragc.errors import ArtefactError, DataError, UsageError
 from ragc.metrics.reports import compare_runs, runs
@@ -52,12 +52,12 @@ class Parts(HTMLParser):
         while self._open.pop()[0] != tag:
             pass
 
-    def handle_data(self, text: str) -> None:
+    def handle_data(self, data: str) -> None:
         tag, line = self._open[-1]
         if tag in self.raw:
-            self.raw[tag].append(text)
-        elif text.strip():
-            self.texts.append((line, text.strip()))
+            self.raw[tag].append(data)
+        elif data.strip():
+            self.texts.append((line, data.strip()))
 
 
 def parts_of(html: str) -> Parts:
@@ -237,12 +237,19 @@ def test_a_study_without_a_trial_has_a_report_too(tmp_path: Path) -> None:
 
 
 def test_a_damaged_study_is_one_sentence(study: Path, tmp_path: Path) -> None:
+    trials = json.loads((study_directory(study) / "trials.json").read_text("utf-8"))
+    trials[2]["scores"][0]["em"] = "one"
+    texts = json.dumps(trials).encode()
+    trials[2]["scores"][0]["em"], trials[1]["values"] = 1.0, []
     for name, content in (
         ("trials.json", b"[3"),
+        ("trials.json", texts),
+        ("trials.json", json.dumps(trials).encode()),
         ("provenance.json", b"\xff"),
         ("test-winner.jsonl", b"{}\n"),
     ):
-        copy = shutil.copytree(study_directory(study), tmp_path / f"copy-{name}", symlinks=True)
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        copy = shutil.copytree(study_directory(study), tmp_path / "copy", symlinks=True)
         (copy / name).write_bytes(content)
         if name == "trials.json":
             (copy / "study.journal").unlink()
@@ -485,3 +492,18 @@ def test_rows_hold_prompts_and_replies_as_they_were_sent() -> None:
     assert unread is not None
     assert unread.replies == ("{} {}", "{}")
     assert list(unread.messages[-1]) == list(target.requests[2].messages[-1])
+
+
+def test_the_study_of_a_script_of_ones_own_shows_its_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = written(tmp_path)
+    monkeypatch.chdir(folder)
+    monkeypatch.setitem(targets._BUILDERS, "embedded", lambda spec: ScriptedTarget(needs_demos))
+    scripted = ragc.study("recipe.toml", name="mine")
+    scripted.optimize(ragc.objective("recipe.toml", name="mine"), n_trials=3)
+    _, lines = written_page(tmp_path / "report.html", Path("mine"))
+    trials = [line for line in lines if line["row"] == "trial"]
+    assert [trial["values"]["em"] for trial in trials] == [trial.value for trial in scripted.trials]
+    assert trials[0]["best"] == trials[0]["values"]["em"]
+    assert any("script of your own" in gap for gap in lines[0]["gaps"])

@@ -47,6 +47,12 @@ _NO_ROWS = (
     "A compiled directory holds scores, not answers, and the study that wrote it is not on this machine. "
     "`ragc eval COMPILED --out rows.jsonl` answers again, by replay where it can; name that file too."
 )
+_NOT_RECORDED = (
+    "This study did not record its questions, as those of older versions; `ragc eval COMPILED --out "
+    "rows.jsonl` answers again, by replay where it can; name that file too."
+)
+_NO_TRIALS = "There are no trials to show: none has ended, or an optimizer made them that records none."
+_SCRIPT = "Of an Optuna script of your own the values of trials are stored, and no answers."
 _UNPROVED = "Nothing is proved before the end: there was no look at test questions."
 _HOW = {"finished": "Finished", "running": "Still running", "cut off": "Cut off"}
 _FLATTERED = "The best trial was chosen by its scores on dev, so they flatter it."
@@ -327,8 +333,12 @@ def _search(provenance: dict[str, object]) -> dict[str, object]:
 
 def _no_questions(held: Inputs) -> list[str]:
     """Why there is no table of questions, and what would give one."""
+    if held.study and held.study.is_script:
+        return [_SCRIPT]
     if held.study and not held.study.finished:
         return ["No question was answered by any finished trial yet."]
+    if held.study:
+        return [_NOT_RECORDED]
     return [_NO_ROWS]
 
 
@@ -336,7 +346,7 @@ def _search_gaps(held: Inputs, trials: Sequence[Trial]) -> list[str]:
     if held.study is None:
         return []
     if not trials:
-        return ["The study has no trials of its own to show: other optimizers keep theirs to themselves."]
+        return [_NO_TRIALS]
     if len(trials) < dimensions.FEWEST:
         return [f"Importances need {dimensions.FEWEST} trials or more, and there are {len(trials)}."]
     return []

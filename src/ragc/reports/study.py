@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from optuna.trial import TrialState
+
 from ragc.core import inputs
 from ragc.core.redact import redact
 from ragc.errors import ArtefactError, RagcError
 from ragc.metrics.base import Objective
 from ragc.optimizers.distributed.study_address import recipe_in
-from ragc.optimizers.integrations import optuna_folder
+from ragc.optimizers.integrations import optuna_folder, optuna_status
+from ragc.optimizers.integrations.optuna_objective import CANDIDATE
 from ragc.optimizers.results.study_rows import DEV, PROVENANCE, answers_file
 from ragc.optimizers.search.selection import expected_scores
 from ragc.optimizers.search.status import StudyStatus, status, study_trials
 from ragc.optimizers.search.storage import find
+from ragc.optimizers.search.tell import failures_in
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate, describe_candidate
 from ragc.optimizers.task import objective_of
@@ -44,6 +48,11 @@ class StudyFiles:
     pick: str
     results: tuple[TrialResult, ...]
     provenance: Mapping[str, Any]
+
+    @property
+    def is_script(self) -> bool:
+        """Whether it is the study of an Optuna script of somebody's own."""
+        return optuna_folder.is_own(self.directory)
 
     @property
     def finished(self) -> bool:
@@ -95,6 +104,8 @@ def _json_object(path: Path, home: Path) -> Mapping[str, Any]:
 
 def trials_of(files: StudyFiles) -> Iterator[Trial]:
     """The trials of the study, in order, with the best value so far and what is expected of each."""
+    if files.is_script:
+        yield from _script_trials(files)
     results, objectives = files.results, files.objectives
     if not results:
         return
@@ -124,6 +135,35 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
             failures=trial.failures.text,
             params=_params(trial.candidate),
             counters=dict(trial.counters),
+        )
+
+
+def _script_trials(files: StudyFiles) -> Iterator[Trial]:
+    """The complete and pruned trials of an Optuna script of somebody's own."""
+    objectives, best = files.objectives, None
+    front = {trial["trial"] for trial in files.status.front}
+    index = next(i for i, one in enumerate(objectives) if one.metric.id == files.pick)
+    for trial in optuna_status.trials_of(files.directory):
+        candidate, values = trial.user_attrs.get(CANDIDATE), trial.values
+        if not isinstance(candidate, Mapping) or not values or len(values) != len(objectives):
+            continue
+        complete = trial.state is TrialState.COMPLETE
+        if complete and (best is None or values[index] > best):
+            best = values[index]
+        held, failures = Candidate.of(candidate), failures_in(trial)
+        yield Trial(
+            number=trial.number,
+            choices=describe_candidate(held, held.knobs, program=held.program),
+            values={one.metric.id: one.to_metric(v) for one, v in zip(objectives, values, strict=True)},
+            seen=failures.of,
+            of=failures.of,
+            complete=complete,
+            best=None if best is None else objectives[index].to_metric(best),
+            front=trial.number in front,
+            chosen=trial.number == (files.status.best or {}).get("trial"),
+            failed=failures.n,
+            failures=failures.text,
+            params=_params(held),
         )
 
 

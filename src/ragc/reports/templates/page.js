@@ -141,9 +141,10 @@
     const value = (trial) => (name in trial.params ? trial.params[name] : "none");
     const numeric = held.every((trial) => typeof value(trial) === "number");
     const x = numeric ? value : (trial) => shorten(String(value(trial)), 14);
+    const letters = numeric ? 0 : [...new Set(held.map(x))].join("").length;
     return {
-      width, height: 170, marginLeft: 44, marginBottom: 34,
-      x: { label: null, ...(numeric ? { nice: true, ticks: 4 } : { type: "point", padding: 0.6 }) },
+      width, height: 180, marginLeft: 44, marginBottom: letters * 8 > width - 70 ? 56 : 34,
+      x: { label: null, tickRotate: letters * 8 > width - 70 ? -35 : 0, ...(numeric ? { nice: true, ticks: 4 } : { type: "point", padding: 0.6 }) },
       y: { label: null, grid: true, domain: spread(held.map((trial) => trial.values[metric])), nice: true, ticks: 4 },
       marks: [
         Plot.dot(held, { x, y: (trial) => trial.values[metric], r: 4, fill: accent, fillOpacity: 0.75 }),
