@@ -12,12 +12,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ragc.core import inputs
-from ragc.core.checkout import commit
 from ragc.core.digest import digest
 from ragc.corpora import datasets
 from ragc.corpora.files.records import is_address
 from ragc.errors import UsageError
 from ragc.optimizers.data import BUILT_IN
+from ragc.optimizers.grids.checkout import commit
 from ragc.optimizers.grids.files import FORMAT, mark
 from ragc.optimizers.grids.grid import Grid
 from ragc.optimizers.task import Task

@@ -8,7 +8,7 @@ from pathlib import Path
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def commit(root: Path = _ROOT) -> str:

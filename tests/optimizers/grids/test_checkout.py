@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragc.core.checkout import commit
+from ragc.optimizers.grids.checkout import commit
 from tests.paths import ROOT
 
 FIRST, SECOND = "1" * 40, "2" * 40
