@@ -269,7 +269,9 @@ class Study:
         done = len(self.trials)
         numbers = [*going_on, *range(done, done + len(pending))]
         if done:
-            self.maker.phase_again = partial(self._say_batch, numbers)
+            spans = [self._span(number) or (0, len(self.task.dev)) for number in numbers]
+            questions = sum(end - first for first, end in spans)
+            self.maker.phase_again = partial(self._say_batch, numbers, questions)
             self.maker.phase_again()
         rivals = self._rivals()
         abreast = asyncio.Semaphore(self.runner.concurrency)
@@ -302,12 +304,8 @@ class Study:
             self.trials[tried.number : tried.number + 1] = [tried]
         self._journal.log_batch(results, [self.describe(tried.candidate) for tried in results])
 
-    def _say_batch(self, numbers: Sequence[int]) -> None:
-        """Shows progress for the trials `numbers`. Those that are raced may be stopped earlier."""
-        questions = 0
-        for number in numbers:
-            first, end = self._span(number) or (0, len(self.task.dev))
-            questions += end - first
+    def _say_batch(self, numbers: Sequence[int], questions: int) -> None:
+        """Shows progress for the trials `numbers` on `questions`; of those that are raced, at most."""
         self.progress.phase(f"searching, {_name(numbers)} of {self.task.trials}", questions)
 
     def _span(self, number: int) -> tuple[int, int] | None:

@@ -96,8 +96,9 @@ def test_scores_from_elsewhere_have_an_interval(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_scores_groups_and_the_worst(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     path = written(tmp_path, ROWS)
     assert main(["eval", str(path)]) == 0
     out = capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases
-from tests.optimizers.colours import Run, needs_demos
+from tests.optimizers.colours import Run, colour_of, needs_demos
 
 SHORT = ("knobs.chunk_size=50", "knobs.top_k=1", "search.knobs=[]")
 
@@ -26,9 +27,17 @@ def longest(target: ScriptedTarget) -> int:
     return max(map(words, target.requests))
 
 
+def needs_two(request: ChatRequest) -> dict[str, Any]:
+    """Right when it was shown two examples; after one for every second question; else for every third."""
+    right, messages = colour_of(request), len(request.messages)
+    luck = sum(map(ord, request.messages[-1].content)) % 6
+    some = luck % 2 == 0 if messages > 2 else luck % 3 == 0
+    return {"answer": right if messages > 4 or some else f"I think it may be {right}"}
+
+
 def demos_of(run: Run, *sets: str) -> tuple[int, int]:
     """The demonstrations of the winner, and the words of the longest prompt."""
-    target = ScriptedTarget(needs_demos)
+    target = ScriptedTarget(needs_two)
     compiled = run(sets=(*SHORT, *sets), target=target, store=CallStore(None))
     return len(compiled.program.state.predictors["answer"].demos), longest(target)
 
