@@ -300,7 +300,6 @@ class Study:
         self._batches += 1
         for tried in results:
             self._tell(self._numbers[tried.number], tried)
-        for tried in results:
             self.trials[tried.number : tried.number + 1] = [tried]
         self._journal.log_batch(results, [self.describe(tried.candidate) for tried in results])
 
@@ -316,18 +315,14 @@ class Study:
         return first, next(end for end in stopping_points(len(self.task.dev)) if end > first)
 
     def _rivals(self) -> list[TrialResult]:
-        """The trials that a new trial is raced against: the leader, or with several objectives the Pareto
-        front.
+        """The trials that a new trial is raced against: the Pareto front; none where trials answer in looks.
 
         A trial that answered nothing is no rival: any answer is better, at any cost.
         """
-        if not self.trials:
+        if self._in_looks or not self.trials:
             return []
-        objectives = self.task.objectives
-        rivals = (
-            [best(self.trials, objectives)] if len(objectives) == 1 else pareto_front(self.trials, objectives)
-        )
-        return [trial for trial in rivals if not trial.failures.all]
+        front = pareto_front(self.trials, self.task.objectives)
+        return [trial for trial in front if not trial.failures.all]
 
     async def _race(
         self,
