@@ -75,9 +75,5 @@ def winning(out: Path, candidate: Any) -> int:
     study = read_study(study_directory(out))
     assert study is not None
     names = sorted(name for name in study.user_attrs if name.startswith("batch:"))
-    return next(
-        value["number"]
-        for name in names
-        for value in study.user_attrs[name]
-        if value["candidate"] == candidate
-    )
+    values = [value for name in names for value in study.user_attrs[name]]
+    return int(next(value["number"] for value in values if value["candidate"] == candidate))
