@@ -32,8 +32,8 @@ RISK = 0.2
 TOLERANCE = 1e-9
 """A setting goes on only if its own look is expected to raise the best mean by more, in units of the score.
 
-So low, it stops where the look would have to move its mean by about six standard deviations. With 1e-4 the search
-asked two thirds as much and chose worse (experiments/LOG.md): the model is too sure of itself early on.
+So low, it stops where the look would have to move its mean by about six standard deviations. With 1e-4 a
+search asked two thirds as much and chose worse (experiments/LOG.md), as the model is too sure early on.
 """
 
 BLOCKS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0)
