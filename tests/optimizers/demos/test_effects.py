@@ -144,7 +144,6 @@ def test_later_sets_show_what_helped_others(run: Run, seed: int) -> None:
     things, shown = helpful_sets(compiled.path)
     good = GOOD & {*things}
     assert len(shown) == 4
-    assert {*shown[0]} & good if len(good) == 1 else {*shown[0]} <= good
     assert fmean(len({*one} & good) for one in shown) > 2 * len(good) / len(things)
     kinds = [c.get("demo_kind", "filled") for c in candidates(compiled.path) if c["demos"]]
     assert kinds[:3] == ["filled"] * 3  # other sets are tried before, so that something is known
