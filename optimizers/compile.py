@@ -53,12 +53,12 @@ from ragc.optimizers.search.driver import (
     check_optimizers,
     open_search,
 )
-from ragc.optimizers.search.portfolio import OWN
 from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.storage import close_study, name_objectives
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task
 from ragc.recipe import Recipe
+from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore, open_store
 from ragc.store.looks import Look
 from ragc.targets.base import Target
@@ -239,7 +239,7 @@ def name_study(prepared: Prepared) -> None:
     """
     recipe = prepared.task.recipe
     optimizer = recipe.search.optimizer
-    if optimizer == OWN or (not isinstance(optimizer, str) and OWN in optimizer):
+    if optimizer == OWN_OPTIMIZER or (not isinstance(optimizer, str) and OWN_OPTIMIZER in optimizer):
         names = recipe.search.objectives
         study = study_in(prepared.directory, recipe.study, len(names))
         name_objectives(study, names)

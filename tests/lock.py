@@ -91,8 +91,8 @@ def lock_group(client: httpx.Client, group: str, path: Path, head: str, upgraded
     """Write the list of a dependency group that has an environment of its own to `path`, below `head`."""
     pins = pins_of(path.read_text("utf-8")) if path.exists() else {}
     held = {} if "all" in upgraded else {n: v for n, v in pins.items() if n not in upgraded}
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"][group]
-    items = pip_report(wanted, held)
+    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"][group]
+    items = pip_report(requirements, held)
     markers = markers_of(items)
     versions = {name: version_of(item) for name, item in sorted(items.items())}
     entries = (

@@ -87,7 +87,7 @@ class Job:
         return cls(**json.loads(text))
 
 
-def run_job(job: str, number: int, candidate: str, rivals: str, span: str = "null") -> str:
+def run_job(job: str, number: int, candidate: str, rivals: str, span: str) -> str:
     """Runs trial `number` of `job` and returns its result as JSON for `read`. An interrupt cancels it.
 
     An error of ragc is returned as a value; every other error is raised.

@@ -22,7 +22,6 @@ from ragc.optimizers.distributed.runner import on_workers
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.portfolio import (
     BASELINE,
-    OWN,
     Meeting,
     Part,
     failed,
@@ -41,6 +40,7 @@ from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Budget
+from ragc.recipe.resolved import OWN_OPTIMIZER
 
 if TYPE_CHECKING:
     from ragc.optimizers.external.optimize import ExternalResult
@@ -126,7 +126,7 @@ async def open_search(
     if not isinstance(task.recipe.search.optimizer, str):
         yield PortfolioSearch(task, directory, limit, progress)
         return
-    if task.recipe.search.optimizer != OWN:
+    if task.recipe.search.optimizer != OWN_OPTIMIZER:
         yield ExternalSearch(task, limit, progress)
         return
     study = Study(task, directory, limit, progress)
@@ -285,7 +285,7 @@ class PortfolioSearch:
         return Searched()
 
     async def _run(self, part: Part, reserved: int) -> PartOutcome:
-        run = self._run_own if part.optimizer == OWN else self._run_external
+        run = self._run_own if part.optimizer == OWN_OPTIMIZER else self._run_external
         outcome = await run(part, reserved)
         for note in outcome.notes:
             self._progress.note(note)
@@ -362,8 +362,8 @@ class PortfolioSearch:
 def check_optimizers(task: Task) -> None:
     """Raises UsageError for an optimizer of `task` that lacks something it needs; nothing is sent."""
     several = not isinstance(task.recipe.search.optimizer, str)
-    for part in parts_of(task) if several or task.recipe.search.optimizer != OWN else ():
-        if part.optimizer != OWN:
+    for part in parts_of(task) if several or task.recipe.search.optimizer != OWN_OPTIMIZER else ():
+        if part.optimizer != OWN_OPTIMIZER:
             from ragc.optimizers.external.optimize import check
 
             check(part.optimizer, part.task)

@@ -32,9 +32,6 @@ from ragc.optimizers.search.trial import TrialResult, result_of
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Budget
-from ragc.recipe.resolved import OWN_OPTIMIZER
-
-OWN = OWN_OPTIMIZER
 
 BASELINE, MEETING = "baseline", "meeting"
 """The parts of the ledger beside those of the optimizers."""

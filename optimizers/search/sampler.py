@@ -248,10 +248,6 @@ class TrialSampler:
         self._proposed = []
         return started
 
-    def batch(self, trials: Sequence[TrialResult], size: int) -> list[PendingTrial]:
-        """The next batch after `trials`, added to the study; see `propose`."""
-        return self.start(len(self.propose(trials, size, {})))
-
     def propose(
         self, trials: Sequence[TrialResult], size: int, waiting: Mapping[int, TrialResult]
     ) -> list[Candidate]:

@@ -174,13 +174,12 @@ class ScoreModel:
         means = np.array([point.means(weight) for point, weight in zip(points, weights, strict=True)])
         shape = (len(self._root),) * 2
         cov: Array = np.zeros(shape)
-        for point, weight in zip(points, weights, strict=True):
-            if weight.sum() > 1e-4:
-                cov += point.covariance(weight)
         total = means.sum(0)
-        spread = [m / w - total for m, w in zip(means, weights.sum(1), strict=True) if w > 1e-4]
-        for gap, weight in zip(spread, [w for w in weights.sum(1) if w > 1e-4], strict=True):
-            cov += weight * np.outer(gap, gap)
+        for point, weight, mean in zip(points, weights, means, strict=True):
+            share = float(weight.sum())
+            if share > 1e-4:
+                gap = mean / share - total
+                cov += point.covariance(weight) + share * np.outer(gap, gap)
         return Posterior(total, cov, residual)
 
     def _own_scales(self, seen: _Seen) -> Array:

@@ -32,9 +32,9 @@ from ragc.optimizers.search.log import LOG
 from ragc.optimizers.search.portfolio import divide_trials, read_standing
 from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
-from ragc.optimizers.search.tell import objective_named
 from ragc.optimizers.search.trial import TrialResult, read_results
 from ragc.optimizers.space import Candidate, describe_candidate
+from ragc.optimizers.task import objective_of
 from ragc.recipe import Budget, Recipe
 from ragc.recipe.resolved import OWN_OPTIMIZER
 
@@ -192,7 +192,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         )
     study = _study(directory, recipe)
     tried = _read_trials(study)
-    objectives = [objective_named(name) for name in recipe.search.objectives]
+    objectives = [objective_of(name) for name in recipe.search.objectives]
     pick = next(o for o in objectives if o.name == recipe.search.pick)
     state = _state(directory)
     best = select(tried, objectives, pick) if tried else None

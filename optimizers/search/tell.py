@@ -18,10 +18,9 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from ragc import metrics
-from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
 from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.task import objective_of
 
 ESTIMATES, MEANS, SEEN, FAILURES = "ragc:estimates", "ragc:means", "ragc:seen", "ragc:failures"
 """Names of trial attributes.
@@ -30,8 +29,6 @@ For a stopped trial: its estimates and means (signed, one an objective) and the 
 a trial that failed in any question: `Failures.to_json`.
 """
 
-
-NOTHING_WAITS: Mapping[int, TrialResult] = {}
 
 _FIRST = 5
 """The number of questions of the first intermediate value."""
@@ -66,11 +63,6 @@ def finish(study: optuna.Study, number: int, tried: TrialResult) -> None:
         study.tell(number, state=TrialState.PRUNED)
 
 
-def objective_named(name: str) -> Objective:
-    """The objective of that name in a recipe, such as `em` or `-tokens`. Raises UnknownName."""
-    return Objective(metrics.get(name.removeprefix("-")), -1 if name.startswith("-") else 1)
-
-
 def _shown(tried: TrialResult) -> Iterator[tuple[str, float]]:
     """The attributes for other programs to show."""
     yield "questions", len(tried.scores)
@@ -92,7 +84,7 @@ def _curve(tried: TrialResult, names: Sequence[str]) -> Iterator[tuple[int, floa
         if not tried.complete:
             yield len(tried.scores), tried.values[0]
         return
-    series, seen = tried.series(objective_named(names[0])), _FIRST
+    series, seen = tried.series(objective_of(names[0])), _FIRST
     while seen < len(series):
         yield seen, sum(series[:seen]) / seen
         seen *= 2
@@ -100,7 +92,7 @@ def _curve(tried: TrialResult, names: Sequence[str]) -> Iterator[tuple[int, floa
 
 
 def sampler_view(
-    trials: Sequence[FrozenTrial], waiting: Mapping[int, TrialResult] = NOTHING_WAITS
+    trials: Sequence[FrozenTrial], waiting: Mapping[int, TrialResult] | None = None
 ) -> list[FrozenTrial]:
     """`trials` with the values that the sampler should learn from, in the same order.
 
@@ -108,8 +100,9 @@ def sampler_view(
     A stopped trial is complete with its estimates. A trial that answered nothing is, in each objective, at
     most as good as the worst trial that answered: a failed question may be cheap.
     """
-    values = [_values(trial, waiting.get(trial.number)) for trial in trials]
-    failed = [_answered_nothing(trial, waiting.get(trial.number)) for trial in trials]
+    so_far = [(waiting or {}).get(trial.number) for trial in trials]
+    values = [_values(trial, result) for trial, result in zip(trials, so_far, strict=True)]
+    failed = [_answered_nothing(trial, result) for trial, result in zip(trials, so_far, strict=True)]
     answering = [line for line, nothing in zip(values, failed, strict=True) if line and not nothing]
     if answering:
         floor = [min(column) for column in zip(*answering, strict=True)]

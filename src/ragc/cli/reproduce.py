@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragc.cli import console, screen
 from ragc.errors import UsageError
@@ -55,15 +55,7 @@ def _list(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     from ragc import api
 
-    planned = api.plan_reproduce(
-        args.table,
-        rows=args.rows,
-        data_sets=args.data_sets,
-        data=args.data,
-        sets=args.sets,
-        limit=args.limit,
-        out=args.out,
-    )
+    planned = api.plan_reproduce(args.table, **_part(args))
     if args.json:
         _emit(planned)
         return 0
@@ -92,23 +84,18 @@ def _run_table(args: argparse.Namespace) -> int:
     from ragc.cli import progress as console_watch
 
     with console_watch.watching() as progress:
-        result: Reproduction = api.reproduce(
-            args.table,
-            rows=args.rows,
-            data_sets=args.data_sets,
-            data=args.data,
-            sets=args.sets,
-            limit=args.limit,
-            beside=args.beside,
-            out=args.out,
-            progress=progress,
-        )
+        result: Reproduction = api.reproduce(args.table, **_part(args), beside=args.beside, progress=progress)
     if args.json:
         _emit(result.to_json())
     else:
         _grid(result.grid())
         console.lines(["", *result.lines()])
     return 0
+
+
+def _part(args: argparse.Namespace) -> dict[str, Any]:
+    """The part of the table that the options name."""
+    return {name: getattr(args, name) for name in ("rows", "data_sets", "data", "sets", "limit", "out")}
 
 
 def _grid(rows: list[tuple[str, ...]]) -> None:

@@ -27,7 +27,7 @@ from tests.optimizers.colours import RECIPE
 
 
 def run_job(job: Job) -> str:
-    return run_job_text(job.text(), 7, json.dumps(Candidate().to_json()), "[]")
+    return run_job_text(job.text(), 7, json.dumps(Candidate().to_json()), "[]", "null")
 
 
 def test_a_trial_and_its_cost_come_back_as_they_were() -> None:
