@@ -64,7 +64,7 @@ def expected(settings: dict[str, dict[str, str | list[str]]]) -> set[str]:
 def files(package: str, source: Path, settings: dict[str, dict[str, str | list[str]]]) -> set[str]:
     """The names in the wheel of one package's files."""
     patterns = ["*.py", *settings["package-data"].get(package, [])]
-    paths = (path for pattern in patterns for path in source.glob(pattern))
+    paths = (path for pattern in patterns for path in source.glob(pattern) if path.is_file())
     return {f"{package.replace('.', '/')}/{path.relative_to(source).as_posix()}" for path in paths}
 
 
