@@ -171,10 +171,10 @@ class Study:
                         self._attributes.put(_SCREENED, screened)
                     fitted = await self.calibrating.candidates(space, self.trials[:screened], reserved)
                     asking.offer(fitted, screened)
-                more, going_on = self._next(asking, n_trials)
-                if not more and not going_on:
+                beginning, going_on = self._next(asking, n_trials)
+                if not beginning and not going_on:
                     break
-                await self._run_batch(await self._prepared(asking.start(more)), going_on)
+                await self._run_batch(await self._prepared(asking.start(beginning)), going_on)
                 await self._best.keep(self.trials)
             await self._complete_leader()
             await self._complete_winner()
@@ -183,19 +183,20 @@ class Study:
             self.progress.note(self.spent)
         self._stop_waiting()
 
-    def _next(self, asking: TrialSampler, n_trials: int) -> tuple[int, list[int]]:
-        """What comes next: how many of the trials that `asking` proposes begin, and which others go on.
+    def _next(self, asking: TrialSampler, n_trials: int) -> tuple[list[int], list[int]]:
+        """What comes next: which of the candidates that `asking` proposes begin, and which trials go on.
 
         Planned trials begin before anything else, `n_trials` in all.
         """
-        done = len(self.trials)
+        done, batch = len(self.trials), self.task.batch
         fresh = asking.propose(self.trials, n_trials, self._waiting()) if done < n_trials else []
+        first = list(range(min(len(fresh), batch, n_trials - done)))
         if not self._in_looks or (fresh and asking.is_planned(done)):
-            return len(fresh), []
-        looks = worth_looking(self.trials, fresh, self.task.objectives[0], self.task.batch)
-        more = sum(index >= done for index in looks)
+            return first, []
+        looks = worth_looking(self.trials, fresh, self.task.objectives[0], batch)
+        beginning = [index - done for index in looks if index >= done][: n_trials - done]
         going_on = sorted(index for index in looks if index < done)
-        return (more, going_on) if looks else (len(fresh), [])
+        return (beginning, going_on) if looks else (first, [])
 
     def _stop_waiting(self) -> None:
         """Tells Optuna that the trials which still wait will not go on."""
