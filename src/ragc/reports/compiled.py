@@ -111,13 +111,12 @@ def look_in(run: Mapping[str, Any]) -> str:
     count = number(held.get("number"))
     if count is None:
         return ""
-    return Look(
-        int(count),
-        int(amount(held.get("questions"))),
-        int(amount(held.get("seen"))),
-        estimated=held.get("estimated") is True,
-        again=held.get("again") is True,
-    ).sentence
+    again = held.get("again") is True
+    if count == 1 and not again:
+        return "Nobody had looked at the scores of these test questions before."
+    seen = int(amount(held.get("seen")))
+    estimated = held.get("estimated") is True
+    return Look(int(count), int(amount(held.get("questions"))), seen, estimated=estimated, again=again).sentence
 
 
 def thresholds_in(search: Any) -> Iterator[Threshold]:

@@ -1,6 +1,8 @@
 const questions = kind("question");
 questions.forEach((row, index) => { row.index = index; });
 const HEIGHT = 60, BEYOND = 8, PRINTED = 1000;
+/** Characters of a text that a cell holds; two lines of it are seen. */
+const CELL = 2000;
 const runs = report.runs;
 const scored = [...new Set(questions.flatMap((row) => Object.values(row.runs).flatMap((run) => Object.keys(run.scores))))];
 const answered = questions.some((row) => Object.values(row.runs).some((run) => run.answered));
@@ -46,7 +48,7 @@ const two = () => runs.length > 1;
 const everyRun = () => runs.length > 2 && state.columns === "all";
 const groupOf = (row, run) => row.runs[run]?.group || "";
 
-const lines = (text) => node("span", { class: "two" }, bdi(...marked(text, literal(state.find.trim()))));
+const lines = (text) => node("span", { class: "two" }, bdi(...marked(text.slice(0, CELL), literal(state.find.trim()))));
 const golds = (row) => row.answers.map(full).join(" | ");
 const sameRun = (run) => (run === state.before && two() ? "before" : run === state.after ? "after" : `run-${runs.indexOf(run)}`);
 const runColumn = (run) => ({
@@ -72,19 +74,20 @@ function shownColumns() {
 }
 
 function opener(row) {
-  return node("button", { type: "button", class: "open two", "data-id": row.index }, bdi(...marked(full(row.question) || full(row.id), literal(state.find.trim()))));
+  return node("button", { type: "button", class: "open two", "data-id": row.index }, bdi(...marked((full(row.question) || full(row.id)).slice(0, CELL), literal(state.find.trim()))));
 }
 function pill(value, name) {
   return node("span", { class: `score ${markOf(value, name)}` }, figure(value));
 }
 function result(row, run) {
-  return node("span", { class: "result" }, pill(score(row, run)), prediction(row, run));
+  return node("span", { class: "result two" }, node("span", {}, pill(score(row, run)), " ", prediction(row, run)));
 }
 function prediction(row, run) {
   const held = row.runs[run];
   if (!held) return node("span", { class: "none" }, "not in this run");
   if (!held.answered) return null;
-  return held.prediction === null ? node("span", { class: "none two" }, `none: ${full(held.failure)}`) : lines(full(held.prediction));
+  if (held.prediction === null) return node("span", { class: "none" }, `none: ${full(held.failure)}`);
+  return bdi(...marked(full(held.prediction).slice(0, CELL), literal(state.find.trim())));
 }
 
 let order = [];

@@ -36,6 +36,14 @@ function startTrace() {
     event.preventDefault();
     step(by);
   });
+  // A dialog prints as one page, the rest cut off; so an open trace is printed in the place of the report.
+  addEventListener("beforeprint", () => {
+    if (!dialog.open) return;
+    const title = node("h2", {}, byId("trace-title").textContent);
+    document.body.append(node("div", { id: "printed-trace" }, title, byId("trace-body").cloneNode(true)));
+    byId("printed-trace").lastChild.removeAttribute("id");
+  });
+  addEventListener("afterprint", () => byId("printed-trace")?.remove());
   dialog.addEventListener("close", () => {
     writeAddress();
     if (current) goTo(current.at);
@@ -50,7 +58,7 @@ function showTrace(row) {
   const [removed, added] = differences(row, compared);
   const parts = [];
   if (row.answers.length) parts.push(node("p", { class: "gold" }, node("span", { class: "label" }, "Gold"), bdi(golds(row))));
-  parts.push(node("p", { class: "facts" }, "id ", bdi(full(row.id))));
+  if (full(row.question)) parts.push(node("p", { class: "facts" }, "id ", bdi(full(row.id))));
   parts.push(node("div", { class: "cards" }, ...held.map((run) => card(row, run, run === state.before && two() ? removed : run === state.after ? added : null, shown.includes(run)))));
   if (removed || added) parts.push(node("p", { class: "quiet" }, "Underlined words are in one answer and not in the other."));
   if (shown.length) parts.push(node("div", { class: "sides" }, ...shown.map((run) => side(row, run, pattern))));
