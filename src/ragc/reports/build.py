@@ -359,8 +359,8 @@ def _row_gaps(runs: Sequence[RunRows]) -> list[str]:
     gaps = []
     if len(runs) > 2:
         gaps.append(
-            f"{_short(runs[-1].name)}, named last, is tested against {_short(runs[0].name)}, named first. The "
-            "other programs are shown beside them without a test; name two files to test two of them."
+            f"{_short(runs[-1].name)}, named last, is tested against {_short(runs[0].name)}, named first. "
+            "The other programs are shown beside them without a test; name two files to test two of them."
         )
     if not any(row.question for row in rows):
         gaps.append("The rows hold no questions, so their ids are shown. A trace may repeat a question.")

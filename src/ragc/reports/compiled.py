@@ -116,7 +116,9 @@ def look_in(run: Mapping[str, Any]) -> str:
         return "Nobody had looked at the scores of these test questions before."
     seen = int(amount(held.get("seen")))
     estimated = held.get("estimated") is True
-    return Look(int(count), int(amount(held.get("questions"))), seen, estimated=estimated, again=again).sentence
+    return Look(
+        int(count), int(amount(held.get("questions"))), seen, estimated=estimated, again=again
+    ).sentence
 
 
 def thresholds_in(search: Any) -> Iterator[Threshold]:

@@ -138,8 +138,8 @@ def _by_kind(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]
     out: dict[str, list[dict[str, Any]]] = {
         kind: []
         for kind in (
-            "report", "verdict", "changes", "score", "difference", "trial", "importance", "slice", "threshold", "cost",
-            "budget", "group", "question", "fact",
+            "report", "verdict", "changes", "score", "difference", "trial", "importance", "slice",
+            "threshold", "cost", "budget", "group", "question", "fact",
         )
     }  # fmt: skip
     for line, row in enumerate(rows, 1):
