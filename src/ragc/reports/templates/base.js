@@ -66,12 +66,12 @@ const EVERYWHERE = new Set(["yes", "no", "none", "true", "false", "noanswer", "u
 function answerPattern(answers) {
   const listed = [];
   for (const answer of answers) {
-    const words = (answer.slice(0, 1000).match(/[\p{L}\p{N}]+/gu) || []).filter((word) => !/^(a|an|the)$/iu.test(word));
+    const words = (answer.slice(0, 1000).match(/[\p{L}\p{M}\p{N}]+/gu) || []).filter((word) => !/^(a|an|the)$/iu.test(word));
     const plain = words.join(" ").toLowerCase();
-    if (plain.length > 2 && !EVERYWHERE.has(plain)) listed.push(words.join("[^\\p{L}\\p{N}]+(?:(?:a|an|the)[^\\p{L}\\p{N}]+)?"));
+    if (plain.length > 2 && !EVERYWHERE.has(plain)) listed.push(words.join("[^\\p{L}\\p{M}\\p{N}]+(?:(?:a|an|the)[^\\p{L}\\p{M}\\p{N}]+)?"));
   }
   listed.sort((one, other) => other.length - one.length);
-  return listed.length ? new RegExp(`(?<![\\p{L}\\p{N}])(?:${listed.join("|")})(?![\\p{L}\\p{N}])`, "giu") : null;
+  return listed.length ? new RegExp(`(?<![\\p{L}\\p{M}\\p{N}])(?:${listed.join("|")})(?![\\p{L}\\p{M}\\p{N}])`, "giu") : null;
 }
 
 /** A button that copies what `text` gives; it says whether that succeeded. */
@@ -89,11 +89,14 @@ async function copy(button, label, text) {
     const field = node("textarea", { "aria-hidden": "true" });
     field.value = text;
     button.after(field);
+    field.focus();
     field.select();
     held = document.execCommand("copy");
     field.remove();
     button.focus();
   }
+  const name = button.dataset.name ??= button.getAttribute("aria-label") || label;
   button.textContent = held ? "Copied" : "Not copied";
-  setTimeout(() => { button.textContent = label; }, 1500);
+  button.setAttribute("aria-label", button.textContent);
+  setTimeout(() => { button.textContent = label; button.setAttribute("aria-label", name); }, 1500);
 }

@@ -57,7 +57,7 @@ function showTrace(row) {
   const pattern = answerPattern(row.answers.map(full));
   const [removed, added] = differences(row, compared);
   const parts = [];
-  if (row.answers.length) parts.push(node("p", { class: "gold" }, node("span", { class: "label" }, "Gold"), bdi(golds(row))));
+  if (row.answers.length) parts.push(node("p", { class: "gold", ...scrolled("Gold answers", golds(row)) }, node("span", { class: "label" }, "Gold"), bdi(golds(row))));
   if (full(row.question)) parts.push(node("p", { class: "facts" }, "id ", bdi(full(row.id))));
   parts.push(node("div", { class: "cards" }, ...held.map((run) => card(row, run, run === state.before && two() ? removed : run === state.after ? added : null, shown.includes(run)))));
   if (removed || added) parts.push(node("p", { class: "quiet" }, "Underlined words are in one answer and not in the other."));
@@ -91,6 +91,9 @@ function differences(row, compared) {
   return 3 * same >= longest ? [removed, added] : [null, null];
 }
 
+/** What an element needs to be scrolled by keyboard, when `text` is so long that it may scroll. */
+const scrolled = (name, text) => (text.length > 300 ? { tabindex: "0", role: "group", "aria-label": name } : {});
+
 const ABOUT = new Map(kind("group").map((one) => [one.group, one.about]));
 
 /** The answer of a run with its scores: what one reads before a trace. */
@@ -103,7 +106,7 @@ function card(row, run, words, isShown) {
       : [full(held.prediction)];
     element.append(held.prediction === null
       ? node("p", { class: "answer none" }, "No answer: ", bdi(full(held.failure)))
-      : node("p", { class: "answer" }, bdi(...answer)));
+      : node("p", { class: "answer", ...scrolled(`Text of ${run}`, full(held.prediction)) }, bdi(...answer)));
   }
   const scores = node("p", { class: "scores" });
   for (const [name, value] of Object.entries(held.scores)) {
