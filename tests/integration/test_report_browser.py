@@ -494,6 +494,7 @@ def test_everything_is_reached_by_keyboard(tab: Browser, pages: dict[str, Path])
 
 
 def test_hostile_texts_are_shown_as_they_are_and_run_nothing(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.console(), tab.requests()
     tab.see()
     tab.open(pages["hostile"])
     question = f"{BREAKOUT} {HOSTILE}".replace("\ud800", "\N{REPLACEMENT CHARACTER}")
