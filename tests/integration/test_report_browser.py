@@ -366,15 +366,15 @@ def test_all_programs_stand_side_by_side_and_any_of_their_traces(tab: Browser, t
 
 
 def test_words_that_two_answers_do_not_share_are_marked(tab: Browser, tmp_path: Path) -> None:
-    pairs = (
+    pairs: tuple[tuple[str, str, list[str], list[str]], ...] = (
         ("The sky is blue today.", "The sky was blue today.", ["is"], ["was"]),
         ("The sky is blue.", "No idea", [], []),
         ("one two three " * 200, "one two four " * 200, ["three"] * 200, ["four"] * 200),
         ("word " * 5000, "other word " * 5000, [], []),
     )
     paths = [
-        write_rows(tmp_path / f"{name}.jsonl", [row(n, 1.0, pair[side]) for n, pair in enumerate(pairs)])
-        for side, name in enumerate(("before", "after"))
+        write_rows(tmp_path / f"{name}.jsonl", [row(n, 1.0, text) for n, text in enumerate(texts)])
+        for name, texts in (("before", [pair[0] for pair in pairs]), ("after", [pair[1] for pair in pairs]))
     ]
     tab.see()
     tab.open(ragc.report(paths, out=tmp_path / "page.html").page)
