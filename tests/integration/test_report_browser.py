@@ -332,10 +332,10 @@ def test_all_programs_stand_side_by_side_and_any_of_their_traces(tab: Browser, t
         for m in range(5)
     ]
     page = ragc.report(paths, out=tmp_path / "page.html").page
+    heads = "return [...document.querySelectorAll('#heads th.c-run')].map((one) => one.textContent)"
     for theme, width in WINDOWS:
         tab.see(theme=theme, width=width)
         tab.open(page)
-        heads = "return [...document.querySelectorAll('#heads th.c-run')].map((one) => one.textContent)"
         assert tab.run(heads) == [f"program{m}" for m in range(5)]
         assert violations(tab) == []
         tab.click("#body button.open")

@@ -199,7 +199,7 @@ def cut_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The --out of a compile that was killed after some trials."""
     folder = written(tmp_path_factory.mktemp("cut"))
     with pytest.raises(Killed):
-        begun(folder)(target=dying(needs_demos, 90))
+        begun(folder)(target=dying(needs_demos, 70))
     return folder / "out"
 
 
