@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -47,6 +48,17 @@ class Apart(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Apart:
     """As pytest-xdist asks for; its own groups of tests fail under pytest 9.2."""
     return Apart(config, log)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Ten thousand tests and all that they import live to the end: no search for garbage goes over them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class NetworkBlocked(AssertionError):

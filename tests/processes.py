@@ -23,6 +23,10 @@ from typing import IO, Protocol
 from tests.examples import THOROUGH
 from tests.paths import ROOT, SRC
 
+_POWERS = "-dac_override,-dac_read_search,-fowner"
+DROPPING = ("setpriv", f"--bounding-set={_POWERS}", f"--inh-caps={_POWERS}", "--")
+"""The start of a command that runs without the capabilities by which root writes where nobody may."""
+
 Stream = int | IO[bytes]
 """A file descriptor, an open file, or DEVNULL or PIPE of `subprocess`."""
 
@@ -123,20 +127,23 @@ def start(
     stdin: Stream = subprocess.DEVNULL,
     stdout: Stream = subprocess.PIPE,
     stderr: Stream = subprocess.PIPE,
+    unprivileged: bool = False,
 ) -> Process:
     """Start `python COMMAND`, which is `-m MODULE ARGUMENTS` or `-c SCRIPT ARGUMENTS`.
 
-    What is no UTF-8 in its output is escaped.
+    What is no UTF-8 in its output is escaped. `unprivileged` takes root's power over permissions away.
     """
     if THOROUGH:
+        before = DROPPING if unprivileged and os.getuid() == 0 else ()
         return subprocess.Popen(
-            [sys.executable, *command], cwd=cwd, env=environment, stdin=stdin, stdout=stdout, stderr=stderr,
-            encoding="utf-8", errors="backslashreplace",
+            [*before, sys.executable, *command], cwd=cwd, env=environment, stdin=stdin, stdout=stdout,
+            stderr=stderr, encoding="utf-8", errors="backslashreplace",
         )  # fmt: skip
     request = {
         "command": [os.fsdecode(part) for part in command],
         "cwd": str(cwd),
         "environment": dict(environment),
+        "unprivileged": unprivileged,
     }
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, Path(os.devnull).open("r+b", buffering=0) as nothing:
@@ -157,10 +164,15 @@ def start(
 
 
 def run(
-    command: Sequence[str | bytes], *, cwd: Path, environment: Mapping[str, str], timeout: float = 120
+    command: Sequence[str | bytes],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout: float = 120,
+    unprivileged: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run `python COMMAND` to its end, as `start`."""
-    process = start(command, cwd=cwd, environment=environment)
+    process = start(command, cwd=cwd, environment=environment, unprivileged=unprivileged)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:

@@ -213,8 +213,10 @@ def passages() -> tuple[Passage, ...]:
         for passage in _drafts(topic, text):
             same.setdefault(normalise(passage.text), []).append((len(text), passage))
     unique: list[Passage] = []
+    everything = "\n".join(f" {words} " for words in same)
     for words, copies in same.items():
-        if not any(f" {words} " in f" {other} " for other in same if len(other) > len(words)):
+        first = everything.find(f" {words} ")
+        if everything.find(f" {words} ", first + 1) < 0:  # once: no other contains it
             owner = min(copies, key=lambda copy: copy[0])[1]
             unique.append(replace(owner, title=max(copies, key=lambda copy: copy[0])[1].title))
     return tuple(sorted(unique, key=lambda passage: passage.id.partition("/")[0]))

@@ -84,6 +84,9 @@ def identical(one: Path, other: Path) -> bool:
 
 Run = Callable[..., compiling.Compiled]
 
+Unbroken = Callable[..., tuple[Path, int]]
+"""The directory and the number of requests of a compile with some overrides, on `needs_demos`."""
+
 
 def written(folder: Path, recipe: str = RECIPE) -> Path:
     """`folder`, with the data and the recipe in it."""

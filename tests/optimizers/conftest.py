@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.optimizers.colours import Run, begun, written
+from ragc.store.call_store import CallStore
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Run, Unbroken, begun, needs_demos, written
 
 
 @pytest.fixture
@@ -17,3 +19,18 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(folder: Path) -> Run:
     return begun(folder)
+
+
+@pytest.fixture(scope="session")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
+    """What compiles that nothing disturbs lead to, each done once: the same in every folder and store."""
+    compiled: dict[tuple[str, ...], tuple[Path, int]] = {}
+
+    def go(*sets: str) -> tuple[Path, int]:
+        if sets not in compiled:
+            target, folder = ScriptedTarget(needs_demos), written(tmp_path_factory.mktemp("unbroken"))
+            result = begun(folder)("whole", sets=sets, target=target, store=CallStore(None))
+            compiled[sets] = result.path, len(target.requests)
+        return compiled[sets]
+
+    return go

@@ -17,7 +17,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.examples import cases
-from tests.optimizers.colours import COLOURS, Killed, Run, colour_of, dying, identical, needs_demos
+from tests.optimizers.colours import COLOURS, Killed, Run, Unbroken, colour_of, dying, identical, needs_demos
 
 
 def test_a_program_that_needs_demonstrations_gets_them_and_is_proved_better(run: Run, folder: Path) -> None:
@@ -38,23 +38,25 @@ def test_a_second_run_sends_nothing_and_is_byte_identical(run: Run, folder: Path
 
 
 @pytest.mark.parametrize("in_flight", [1, 64])
-def test_the_number_of_questions_in_flight_changes_nothing(run: Run, folder: Path, in_flight: int) -> None:
-    run("one")
+def test_the_number_of_questions_in_flight_changes_nothing(
+    run: Run, unbroken: Unbroken, folder: Path, in_flight: int
+) -> None:
     run("two", sets=(f"concurrency={in_flight}",), store=CallStore(None))
     for name in ("program.json", "provenance.json"):
-        assert (folder / "one" / name).read_bytes() == (folder / "two" / name).read_bytes()
+        assert (unbroken()[0] / name).read_bytes() == (folder / "two" / name).read_bytes()
 
 
 @pytest.mark.parametrize("after", cases([3, 25, 47, 80, 110], 3))
-def test_a_study_cut_off_anywhere_resumes_to_the_same_program(run: Run, folder: Path, after: int) -> None:
-    whole = ScriptedTarget(needs_demos)
-    run("whole", target=whole, store=CallStore(None))
+def test_a_study_cut_off_anywhere_resumes_to_the_same_program(
+    run: Run, unbroken: Unbroken, folder: Path, after: int
+) -> None:
+    whole, total = unbroken()
     with pytest.raises((Killed, RagcError)):
         run("cut", target=dying(needs_demos, after))
     rest = ScriptedTarget(needs_demos)
     run("cut", target=rest, resume=True)
-    assert identical(folder / "whole", folder / "cut")
-    assert after + len(rest.requests) == len(whole.requests)
+    assert identical(whole, folder / "cut")
+    assert after + len(rest.requests) == total
 
 
 def test_resume_starts_when_there_is_nothing_and_refuses_a_changed_recipe(run: Run) -> None:

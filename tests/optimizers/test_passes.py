@@ -32,7 +32,7 @@ from ragc.optimizers.search.driver import Baseline, Searched, Selected, open_sea
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Killed, Run, dying, identical, needs_demos
+from tests.optimizers.colours import Killed, Run, Unbroken, dying, identical, needs_demos
 
 FREE = Cost(0, 0, 0, 0.0, 0.0)
 
@@ -347,15 +347,16 @@ def test_compile_calls_the_passes_in_their_order_each_once(
 
 
 @pytest.mark.parametrize("after", [5, 40, 90, 120])
-def test_a_compile_killed_in_any_pass_goes_on_to_the_same_bytes(folder: Path, run: Run, after: int) -> None:
-    sets, store = ("search.trials=3",), CallStore(folder / "own")
-    whole, rest = ScriptedTarget(needs_demos), ScriptedTarget(needs_demos)
-    run("whole", sets=sets, store=CallStore(None), target=whole)
+def test_a_compile_killed_in_any_pass_goes_on_to_the_same_bytes(
+    folder: Path, run: Run, unbroken: Unbroken, after: int
+) -> None:
+    sets, store, rest = ("search.trials=3",), CallStore(folder / "own"), ScriptedTarget(needs_demos)
+    whole, total = unbroken(*sets)
     with pytest.raises(Killed):
         run("cut", sets=sets, store=store, target=dying(needs_demos, after))
     run("cut", sets=sets, store=store, target=rest, resume=True)
-    assert identical(folder / "whole", folder / "cut")
-    assert len(rest.requests) < len(whole.requests)
+    assert identical(whole, folder / "cut")
+    assert len(rest.requests) < total
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,7 @@ def test_the_doctor_agrees(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hide(monkeypatch, "xllamacpp")
+    monkeypatch.setenv("RAGC_HOME", str(folder / "home"))  # all that is stored there is read
     path = str(folder / "recipe.toml")
     assert main.main(["doctor", path, "--json"]) == 1
     checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}

@@ -13,6 +13,7 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.flow import END, SEARCH, START, graph_of
 from ragc.programs.trace import Call, Event, Gate, Note
 from ragc.testing import ListSource, SchemaReplies, settings
+from tests.examples import THOROUGH
 from tests.exports.common import Fresh, build_program, built
 
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
@@ -81,7 +82,7 @@ def find_missing(entry: Method, knobs: dict[str, Any], reply: Any, source: Any =
 @every
 def test_all_that_runs_do_is_in_the_graph(entry: Method) -> None:
     shaping = {*entry.demo_shaping_knobs, *entry.demo_knobs, "rounds", "actions", "first", "verify"}
-    for number, knobs in enumerate(settings(entry.knobs)):
+    for number, knobs in enumerate(settings(entry.knobs, most=40 if THOROUGH else 8)):
         if number and not shaping & knobs.keys():
             continue
         reply = FILLINGS[number % len(FILLINGS)]

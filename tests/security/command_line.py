@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,9 +40,6 @@ NOISE = (
 )
 """What a user never sees on stderr."""
 
-POWERS = "-dac_override,-dac_read_search,-fowner"
-"""Capabilities by which root writes where nobody may."""
-
 
 @dataclass(frozen=True)
 class Ended:
@@ -66,12 +62,9 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     return inherited | {"RAGC_HOME": str(folder / "home"), "PYTHONPATH": path} | more
 
 
-def command(*arguments: str | bytes, unprivileged: bool = False) -> list[str | bytes]:
-    """The argument list of `ragc ARGUMENTS`; `unprivileged` takes root's power over permissions away."""
-    before: Sequence[str] = ()
-    if unprivileged and os.getuid() == 0:
-        before = ("setpriv", f"--bounding-set={POWERS}", f"--inh-caps={POWERS}", "--")
-    return [*before, sys.executable, "-m", "ragc", *arguments]
+def command(*arguments: str | bytes) -> list[str | bytes]:
+    """The argument list of `ragc ARGUMENTS` in an interpreter of its own."""
+    return [sys.executable, "-m", "ragc", *arguments]
 
 
 def ragc(
@@ -83,20 +76,13 @@ def ragc(
 ) -> Ended:
     """Run a command in `folder`, its cache in `home`, or `home` in it, and see that it ends properly."""
     variables = environment(folder, **({"RAGC_HOME": str(home)} if home else {}))
-    if unprivileged:
-        done = subprocess.run(
-            command(*arguments, unprivileged=True),
-            cwd=folder,
-            env=variables,
-            capture_output=True,
-            text=True,
-            errors="backslashreplace",
-            timeout=timeout,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    else:
-        done = processes.run(["-m", "ragc", *arguments], cwd=folder, environment=variables, timeout=timeout)
+    done = processes.run(
+        ["-m", "ragc", *arguments],
+        cwd=folder,
+        environment=variables,
+        timeout=timeout,
+        unprivileged=unprivileged,
+    )
     ended = Ended(done.returncode, done.stdout, done.stderr)
     assert not [word for word in NOISE if word in ended.err], ended.err
     assert len(ended.errors) == (1 if ended.status else 0), ended.err
@@ -128,8 +114,7 @@ def needs_privileges_dropped() -> pytest.MarkDecorator:
     """Skips where root's power over permissions cannot be taken away."""
     able = os.getuid() != 0 or (
         subprocess.run(
-            ["setpriv", f"--bounding-set={POWERS}", f"--inh-caps={POWERS}", "--", "true"],
-            capture_output=True, check=False,
+            [*processes.DROPPING, "true"], capture_output=True, check=False,
         ).returncode == 0
         if _has_setpriv()
         else False

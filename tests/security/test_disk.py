@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from experiments.benchmarks.serving.loopback import Loopback
 from experiments.benchmarks.serving.loopback_world import reply
 from ragc.cli.main import main
 from ragc.optimizers.results.compiled import load
+from tests import processes
 from tests.examples import cases
 from tests.security.command_line import (
     NOISE,
@@ -231,14 +231,7 @@ def test_no_home_at_all_is_one_sentence(tmp_path: Path) -> None:
     )
     variables = environment(tmp_path)
     del variables["RAGC_HOME"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        cwd=tmp_path,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = processes.run(["-c", code, str(path)], cwd=tmp_path, environment=variables)
     assert done.returncode == 2
     assert "has no home folder to keep the cache in; set RAGC_HOME" in done.stderr
 
@@ -320,19 +313,19 @@ def test_an_impossible_path_is_one_sentence_of_use(
     "arguments", [("list", "programs"), ("--help",), ("--version",), ("doctor", "--quick")]
 )
 def test_a_full_stdout_is_one_sentence(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            command(*arguments),
+    message = tmp_path / "stderr"
+    with Path("/dev/full").open("wb") as full, message.open("wb") as err:
+        process = processes.start(
+            ["-m", "ragc", *arguments],
             cwd=tmp_path,
-            env=environment(tmp_path),
+            environment=environment(tmp_path),
             stdout=full,
-            stderr=subprocess.PIPE,
-            check=False,
+            stderr=err,
         )
-    message = done.stderr.decode()
-    assert done.returncode == 1
+        assert process.wait(120) == 1
     assert (
-        message == "ragc: Writing the result to stdout failed: No space left on device; free space there.\n"
+        message.read_text("utf-8")
+        == "ragc: Writing the result to stdout failed: No space left on device; free space there.\n"
     )
 
 
@@ -360,11 +353,14 @@ def test_a_closed_stdout_and_a_reader_that_left(tmp_path: Path) -> None:
 def test_progress_that_cannot_be_shown_stops_nothing(server: Loopback, tmp_path: Path) -> None:
     prepared(tmp_path, server)
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            command("compile", "recipe.toml", "--out", "out"), cwd=tmp_path, env=environment(tmp_path),
-            stdout=subprocess.PIPE, stderr=full, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0
+        process = processes.start(
+            ["-m", "ragc", "compile", "recipe.toml", "--out", "out"],
+            cwd=tmp_path,
+            environment=environment(tmp_path),
+            stdout=subprocess.DEVNULL,
+            stderr=full,
+        )
+        assert process.wait(120) == 0
     assert load(tmp_path / "out").state.method == "vanilla"
 
 
@@ -376,15 +372,11 @@ def test_an_error_of_our_own_leaves_a_log_and_no_traceback(tmp_path: Path) -> No
         "api.plan = lambda *args, **more: {}['oops']\n"
         "sys.exit(cli.main(sys.argv[1:]))"
     )
-    started = [sys.executable, "-c", code, "compile", "x.toml", "--dry-run"]
     for debug in ("", "1"):
-        done = subprocess.run(
-            started,
+        done = processes.run(
+            ["-c", code, "compile", "x.toml", "--dry-run"],
             cwd=tmp_path,
-            env=environment(tmp_path, RAGC_DEBUG=debug),
-            capture_output=True,
-            text=True,
-            check=False,
+            environment=environment(tmp_path, RAGC_DEBUG=debug),
         )
         assert done.returncode == 1
         assert (
@@ -415,15 +407,16 @@ def test_a_target_that_fails_midway_leaves_no_noise(tmp_path: Path) -> None:
 def test_an_interrupt_leaves_no_noise(tmp_path: Path) -> None:
     with Loopback(latency_s=0.6) as server:
         prepared(tmp_path, server)
-        with subprocess.Popen(
-            command("compile", "recipe.toml", "--out", "out"), cwd=tmp_path, env=environment(tmp_path),
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        ) as process:  # fmt: skip
-            until = time.monotonic() + 60
-            while not server.log.requests and time.monotonic() < until:
-                time.sleep(0.02)
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
+        process = processes.start(
+            ["-m", "ragc", "compile", "recipe.toml", "--out", "out"],
+            cwd=tmp_path,
+            environment=environment(tmp_path),
+        )
+        until = time.monotonic() + 60
+        while not server.log.requests and time.monotonic() < until:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
         time.sleep(0.8)  # the server's own replies are due
     assert process.returncode == 130
     assert "Interrupted; every finished request is kept." in err

@@ -137,7 +137,7 @@ def helpful_sets(path: Path) -> tuple[list[int], list[list[int]]]:
     return things, [[things[at] for at in order[:2]] for order in orders]
 
 
-@pytest.mark.parametrize("seed", cases([3, 4, 5, 6], 2))
+@pytest.mark.parametrize("seed", cases([3, 4, 5, 6], 1))
 def test_later_sets_show_what_helped_others(run: Run, seed: int) -> None:
     sets = (*HELPFUL, f"seed={seed}")
     compiled = run(sets=sets, target=ScriptedTarget(helped))

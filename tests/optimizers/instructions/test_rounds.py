@@ -142,7 +142,7 @@ def test_killed_anywhere_it_ends_as_if_it_had_not_been(
     target = ScriptedTarget(evolving)
     whole = run(sets=(*ROUNDS, *more), target=target)
     total = len(target.requests)
-    for number, after in enumerate(cases(range(3, total, max(1, total // 6)), 3)):
+    for number, after in enumerate(cases(range(3, total, max(1, total // 6)), 2)):
         store = CallStore(tmp_path_factory.mktemp(f"store{number}"))
         with pytest.raises(Killed):
             run(f"cut{number}", sets=(*ROUNDS, *more), target=dying(evolving, after), store=store)

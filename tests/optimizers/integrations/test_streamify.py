@@ -246,7 +246,7 @@ def test_a_caller_may_leave_early() -> None:
             await stream.aclose()
         return ""
 
-    for _ in range(10):
+    for _ in range(examples(10)):
         assert asyncio.run(asyncio.wait_for(first(), 60))
     gc.collect()  # a delivery that nobody awaited would be reported now
 

@@ -18,6 +18,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import cases
 from tests.optimizers.colours import Killed, Run, colour_of, identical
 
 RUBBISH = "%%%"
@@ -73,13 +74,16 @@ def trials_of(out: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("failing", "objectives", "seed"),
-    [
-        (failing, objectives, 4 * index + seed)
-        for index, failing in enumerate(("vanilla", "no_retrieval", "cot"))
-        for seed, objectives in enumerate(
-            ('["em"]', '["em", "-tokens"]', '["-tokens"]', '["-lm_calls", "em"]')
-        )
-    ],
+    cases(  # of five each program fails, under each of the objectives
+        [
+            (failing, objectives, 4 * index + seed)
+            for index, failing in enumerate(("vanilla", "no_retrieval", "cot"))
+            for seed, objectives in enumerate(
+                ('["em"]', '["em", "-tokens"]', '["-tokens"]', '["-lm_calls", "em"]')
+            )
+        ],
+        5,
+    ),
 )
 def test_a_program_that_gets_rubbish_never_wins(
     failing: str, objectives: str, seed: int, run: Run, folder: Path

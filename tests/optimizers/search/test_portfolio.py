@@ -134,7 +134,7 @@ def whole(
     return request.param, (result.path, len(target.requests))
 
 
-@pytest.mark.parametrize("after", cases([5, 30, 60, 90, 110], 3))
+@pytest.mark.parametrize("after", cases([5, 30, 60, 90, 110], 2))
 def test_a_portfolio_cut_off_anywhere_resumes_to_the_same_bytes(
     run: Run, folder: Path, after: int, whole: tuple[tuple[str, ...], Whole]
 ) -> None:

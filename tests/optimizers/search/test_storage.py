@@ -14,10 +14,9 @@ from filelock import FileLock
 from ragc.errors import StoreError, TargetUnavailable
 from ragc.optimizers.search import storage as study_file
 from ragc.optimizers.search.storage import study_directory
-from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Run, identical, needs_demos
+from tests.optimizers.colours import Run, Unbroken, identical, needs_demos
 
 
 def cut_off(run: Run, after: int = 60) -> None:
@@ -41,7 +40,7 @@ def journal(folder: Path) -> Path:
 
 @pytest.mark.parametrize("garbage", [b"", b"no journal at all, but text" * 100])
 def test_a_storage_of_garbage_is_one_sentence_and_an_empty_one_begins_anew(
-    run: Run, folder: Path, garbage: bytes
+    run: Run, unbroken: Unbroken, folder: Path, garbage: bytes
 ) -> None:
     cut_off(run)
     journal(folder).write_bytes(garbage)
@@ -52,8 +51,7 @@ def test_a_storage_of_garbage_is_one_sentence_and_an_empty_one_begins_anew(
         run("out")
     else:
         run("out", resume=True)
-    run("whole", store=CallStore(None))
-    assert identical(folder / "whole", folder / "out")
+    assert identical(unbroken()[0], folder / "out")
 
 
 @pytest.mark.parametrize(
@@ -80,29 +78,33 @@ def test_a_record_that_is_none_is_one_sentence(run: Run, folder: Path, signed: b
 
 
 @pytest.mark.parametrize("torn", [1, 12, 40])
-def test_half_of_a_line_that_a_kill_left_is_cut_off(run: Run, folder: Path, torn: int) -> None:
+def test_half_of_a_line_that_a_kill_left_is_cut_off(
+    run: Run, unbroken: Unbroken, folder: Path, torn: int
+) -> None:
     cut_off(run)
     text = journal(folder).read_bytes()
     with journal(folder).open("ab") as file:
         file.write(text[:torn].rstrip(b"\n"))
     run("out", resume=True)
     assert b"\n" + text[:torn] + b"{" not in journal(folder).read_bytes()
-    run("whole", store=CallStore(None))
-    assert identical(folder / "whole", folder / "out")
+    assert identical(unbroken()[0], folder / "out")
 
 
-def test_a_locked_storage_is_one_sentence_and_free_again_goes_on(run: Run, folder: Path) -> None:
+def test_a_locked_storage_is_one_sentence_and_free_again_goes_on(
+    run: Run, unbroken: Unbroken, folder: Path
+) -> None:
     cut_off(run)
     held = FileLock(f"{journal(folder)}.lock")
     with held, pytest.raises(StoreError, match=r"it is locked.*another process may hold it"):
         run("out", resume=True)
     run("out", resume=True)
-    run("whole", store=CallStore(None))
-    assert identical(folder / "whole", folder / "out")
+    assert identical(unbroken()[0], folder / "out")
 
 
 @pytest.mark.parametrize("garbage", [b"[1]\n", b'{"op_code":5,"ragc.check":"0"}\n', b"half a line\n"])
-def test_a_storage_that_is_damaged_while_the_study_runs(run: Run, folder: Path, garbage: bytes) -> None:
+def test_a_storage_that_is_damaged_while_the_study_runs(
+    run: Run, unbroken: Unbroken, folder: Path, garbage: bytes
+) -> None:
     sent = []
 
     def harming(request: ChatRequest) -> dict[str, Any]:
@@ -117,12 +119,13 @@ def test_a_storage_that_is_damaged_while_the_study_runs(run: Run, folder: Path, 
     ):
         run("out", target=ScriptedTarget(harming))
     run("out")
-    run("whole", store=CallStore(None))
-    assert identical(folder / "whole", folder / "out")
+    assert identical(unbroken()[0], folder / "out")
 
 
 @pytest.mark.parametrize("how", ["locked", "gone"])
-def test_a_storage_that_is_lost_while_the_study_runs(run: Run, folder: Path, how: str) -> None:
+def test_a_storage_that_is_lost_while_the_study_runs(
+    run: Run, unbroken: Unbroken, folder: Path, how: str
+) -> None:
     directory = study_directory(folder / "out")
     sent = []
     held = FileLock(f"{journal(folder)}.lock", is_singleton=False, thread_local=False)
@@ -141,26 +144,25 @@ def test_a_storage_that_is_lost_while_the_study_runs(run: Run, folder: Path, how
     held.release()
     rest = ScriptedTarget(needs_demos)
     run("out", target=rest, resume=True)
-    whole = ScriptedTarget(needs_demos)
-    run("whole", target=whole, store=CallStore(None))
-    assert identical(folder / "whole", folder / "out")
-    assert len(sent) + len(rest.requests) == len(whole.requests)
+    whole, total = unbroken()
+    assert identical(whole, folder / "out")
+    assert len(sent) + len(rest.requests) == total
 
 
-def test_what_a_kill_left_of_an_older_study_is_not_taken_up(run: Run, folder: Path) -> None:
+def test_what_a_kill_left_of_an_older_study_is_not_taken_up(
+    run: Run, unbroken: Unbroken, folder: Path
+) -> None:
     cut_off(run)
     (study_directory(folder / "out") / "recipe.toml").unlink()
     run("out", resume=True, sets=("search.trials=3",))
-    run("whole", sets=("search.trials=3",), store=CallStore(None))
-    assert identical(folder / "whole", folder / "out")
+    assert identical(unbroken("search.trials=3")[0], folder / "out")
 
 
 def test_a_trial_that_was_about_to_be_asked_when_the_process_died_is_no_obstacle(
-    run: Run, folder: Path
+    run: Run, unbroken: Unbroken, folder: Path
 ) -> None:
     cut_off(run)
     storage = study_file.journal(journal(folder).parent)
     optuna.load_study(study_name="ragc", storage=storage).enqueue_trial({"knob.top_k": 9})
     run("out", resume=True)
-    run("whole", store=CallStore(None))
-    assert identical(folder / "whole", folder / "out")
+    assert identical(unbroken()[0], folder / "out")

@@ -13,10 +13,9 @@ from ragc.core.progress import Silent
 from ragc.errors import RecipeError, TargetUnavailable, UsageError
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.storage import study_directory
-from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Run, identical, needs_demos, write_data
+from tests.optimizers.colours import Run, Unbroken, identical, needs_demos, write_data
 from tests.optimizers.search.test_storage import cut_off
 
 PLAIN = ("search.demos=0", 'search.knobs=["top_k"]')
@@ -75,9 +74,9 @@ def test_a_constant_objective_ends_with_the_baseline_and_no_claim(run: Run, fold
     assert chosen > min(trial["candidate"]["knobs"]["top_k"] for trial in tried)  # some cost less
 
 
-def test_a_target_that_fails_for_half_of_the_questions_is_no_low_score(run: Run, folder: Path) -> None:
-    whole = ScriptedTarget(needs_demos)
-    run("whole", target=whole, store=CallStore(None))
+def test_a_target_that_fails_for_half_of_the_questions_is_no_low_score(
+    run: Run, unbroken: Unbroken, folder: Path
+) -> None:
     answered = []
 
     def half(request: ChatRequest) -> dict[str, Any]:
@@ -98,11 +97,12 @@ def test_a_target_that_fails_for_half_of_the_questions_is_no_low_score(run: Run,
     assert "trial 0" not in log
     healed = ScriptedTarget(needs_demos)
     run("out", target=healed, resume=True)
-    assert identical(folder / "whole", folder / "out")
-    assert len(answered) + len(healed.requests) == len(whole.requests)
+    whole, total = unbroken()
+    assert identical(whole, folder / "out")
+    assert len(answered) + len(healed.requests) == total
 
 
-def test_two_studies_of_one_directory_do_not_run_at_once(run: Run, folder: Path) -> None:
+def test_two_studies_of_one_directory_do_not_run_at_once(run: Run, unbroken: Unbroken, folder: Path) -> None:
     refused: list[str] = []
 
     def second() -> None:
@@ -119,16 +119,16 @@ def test_two_studies_of_one_directory_do_not_run_at_once(run: Run, folder: Path)
 
     run("out", target=ScriptedTarget(first))
     assert len(refused) == 1
-    run("whole", store=CallStore(None))
-    assert identical(folder / "whole", folder / "out")
+    assert identical(unbroken()[0], folder / "out")
 
 
-def test_studies_in_one_directory_that_differ_in_their_out_do_not_meet(run: Run, folder: Path) -> None:
+def test_studies_in_one_directory_that_differ_in_their_out_do_not_meet(
+    run: Run, unbroken: Unbroken, folder: Path
+) -> None:
     cut_off(run)
     run("other", sets=("search.trials=3",))
     run("out", resume=True)
-    run("whole", store=CallStore(None))
-    assert identical(folder / "whole", folder / "out")
+    assert identical(unbroken()[0], folder / "out")
 
 
 def test_a_recipe_that_changed_is_refused_with_every_difference(run: Run) -> None:

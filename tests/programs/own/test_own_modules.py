@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Passage
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
+from tests import processes
 from tests.programs.own.common import HEAD, MODULE, number_in, script, write_folder
 
 FORMATS = ("jinja2", "openai-json", "prompty", "prompty-v1", "dotprompt", "promptfoo", "langchain",
@@ -219,18 +220,16 @@ def test_a_directory_from_elsewhere_imports_nothing_without_leave(
             use()
         assert not loaded.exists()
     code = "import sys, ragc\nprint('\\n'.join(ragc.trust_listing(sys.argv[1]).lines()))"
-    listed = subprocess.run(
-        [sys.executable, "-c", code, str(foreign)], capture_output=True, text=True, check=True
-    ).stdout
-    assert "program = 'my_package.my_module:TwoHops': imports this module and runs it" in listed
+    listed = processes.run(["-c", code, str(foreign)], cwd=Path.cwd(), environment=os.environ)
+    assert listed.returncode == 0, listed.stderr
+    assert "program = 'my_package.my_module:TwoHops': imports this module and runs it" in listed.stdout
     code = (
         "import sys, ragc\nprint(ragc.study_status(sys.argv[1]).to_json())\n"
         "assert 'my_package' not in sys.modules"
     )
-    status = subprocess.run(
-        [sys.executable, "-c", code, str(folder / "out")], capture_output=True, text=True, check=True
-    ).stdout
-    assert "'searched': ['hops', 'shout']" in status
+    status = processes.run(["-c", code, str(folder / "out")], cwd=Path.cwd(), environment=os.environ)
+    assert status.returncode == 0, status.stderr
+    assert "'searched': ['hops', 'shout']" in status.stdout
     assert not loaded.exists(), "listing imports nothing"
     exported = ragc.export(foreign, "jinja2", foreign.parent / "prompts", trust_code=True)
     assert exported.written

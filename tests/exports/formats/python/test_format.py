@@ -65,7 +65,7 @@ def source(program: ExportedProgram) -> str:
 
 
 def load_module(program: ExportedProgram) -> ModuleType:
-    """The generated module."""
+    """The generated module, anew each time."""
     module = ModuleType("generated")
     exec(_code(source(program)), module.__dict__)
     return module
@@ -166,6 +166,12 @@ PASSAGES = [
 ]
 
 
+@cache
+def _derived(id: str, knobs: tuple[tuple[str, Any], ...]) -> ExportedProgram:
+    """The export of a program, which no reply changes."""
+    return derive_export(build_program(method(id), **dict(knobs)))
+
+
 def compare(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: Any) -> tuple[Any, Any]:
     """What the program and the generated file make of the same replies: answers and request bodies.
 
@@ -181,7 +187,8 @@ def compare(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: 
     except ParseFailure:
         answer = None
     expected = [request_body(request, "model") for request in target.requests]
-    module, again = load_module(derive_export(program)), iter(replies)
+    out = _derived(id, tuple(sorted(knobs.items())))
+    module, again = load_module(out), iter(replies)
 
     def complete(body: dict[str, Any]) -> Any:
         bodies.append(body)
@@ -192,9 +199,7 @@ def compare(id: str, replies: list[str | Reply], knobs: dict[str, Any], **more: 
 
     passage_texts = [f"{p.title}\n{p.text}" if p.title else p.text for p in passages]
     arguments = (
-        {"passages": passage_texts}
-        if any(one.name == "passages" for one in derive_export(program).prompts[0].inputs)
-        else {}
+        {"passages": passage_texts} if any(one.name == "passages" for one in out.prompts[0].inputs) else {}
     )
     try:
         output = module.answer("Where is {it}?", **arguments, complete=complete, **more)

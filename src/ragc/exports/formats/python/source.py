@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 WIDTH = 110
 """Maximum line length, where a line can be broken."""
@@ -15,8 +16,14 @@ WIDTH = 110
 def string_literal(text: str) -> str:
     """A string literal of `text` on one line, with invisible characters escaped."""
     quote = "'" if text.count("'") < text.count('"') else '"'
-    short = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", quote: f"\\{quote}"}
-    return quote + "".join(short.get(c) or (c if c.isprintable() else _escape(c)) for c in text) + quote
+    for char, short in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), (quote, f"\\{quote}")):
+        text = text.replace(char, short)
+    return quote + _printable(text) + quote
+
+
+def _printable(text: str) -> str:
+    """`text` with its invisible characters escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
 def _escape(char: str) -> str:
@@ -70,7 +77,7 @@ def _text(text: str, indent: int, reserved: int) -> str:
 
 def docstring(text: str, indent: int = 0) -> str:
     """A docstring with `text`, indented like the code. A multi-line one ends on its own line."""
-    escaped = "".join(c if c.isprintable() or c == "\n" else _escape(c) for c in text.replace("\\", "\\\\"))
+    escaped = "\n".join(map(_printable, text.replace("\\", "\\\\").split("\n")))
     end = f"\n{' ' * indent}" if "\n" in escaped else ""
     return (
         '"""' + escaped.replace('"', '\\"' if '"""' in escaped or escaped[-1:] == '"' else '"') + end + '"""'
@@ -102,22 +109,15 @@ class Pieces:
 
         All of it, or the functions, classes and constants called `names`, without those called `but`.
         """
-        source = files(package).joinpath(file).read_text("utf-8")
-        body = ast.parse(source).body
-        first = next(i for i, node in enumerate(body) if not isinstance(node, _HEAD))
-        chosen = [
-            node for node in body[first:] if _name(node) not in but and (not names or _name(node) in names)
-        ]
-        used = {one.id for node in chosen for one in ast.walk(node) if isinstance(one, ast.Name)}
-        for node in body[:first]:
+        head, body = _statements(package, file)
+        chosen = [one for one in body if one.name not in but and (not names or one.name in names)]
+        used = {name for one in chosen for name in one.used}
+        for node in head:
             self._need_again(node, used)
-        lines, code = (
-            re.sub(r"  # noqa: .*", "", source).splitlines(),
-            "",
-        )  # a directive for ragc's linter
-        for before, node in zip([None, *chosen], chosen, strict=False):
-            far = isinstance(node, _BLOCK) or isinstance(before, _BLOCK)
-            code += ("\n\n\n" if far else "\n") + "\n".join(lines[_begin(node) - 1 : node.end_lineno])
+        code = ""
+        for before, one in zip([None, *chosen], chosen, strict=False):
+            far = one.block or (before is not None and before.block)
+            code += ("\n\n\n" if far else "\n") + one.code
         return code.strip("\n")
 
     def _need_again(self, node: ast.stmt, used: set[str]) -> None:
@@ -127,6 +127,34 @@ class Pieces:
             if (alias.asname or alias.name) in used and not (module or alias.name).startswith("ragc"):
                 imported = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
                 self.need(module or alias.name, *([imported] if module else []))
+
+
+class _Statement(NamedTuple):
+    """A statement of a module: its name and code, whether it is a block, and the names that it uses."""
+
+    name: str
+    code: str
+    block: bool
+    used: frozenset[str]
+
+
+@cache
+def _statements(package: str, file: str) -> tuple[tuple[ast.stmt, ...], tuple[_Statement, ...]]:
+    """The header of a ragc module, and the statements after it; read once, as every export has the same."""
+    source = files(package).joinpath(file).read_text("utf-8")
+    body = ast.parse(source).body
+    first = next(i for i, node in enumerate(body) if not isinstance(node, _HEAD))
+    lines = re.sub(r"  # noqa: .*", "", source).splitlines()  # a directive for ragc's linter
+    statements = (
+        _Statement(
+            name=_name(node),
+            code="\n".join(lines[_begin(node) - 1 : node.end_lineno]),
+            block=isinstance(node, _BLOCK),
+            used=frozenset(one.id for one in ast.walk(node) if isinstance(one, ast.Name)),
+        )
+        for node in body[first:]
+    )
+    return tuple(body[:first]), tuple(statements)
 
 
 _HEAD = (ast.Import, ast.ImportFrom, ast.Expr)
