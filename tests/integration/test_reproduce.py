@@ -1,9 +1,9 @@
 """One row of every table, from end to end on SmolLM2: the cheapest, on one data set.
 
-Three questions, but one for the trees and rounds of RQ-RAG and GGatrieval, which make ten calls and more a
-question: on one core of a loaded machine those alone took a quarter of an hour. What would take minutes a
-question is cut short by knobs. A setting that is in several tables is replayed: 22 tables of PrefRAG, RAG-X
-and SlimPLM took 190 seconds of processor time. Tables whose data is not on this machine are skipped.
+Three questions; one for rows of GGatrieval and for RQ-RAG's trees, whose processor time with three was not
+measured yet. What would take minutes a question is cut short by knobs. A setting that is in several tables
+is replayed: the tables of RAG-X and SlimPLM and five of PrefRAG's took 186 seconds of processor time with
+three. Tables whose data is not on this machine are skipped.
 """
 
 from __future__ import annotations
