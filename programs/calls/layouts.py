@@ -162,4 +162,3 @@ def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = F
 
 def _missing(signature: Any, layout: str) -> ParseFailure:
     return ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
-
