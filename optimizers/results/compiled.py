@@ -20,6 +20,7 @@ from ragc.core import inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
+from ragc.core.paths import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results import compiled_1
 from ragc.optimizers.results.trust_record import DIGESTED, digest_of, remember_written
@@ -308,6 +309,9 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
     with suppress(OSError):
         if any(folder.glob(f"{outputs.APART}*")):  # a write was killed
             outputs.finish(folder)
+    if not folder.exists():
+        what = f"the compiled program {str(folder)!r}"
+        raise ArtefactError(missing_file(what, str(folder), Path(), "folder"))
     if not (folder / "program.json").is_file():
         raise ArtefactError(
             f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."

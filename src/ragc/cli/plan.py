@@ -11,13 +11,14 @@ from ragc.core.display import quantity
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """The lines for an estimate of `ragc.optimizers.plan.estimate.estimate`; "at most" marks upper bounds."""
     programs = ", ".join(plan["programs"])
-    yield f"{programs} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {plan['trials']} trials"
+    targets = ", ".join(dict.fromkeys(plan["targets"].values()))
+    yield f"{programs} on {targets}: {quantity(plan['trials'], 'trial')}"
     yield _calls(plan)
     for name, phase in plan["phases"].items():
         known = "no bound known"
         if phase["lm_calls"] is not None:
             known = f"about {phase['lm_calls_about']:,}, at most {phase['lm_calls']:,}"
-        size = f" ({phase['questions']:,} questions)" if phase["questions"] else ""
+        size = f" ({quantity(phase['questions'], 'question')})" if phase["questions"] else ""
         yield f"  {name:<15} {known}{size}"
     yield from _costs(plan)
 
