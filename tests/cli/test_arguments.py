@@ -104,6 +104,37 @@ def test_a_path_that_is_not_there_comes_with_the_nearest(
     assert message in refused(arguments, capsys)
 
 
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            '{"format": "ragc.compiled/99"}',
+            "and this version of ragc reads ragc.compiled/1 and ragc.compiled/2; install the version that",
+        ),
+        ('{"format": "ragc', "is damaged (Invalid JSON: "),
+        ('{"format": "ragc.compiled/2"}', "is damaged (method: Field required); copy it again, or compile"),
+        (
+            '{"format": "ragc.compiled/2", "method": "vanilla", "knobs": {}, "predictors": {}}',
+            "has no recipe.toml; copy the directory again, as a whole.",
+        ),
+    ],
+)
+def test_a_compiled_program_of_another_version_or_in_part(
+    folder: Path, program: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "program.json").write_text(program)
+    (folder / "out" / "provenance.json").write_text("{}")
+    assert message in refused("ask out Why", capsys)
+
+
+def test_rows_are_read_before_anything_is_answered(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragc.api.evaluate", lambda *_, **__: pytest.fail("questions were answered"))
+    assert "there is no such file" in refused("eval recipe.toml row.jsonl", capsys)
+
+
 def test_doctor_reads_the_recipe_before_the_machine(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
