@@ -118,8 +118,8 @@ class _Plan:
             if trials:
                 self._rounds()
         elif task.recipe.search.instructions:
-            for part, bound in zip(task.space.parts, self.bounds, strict=True):
-                self._instructions(part.program, bound)
+            for bound in self.bounds:
+                self._instructions(bound)
         if trials and task.recipe.search.calibrate:
             for part, bound in zip(task.space.parts, self.bounds, strict=True):
                 thresholds = sum(knob.threshold for knob in part.knobs)
@@ -181,7 +181,7 @@ class _Plan:
             "instructions", Phase(questions, REQUESTS * calls + teacher, calls + teacher, mean + teacher)
         )
 
-    def _instructions(self, program: str, bound: PartBound) -> None:
+    def _instructions(self, bound: PartBound) -> None:
         from ragc.optimizers.instructions.propose import READ
 
         read = self.task.train[:READ]

@@ -91,10 +91,10 @@ def read(path: str | Path, *, name: str = "") -> Run:
     return _run(name or Path(path).stem, str(path), _values(Path(path)))
 
 
-def read_whole(path: str | Path, *, name: str = "") -> tuple[Run, tuple[Mapping[str, Any], ...]]:
+def read_whole(path: str | Path) -> tuple[Run, tuple[Mapping[str, Any], ...]]:
     """As `read`, with the whole rows beside the run, in the same order."""
     values = list(_values(Path(path)))
-    run = _run(name or Path(path).stem, str(path), values)
+    run = _run(Path(path).stem, str(path), values)
     return run, tuple(value for _, value in values)
 
 
