@@ -125,6 +125,8 @@ def test_a_compiled_program_of_another_version_or_in_part(
     (folder / "out").mkdir()
     (folder / "out" / "program.json").write_text(program)
     (folder / "out" / "provenance.json").write_text("{}")
+    if "recipe.toml" not in message:
+        (folder / "out" / "recipe.toml").write_text(RECIPE)
     assert message in refused("ask out Why", capsys)
 
 
