@@ -260,7 +260,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     `lm_calls` are LM requests over the whole search space: every program, range, role, demonstration and
     instruction, and a retry for every unreadable reply. It is None, and `bounded` False, if neither a bound
     is known nor the budget has one. `lm_calls_readable` assumes that every reply can be read.
-    `lm_calls_about` assumes also that candidates take the average number of calls and that racing stops none;
+    `lm_calls_about` assumes also that candidates take the average number of calls and that none is stopped;
     replay and programs that end early make the real number smaller still. `tokens` and `usd` are upper
     bounds; `tokens_about`, `usd_about` and `seconds` are estimates for `lm_calls_about`. Each is None if
     unknown. Raises as a compile to `out` does before it sends anything; without `out` the output directory is

@@ -61,7 +61,7 @@ def headroom_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-_AVERAGE = "replies can be read, settings are average and racing stops nothing"
+_AVERAGE = "replies can be read, settings are average and no trial is stopped"
 
 
 def _calls(plan: Mapping[str, Any], conditions: str = _AVERAGE) -> str:
