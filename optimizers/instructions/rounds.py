@@ -5,9 +5,9 @@
 
 A round draws parents from the trials that lead on some dev question (`parents`). Each parent answers train
 questions, and the teacher rewrites the instruction of one of its calls after reading the failures. The child
-answers further train questions and is rewritten again, up to `STEPS` times before its trial. The last child of
-a later round unites two parents instead. A child has all other settings of its parent, and is the next trial
-on the dev questions.
+answers further train questions and is rewritten again, up to `STEPS` times before its trial. The last child
+of a later round unites two parents instead. A child has all other settings of its parent, and is the next
+trial on the dev questions.
 
 Dev questions choose parents by their scores and never reach the teacher, because dev also chooses the winner.
 A round is a function of the task, the trials before it and the store. Its record is one attribute of the
