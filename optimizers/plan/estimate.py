@@ -192,10 +192,12 @@ class _Plan:
         )
         self._put("instructions", Phase(0, requests, calls, calls))
 
-    def peer(self, name: str) -> None:
+    def external(self, name: str) -> None:
         """Adds the phases of the external optimizer `name`."""
         task, trials = self.task, self.task.trials
-        self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the peer begins with it
+        self.add(
+            "baseline", task.dev, 2, self.baseline
+        )  # as ragc builds it, and as the optimizer begins
         self._fit(self.bounds[0], 2)
         if name == "random":
             self.add("trials", task.dev, max(2, trials + 1), self.baseline)
@@ -230,7 +232,7 @@ class _Plan:
         elif optimizer == OWN_OPTIMIZER:
             self.own()
         else:
-            self.peer(optimizer)
+            self.external(optimizer)
 
     def test(self) -> None:
         """Adds the test questions, answered by baseline and winner."""

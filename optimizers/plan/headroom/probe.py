@@ -170,7 +170,7 @@ class _Probe:
     def __init__(self, task: Task, design: Design, goal: float, progress: Progress) -> None:
         self._task, self._design, self._goal, self._progress = task, design, goal, progress
         self._limit = asyncio.Semaphore(task.in_flight)
-        self._maker = ProgramBuilder(task, InMemoryAttributes(), self._limit, progress)
+        self._builder = ProgramBuilder(task, InMemoryAttributes(), self._limit, progress)
         self._order = shuffle_dev(task)
         self._questions = self._order[: design.questions]
         self._each = 1.0
@@ -212,7 +212,7 @@ class _Probe:
                 if self._task.ledger.calls + needed > design.calls:
                     continue
                 pools = with_pool
-                program = await self._maker.program(candidate)
+                program = await self._builder.program(candidate)
                 scores = await self._answer(program, candidate, len(self._questions))
                 tried.append((candidate, scores))
                 self._show(tried)
@@ -235,7 +235,7 @@ class _Probe:
         task, design = self._task, self._design
         first = self._order[: estimates.LEAST_QUESTIONS]
         self._progress.phase("baseline, its first questions", len(first))
-        program = await self._maker.program(design.candidates[0])
+        program = await self._builder.program(design.candidates[0])
         rows = await evaluate(program, first, task.scorer, limit=self._limit, done=self._progress.step)
         self._note_calls(rows)
         self._begun = rows
