@@ -195,9 +195,7 @@ class _Plan:
     def external(self, name: str) -> None:
         """Adds the phases of the external optimizer `name`."""
         task, trials = self.task, self.task.trials
-        self.add(
-            "baseline", task.dev, 2, self.baseline
-        )  # as ragc builds it, and as the optimizer begins
+        self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the optimizer begins
         self._fit(self.bounds[0], 2)
         if name == "random":
             self.add("trials", task.dev, max(2, trials + 1), self.baseline)
