@@ -12,12 +12,15 @@ import time
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ragc.core.digest import add_digest, verify_digest
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.recipe import Budget
 from ragc.targets.gateway import Ledger
+
+if TYPE_CHECKING:
+    from ragc.optimizers.search.trial import TrialResult
 
 FIRST = 10_000
 """The most charges whose costs are kept apart."""
@@ -66,6 +69,23 @@ def budget_error(what: str, limits: Budget) -> BudgetExhausted:
         f"The budget of {limit:{'g' if isinstance(limit, float) else ''}} {_WORDS[what]} is spent; "
         f"raise budget.{what} to go on."
     )
+
+
+def answers_left(limits: Budget, ledger: StudyLedger, base: TrialResult) -> float:
+    """The answers that `limits` still allow after what `ledger` counted, at the mean cost of those of `base`.
+
+    Infinite without a limit on calls, tokens or dollars.
+    """
+    cost, questions = base.counters, len(base.scores)
+    rooms = [
+        (limits.lm_calls, ledger.calls, cost.get("lm_calls", 0)),
+        (limits.tokens, ledger.tokens, base.tokens),
+        (limits.usd, ledger.usd, cost.get("usd", 0)),
+    ]
+    answers = [
+        (limit - spent) * questions / each for limit, spent, each in rooms if limit is not None and each
+    ]
+    return min(answers, default=math.inf)
 
 
 @dataclass(slots=True)

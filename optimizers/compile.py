@@ -314,7 +314,7 @@ async def baseline(dev_search: DevSearch) -> Baseline:
         program = await asyncio.to_thread(task.method.build, task.runtime, dict(task.space.baseline().knobs))
         reply = max((call.sampling.max_tokens for call in program.predictors()), default=0)
         spare = min(held, task.in_flight) * reply
-        task.ledger.price_held(round(first.lm_calls * len(task.dev)), longer, spare)
+        task.ledger.price_held(round(first.lm_calls * len(first.scores)), longer, spare)
     task.ledger.hold(held)
     return first
 

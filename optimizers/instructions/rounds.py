@@ -31,6 +31,7 @@ from typing import Any
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
 from ragc.optimizers.answering import Row
+from ragc.optimizers.budget import answers_left
 from ragc.optimizers.external.harness import Harness
 from ragc.optimizers.instructions.filters import NO_TEXTS, TrainTexts, new_texts
 from ragc.optimizers.instructions.parents import ParentPool
@@ -152,15 +153,9 @@ class InstructionRounds:
 
         The answers of the baseline `base` say what one costs.
         """
-        task, ledger, dev = self._task, self._task.ledger, max(1, len(self._task.dev))
-        limits, cost = task.recipe.budget, base.counters
-        rooms = [
-            (limits.lm_calls, ledger.calls, cost.get("lm_calls", 0)),
-            (limits.tokens, ledger.tokens, base.tokens),
-            (limits.usd, ledger.usd, cost.get("usd", 0)),
-        ]
-        answers = [(limit - spent) * dev / each for limit, spent, each in rooms if limit is not None and each]
-        return min(answers, default=math.inf) - 2 * len(task.test) - task.recipe.search.batch * dev
+        task, dev = self._task, len(base.scores)
+        left = answers_left(task.recipe.budget, task.ledger, base)
+        return left - 2 * len(task.test) - task.recipe.search.batch * dev
 
     async def _evolve(
         self, number: int, trials: Sequence[TrialResult], most: int, steps: int

@@ -26,8 +26,12 @@ from ragc.optimizers.search.score_model import Array, Posterior
 MARGIN = 0.01
 """The difference below the baseline that counts as worse, in units of the score."""
 
-RISK = 0.2
-"""The greatest probability of being worse than the baseline that a winner may have."""
+RISK = 0.1
+"""The greatest probability of being worse than the baseline that a winner may have.
+
+On generated grids .2 chose better settings by .02 to .03 of regret, and settings worse than the baseline two
+to three times as often (experiments/LOG.md).
+"""
 
 TOLERANCE = 1e-9
 """A setting goes on only if its own look is expected to raise the best mean by more, in units of the score.
@@ -45,6 +49,15 @@ LEAST = 5
 Fewer questions are too little evidence, and so small a block leaves most of the request limit unused.
 """
 
+FEWEST = 15
+"""The least number of dev questions that a budget may cut a study to."""
+
+ANSWERS = 6
+"""The answers to each dev question that a budget has to allow; otherwise the study asks fewer questions.
+
+A few questions asked of many settings choose better than many asked of two (experiments/LOG.md).
+"""
+
 AHEAD = (1, 4)
 """Stopping points ahead for which the worth of a look is computed."""
 
@@ -59,6 +72,13 @@ def stopping_points(questions: int) -> list[int]:
     """The numbers of dev questions after which a setting may be stopped, ascending up to all of them."""
     ends = {round(questions * share) for share in BLOCKS}
     return sorted({end for end in ends if end >= LEAST} | {questions})
+
+
+def affordable_questions(questions: int, answers: float) -> int:
+    """How many of `questions` dev questions a study asks whose budget allows `answers` answers on dev."""
+    return (
+        questions if answers >= ANSWERS * questions else min(questions, max(FEWEST, int(answers / ANSWERS)))
+    )
 
 
 def least_to_win(questions: int) -> int:

@@ -48,9 +48,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The recipe's program, scored on all dev questions in the order of the search.
+    """The recipe's program, scored on the dev questions in the order of the search.
 
-    `lm_calls` is the mean number of LM calls a question, replayed calls included.
+    All of them, or those that the budget allows (`allocation.affordable_questions`). `lm_calls` is the mean
+    number of LM calls a question, replayed calls included.
     """
 
     scores: Sequence[Scores]
@@ -79,9 +80,9 @@ class Searched:
 class Selected:
     """The baseline program and the program that is compiled.
 
-    `dev` has the scores of both on all dev questions and `failures` their unanswered questions, by "baseline"
-    and "winner". `facts` are the search facts for provenance, `costs` the counters of each part of the
-    search, and `trials` all trials as JSON values.
+    `dev` has the scores of both on the dev questions that they answered and `failures` their unanswered
+    questions, by "baseline" and "winner". `facts` are the search facts for provenance, `costs` the counters
+    of each part of the search, and `trials` all trials as JSON values.
     """
 
     baseline: RagProgram
@@ -144,7 +145,7 @@ class StudySearch:
     async def baseline(self) -> Baseline:
         """Runs the first trial, unless the study has it already."""
         trial = await self._study.baseline()
-        calls = trial.counters["lm_calls"] / max(1, len(self.task.dev))
+        calls = trial.counters["lm_calls"] / max(1, len(trial.scores))
         return Baseline(trial.scores, trial.failures, calls)
 
     async def search(self, reserved: int) -> Searched:
@@ -169,10 +170,12 @@ class StudySearch:
             "stopped": sum(not trial.complete for trial in trials),
             "budget": searched.budget,
         }
+        remarks = [study.cut] if study.cut else []
         if calibrated := study.calibrating.facts():
             facts["calibration"] = calibrated
-            if remarks := _fitted_remarks(calibrated, chosen.candidate, task.recipe.program):
-                facts["remarks"] = remarks
+            remarks += _fitted_remarks(calibrated, chosen.candidate, task.recipe.program)
+        if remarks:
+            facts["remarks"] = remarks
         if scores := await study.maker.demo_scores(chosen.candidate):
             facts["demonstrations"] = scores
         if len(task.objectives) > 1:

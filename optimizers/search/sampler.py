@@ -186,6 +186,12 @@ def sampler(
 DRAWS = 12
 """The most draws to find a new candidate; the second half is drawn uniformly at random."""
 
+RESERVE = 48
+"""Candidates drawn uniformly at random from which any may begin when the model of scores says so.
+
+With 4 in place of 48 the winners of small budgets were clearly worse (experiments/LOG.md).
+"""
+
 PendingTrial = tuple[int, Candidate]
 """The trial's number in Optuna's storage and its candidate."""
 
@@ -199,13 +205,16 @@ class TrialSampler:
         self._offered: tuple[Candidate, ...] = ()
         self._offered_at = 0
         self._children: dict[int, Candidate] = {}
+        self._reserve: tuple[Candidate, ...] | None = None
         self._proposed: list[tuple[optuna.Trial, Candidate]] = []
+        self._further: list[Candidate] = []
+        self._done = 0
 
     def baseline(self) -> list[PendingTrial]:
         """The baseline, as a batch of one trial."""
         self._copy({})
         self._proposed = [self._enqueue(self._space.baseline(), 0, 0)]
-        return self.start(1)
+        return self.start([0])
 
     @property
     def screening_size(self) -> int:
@@ -217,7 +226,7 @@ class TrialSampler:
 
         `space` replaces the search space: it knows their instructions.
         """
-        self._space = space
+        self._space, self._reserve = space, None
         self._children |= dict(enumerate(children, start=done - 1))
 
     def screened(self, done: int) -> int:
@@ -242,19 +251,26 @@ class TrialSampler:
         """
         return done - 1 in self._children or self._planned_at(self._own_index(done - 1)) is not None
 
-    def start(self, n: int) -> list[PendingTrial]:
-        """Adds the first `n` proposals to the study."""
-        started = [(self._storage_number(trial), candidate) for trial, candidate in self._proposed[:n]]
-        self._proposed = []
-        return started
+    def start(self, chosen: Sequence[int]) -> list[PendingTrial]:
+        """Adds the `chosen` proposals, by their position, to the study."""
+        done, first = self._done, len(self._proposed)
+        pairs = [
+            self._proposed[index]
+            if index < first
+            else self._enqueue(self._further[index - first], done, index)
+            for index in chosen
+        ]
+        self._proposed, self._further = [], []
+        return [(self._storage_number(trial), candidate) for trial, candidate in pairs]
 
     def propose(
         self, trials: Sequence[TrialResult], size: int, waiting: Mapping[int, TrialResult]
     ) -> list[Candidate]:
-        """The candidates of the next batch after `trials`, which include the baseline.
+        """The candidates of the next batch after `trials`, which include the baseline, and then the reserve.
 
         Nothing is added to the study before `start`. `size` is the number of trials in all, `waiting` are the
-        running ones by Optuna's number.
+        running ones by Optuna's number. The reserve are `RESERVE` candidates drawn uniformly at random, less
+        those that were tried; none where a planned batch comes next.
 
         Children of a round of instructions come right after it. Other candidates come in this order:
 
@@ -282,8 +298,20 @@ class TrialSampler:
             else:
                 pending.append(self._enqueue(candidate, done, position))
             tried.add(pending[-1][1].mark)
-        self._proposed = pending
-        return [candidate for _, candidate in pending]
+        self._done, self._proposed = done, pending
+        several = len(self._task.objectives) > 1
+        self._further = [] if several or self.is_planned(done) or done >= size else self._untried(tried)
+        return [*(candidate for _, candidate in pending), *self._further]
+
+    def _untried(self, tried: Container[str]) -> list[Candidate]:
+        """The reserve without candidates that were tried."""
+        if self._reserve is None:
+            study = optuna.create_study(
+                sampler=optuna.samplers.RandomSampler(seed=int(digest([self._task.seed, "reserve"])[:8], 16))
+            )
+            drawn = (self._space.written(suggest(self._space, study.ask())) for _ in range(RESERVE))
+            self._reserve = tuple({candidate.mark: candidate for candidate in drawn}.values())
+        return [candidate for candidate in self._reserve if candidate.mark not in tried]
 
     def _copy(self, waiting: Mapping[int, TrialResult]) -> None:
         """Makes a new copy of the study in memory."""

@@ -25,8 +25,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
+from ragc.optimizers.budget import answers_left
 from ragc.optimizers.distributed.study_address import facts_differ, study_in
-from ragc.optimizers.search.allocation import stopping_points
+from ragc.optimizers.search.allocation import FEWEST, affordable_questions, stopping_points
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.checkpoint import BestCheckpoint
 from ragc.optimizers.search.log import StudyLog
@@ -43,6 +44,9 @@ from ragc.optimizers.thresholds.tuner import ThresholdTuner
 if TYPE_CHECKING:
     from ragc.optimizers.instructions.rounds import InstructionRounds
 
+
+_QUESTIONS = "dev questions"
+"""The attribute with the number of dev questions that the study asks; set once its budget is understood."""
 
 _SCREENED = "screened"
 """The attribute that says that the leader of the screening has answered all dev questions."""
@@ -142,8 +146,35 @@ class Study:
         if not self.trials:
             self.progress.phase("baseline on dev", len(self.task.dev))
             await self._run_batch(TrialSampler(self._study, self.task, self.task.space).baseline())
+        if not self.trials[0].complete:
+            if self._attributes.get(_QUESTIONS) is None:
+                self._attributes.put(_QUESTIONS, self._affordable())
+            if self.cut:
+                self.progress.note(self.cut)
+            await self._run_batch([], [0])
         await self._best.keep(self.trials)
         return self.trials[0]
+
+    @property
+    def questions(self) -> int:
+        """The number of dev questions that the study asks, of all in the order of `shuffle_dev`."""
+        return int(self._attributes.get(_QUESTIONS) or len(self.task.dev))
+
+    @property
+    def cut(self) -> str:
+        """Why the study asks a part of the dev questions; "" if it asks all."""
+        if self.questions == len(self.task.dev):
+            return ""
+        return (
+            f"The budget is small, so {self.questions} of {len(self.task.dev)} dev questions are asked: with "
+            "more of them too few settings could be compared."
+        )
+
+    def _affordable(self) -> int:
+        """The number of dev questions that the budget allows, by the cost of the baseline's first answers."""
+        task, base = self.task, self.trials[0]
+        left = answers_left(task.recipe.budget, task.ledger, base) + len(base.scores) - 2 * len(task.test)
+        return affordable_questions(len(task.dev), left)
 
     async def search(self, reserved: int) -> None:
         """Runs trials after the baseline until the trials or the budget are spent.
@@ -171,10 +202,10 @@ class Study:
                         self._attributes.put(_SCREENED, screened)
                     fitted = await self.calibrating.candidates(space, self.trials[:screened], reserved)
                     asking.offer(fitted, screened)
-                more, going_on = self._next(asking, n_trials)
-                if not more and not going_on:
+                beginning, going_on = self._next(asking, n_trials)
+                if not beginning and not going_on:
                     break
-                await self._run_batch(await self._prepared(asking.start(more)), going_on)
+                await self._run_batch(await self._prepared(asking.start(beginning)), going_on)
                 await self._best.keep(self.trials)
             await self._complete_leader()
             await self._complete_winner()
@@ -183,19 +214,20 @@ class Study:
             self.progress.note(self.spent)
         self._stop_waiting()
 
-    def _next(self, asking: TrialSampler, n_trials: int) -> tuple[int, list[int]]:
-        """What comes next: how many of the trials that `asking` proposes begin, and which others go on.
+    def _next(self, asking: TrialSampler, n_trials: int) -> tuple[list[int], list[int]]:
+        """What comes next: which of the candidates that `asking` proposes begin, and which trials go on.
 
         Planned trials begin before anything else, `n_trials` in all.
         """
-        done = len(self.trials)
+        done, batch = len(self.trials), self.task.batch
         fresh = asking.propose(self.trials, n_trials, self._waiting()) if done < n_trials else []
+        first = list(range(min(len(fresh), batch, n_trials - done)))
         if not self._in_looks or (fresh and asking.is_planned(done)):
-            return len(fresh), []
-        looks = worth_looking(self.trials, fresh, self.task.objectives[0], self.task.batch)
-        more = sum(index >= done for index in looks)
+            return first, []
+        looks = worth_looking(self.trials, fresh, self.task.objectives[0], batch)
+        beginning = [index - done for index in looks if index >= done][: n_trials - done]
         going_on = sorted(index for index in looks if index < done)
-        return (more, going_on) if looks else (len(fresh), [])
+        return (beginning, going_on) if looks else (first, [])
 
     def _stop_waiting(self) -> None:
         """Tells Optuna that the trials which still wait will not go on."""
@@ -269,7 +301,7 @@ class Study:
         done = len(self.trials)
         numbers = [*going_on, *range(done, done + len(pending))]
         if done:
-            spans = [self._span(number) or (0, len(self.task.dev)) for number in numbers]
+            spans = [self._span(number) or (0, self.questions) for number in numbers]
             questions = sum(end - first for first, end in spans)
             self.maker.phase_again = partial(self._say_batch, numbers, questions)
             self.maker.phase_again()
@@ -308,11 +340,20 @@ class Study:
         self.progress.phase(f"searching, {_name(numbers)} of {self.task.trials}", questions)
 
     def _span(self, number: int) -> tuple[int, int] | None:
-        """The next dev questions of the trial `number`, up to a stopping point; None for all."""
-        if not self._in_looks or not self.trials:
+        """The next dev questions of the trial `number`, up to a stopping point; None for all.
+
+        The baseline answers a few, which say what an answer costs where the budget limits that, and then all.
+        """
+        if not self._in_looks:
             return None
+        if not self.trials:
+            limits, dev = self.task.recipe.budget, len(self.task.dev)
+            limited = (limits.lm_calls, limits.tokens, limits.usd) != (None, None, None)
+            return (0, FEWEST) if limited and dev > FEWEST else None
         first = len(self.trials[number].scores) if number < len(self.trials) else 0
-        return first, next(end for end in stopping_points(len(self.task.dev)) if end > first)
+        if number == 0:
+            return first, self.questions
+        return first, next(end for end in stopping_points(self.questions) if end > first)
 
     def _rivals(self) -> list[TrialResult]:
         """The trials that a new trial is raced against: the Pareto front; none where trials answer in looks.
@@ -341,12 +382,16 @@ class Study:
             if earlier.candidate.mark == candidate.mark and earlier.complete:
                 return replace(earlier, number=number)
         span = self._span(number)
-        async with abreast:
-            tried = await self.runner.run(number, candidate, rivals, span)
+        if before and span and span[0] == span[1]:
+            tried = replace(before, scores=(), counters={}, failures=NONE)
+        else:
+            async with abreast:
+                tried = await self.runner.run(number, candidate, rivals, span)
         if span:
             empty = replace(tried, scores=(), counters={}, failures=NONE)
-            tried = (before or empty).extended(tried, self.trials[0], self.task.objectives)
-            if before and not tried.complete:
+            base = self.trials[0] if number else tried
+            tried = (before or empty).extended(tried, base, self.task.objectives, self.questions)
+            if (before or not number) and not tried.complete:
                 return tried
         objective = self.task.objectives[0]
         score, top = (

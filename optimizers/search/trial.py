@@ -82,21 +82,22 @@ class TrialResult:
         )
 
     def extended(
-        self, block: TrialResult, baseline: TrialResult, objectives: Sequence[Objective]
+        self, block: TrialResult, baseline: TrialResult, objectives: Sequence[Objective], questions: int
     ) -> TrialResult:
-        """The trial after the questions of `block`. It is complete when it saw all that `baseline` saw."""
+        """The trial after the questions of `block`. It is complete when it saw all `questions`."""
         scores = (*self.scores, *block.scores)
-        complete = len(scores) >= len(baseline.scores)
+        complete = len(scores) >= questions
         series = [[objective.of(s) for s in scores] for objective in objectives]
         values = tuple(sum(mine) / len(mine) for mine in series)
         pairs = zip(series, objectives, strict=True)
-        estimates = tuple(estimated_mean(mine, baseline.series(objective)) for mine, objective in pairs)
+        estimates = values
+        if not complete:
+            estimates = tuple(estimated_mean(mine, baseline.series(objective)) for mine, objective in pairs)
         names = {**self.counters, **block.counters}
         counters = {name: self.counters.get(name, 0) + block.counters.get(name, 0) for name in names}
         failures = self.failures + block.failures
         return TrialResult(
-            self.number, self.candidate, scores, values, complete, counters, failures,
-            values if complete else estimates,
+            self.number, self.candidate, scores, values, complete, counters, failures, estimates,
         )  # fmt: skip
 
     @property

@@ -47,17 +47,18 @@ class NotTunable(Exception):
 
 
 class ThresholdTrials:
-    """Evaluates the candidate `lead` with other values of the threshold `knob`, at most `left` times.
+    """Evaluates the trial `lead`, on its questions, with other values of the threshold `knob`, at most `left`
+    times.
 
     `used` is the number of evaluations so far. The cost of all answers, replayed or not, is added to `spent`.
     """
 
     def __init__(
-        self, maker: ProgramBuilder, lead: Candidate, knob: Knob, left: int, spent: Counters
+        self, maker: ProgramBuilder, lead: TrialResult, knob: Knob, left: int, spent: Counters
     ) -> None:
-        self._maker, self._lead, self._knob, self._spent = maker, lead, knob, spent
+        self._maker, self._lead, self._knob, self._spent = maker, lead.candidate, knob, spent
         self._left, self.used = left, 0
-        self._order = shuffle_dev(maker.task)
+        self._order = shuffle_dev(maker.task)[: len(lead.scores)]
         self._rows: dict[float, tuple[Row, ...]] = {}
 
     @property
@@ -229,7 +230,7 @@ class ThresholdTuner:
         self._maker.progress.phase("calibrating thresholds", None)
         for knob in knobs:
             try:
-                bench = ThresholdTrials(self._maker, lead.candidate, knob, left, spent)
+                bench = ThresholdTrials(self._maker, lead, knob, left, spent)
                 fitted = await bench.fit_threshold()
                 fits[knob.name], left = fitted.to_json(), left - bench.used
                 self._note(self._describe_fit(knob, fitted))

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from experiments.benchmarks.search.choosing import searches
 from experiments.benchmarks.search.choosing.worlds import World
 from ragc.errors import UsageError
-from ragc.optimizers.search.allocation import LEAST, least_to_win, next_looks, stopping_points
+from ragc.optimizers.search.allocation import (
+    ANSWERS,
+    FEWEST,
+    LEAST,
+    affordable_questions,
+    least_to_win,
+    next_looks,
+    stopping_points,
+)
 from ragc.optimizers.search.score_model import Array, Posterior
 from tests.examples import examples
 
@@ -51,6 +59,17 @@ def test_stopping_points_end_with_all_questions_and_winners_need_a_third(questio
     least = least_to_win(questions)
     assert min(questions, 10) <= least <= questions
     assert questions < 10 or 3 * least >= questions
+
+
+@given(st.integers(1, 500), st.floats(-100, 1e6), st.floats(0, 1e4))
+def test_a_budget_asks_all_questions_or_as_many_as_it_can_ask_of_several_trials(
+    questions: int, answers: float, more: float
+) -> None:
+    asked = affordable_questions(questions, answers)
+    assert min(questions, FEWEST) <= asked <= questions
+    assert asked in (questions, FEWEST) or ANSWERS * asked <= answers < ANSWERS * (asked + 1)
+    assert affordable_questions(questions, answers + more) >= asked
+    assert affordable_questions(questions, float("inf")) == questions
 
 
 def test_rivals_of_the_leader_go_on_and_those_far_behind_do_not() -> None:

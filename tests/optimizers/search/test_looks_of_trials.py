@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from ragc.core.progress import Silent
+from ragc.errors import RagcError
+from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.optimizers.colours import Run, needs_demos
+from tests.optimizers.colours import Killed, Run, colour_of, dying, identical, needs_demos
 from tests.optimizers.search.test_tell import SETS, needs_three
 
 DEV = 20
@@ -77,3 +81,71 @@ def winning(out: Path, candidate: Any) -> int:
     names = sorted(name for name in study.user_attrs if name.startswith("batch:"))
     values = [value for name in names for value in study.user_attrs[name]]
     return int(next(value["number"] for value in values if value["candidate"] == candidate))
+
+
+class Noting(Silent):
+    """Collects the notes of a search."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+SMALL = ("budget.lm_calls=140",)  # 25 test questions twice, and 90 answers for 20 dev questions
+
+
+def test_a_small_budget_asks_fewer_dev_questions_and_says_so(run: Run, folder: Path) -> None:
+    lines: list[str] = []
+    run(sets=SMALL, progress=Noting(lines))
+    assert looks(folder / "out")[:2] == [[(0, 15)], [(0, 15)]]
+    assert max(seen for batch in looks(folder / "out") for _, seen in batch) == 15
+    said = "15 of 20 dev questions are asked"
+    assert said in search_of(folder / "out")["remarks"][0]
+    assert sum(said in line for line in lines) == 1
+    dev = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))["dev"]
+    assert dev["baseline"]["em"]["n"] == 15
+
+
+@pytest.mark.parametrize("limit", ["lm_calls=170", "tokens=100000", "usd=100"])
+def test_a_sufficient_budget_asks_all_after_a_first_look_at_its_cost(
+    run: Run, folder: Path, limit: str
+) -> None:
+    run(sets=(f"budget.{limit}",))
+    assert looks(folder / "out")[:2] == [[(0, 15)], [(0, 20)]]
+    assert "remarks" not in search_of(folder / "out")
+
+
+@pytest.mark.parametrize("after", [12, 15, 16, 40])
+def test_a_small_study_that_was_killed_ends_with_the_same_bytes(run: Run, folder: Path, after: int) -> None:
+    run("whole", sets=SMALL, store=CallStore(None))
+    with pytest.raises((Killed, RagcError)):
+        run("cut", sets=SMALL, target=dying(needs_demos, after))
+    assert (status(folder / "cut").best is None) == (after < 15)
+    run("cut", sets=SMALL, resume=True)
+    assert identical(folder / "whole", folder / "cut")
+
+
+def likes_many(request: ChatRequest) -> dict[str, Any]:
+    """Right for more questions, the more passages the prompt has."""
+    right = colour_of(request)
+    many = request.messages[-1].content.count("It was made in")
+    return {"answer": right if sum(map(ord, right)) * 7 % 15 < many else "unknown"}
+
+
+def test_trials_from_the_reserve_are_stored_as_they_were_answered(run: Run, folder: Path) -> None:
+    run(
+        sets=('search.knobs=["top_k"]', "search.ranges.top_k=[1, 20]", "search.demos=0", "search.trials=16"),
+        target=ScriptedTarget(likes_many),
+    )
+    assert search_of(folder / "out")["candidate"]["knobs"]["top_k"] >= 10
+    study = read_study(study_directory(folder / "out"))
+    assert study is not None
+    values = [
+        value for name, batch in study.user_attrs.items() if name.startswith("batch:") for value in batch
+    ]
+    assert {value["number"] for value in values} == set(range(17))
+    for value in values:
+        stored = study.trials[value["trial"]].params
+        assert stored["knob.top_k"] == value["candidate"]["knobs"]["top_k"]

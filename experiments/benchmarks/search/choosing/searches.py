@@ -34,11 +34,13 @@ from ragc.optimizers.search.allocation import (
     MARGIN,
     RISK,
     TOLERANCE,
+    affordable_questions,
     least_to_win,
     next_looks,
     stopping_points,
 )
 from ragc.optimizers.search.racing import FUTILITY, win_probability
+from ragc.optimizers.search.sampler import RESERVE
 from ragc.optimizers.search.score_model import Posterior, ScoreModel, Variances
 
 Search = Callable[[World, int], Pick]
@@ -48,7 +50,7 @@ STEP = 5
 
 MINIBATCH, FULL_EVERY = 35, 5
 POPULATION, ARRIVALS, ALPHA = 10, 4, 0.2
-BATCH, SCREENING = 4, 0.3
+BATCH, SCREENING = 4, 0.25
 
 
 def _all(world: World) -> range:
@@ -351,11 +353,11 @@ def _allocated(world: World, seed: int, variances: Variances | None) -> Pick:
     """A study of ragc with one objective, as `ragc.optimizers.search.study` runs it.
 
     Its screening are settings drawn at random, for at most `SCREENING` of the budget after the baseline; then
-    each round proposes `BATCH` new ones.
+    in each round any of the next `RESERVE` new ones may begin.
     """
-    questions = world.shape[1]
+    questions = affordable_questions(world.shape[1], world.budget)
     ends = stopping_points(questions)
-    scores = np.full(world.scores.shape, np.nan)
+    scores = np.full((world.shape[0], questions), np.nan)
     seen = np.zeros(world.shape[0], dtype=int)
 
     def look(setting: int, end: int) -> None:
@@ -380,7 +382,7 @@ def _allocated(world: World, seed: int, variances: Variances | None) -> Pick:
     while world.left > 0:
         begun = [s for s in range(len(seen)) if 0 < seen[s] < questions]
         looks = next_looks(
-            posterior(), seen.tolist(), [*begun, *fresh[:BATCH]],
+            posterior(), seen.tolist(), [*begun, *fresh[:RESERVE]],
             questions=questions, most=BATCH, tolerance=TOLERANCE,
         )  # fmt: skip
         for setting in looks or fresh[:BATCH]:
