@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +19,7 @@ import pytest
 from ragc.cli.main import main
 from ragc.optimizers.grids.tables.data_files import entries
 from ragc.optimizers.grids.tables.table import load, table_ids
+from tests.integration.fetched import default_weights
 from tests.paths import SHARED_DATA
 
 pytest.importorskip("xllamacpp")
@@ -86,13 +85,8 @@ CASES = {
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder to run in, with a cache that has the weights of this user; a test may not fetch them."""
     folder = tmp_path_factory.mktemp("reproduce")
-    environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
-    program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
-    fetched = subprocess.run(
-        [sys.executable, "-c", program], env=environ, check=True, capture_output=True, text=True
-    )
     (folder / "home").mkdir()
-    (folder / "home/weights").symlink_to(Path(fetched.stdout.strip()).parent)
+    (folder / "home/weights").symlink_to(default_weights().parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGC_HOME", str(folder / "home"))
         patch.chdir(folder)
