@@ -101,9 +101,9 @@ def test_a_small_budget_asks_fewer_dev_questions_and_says_so(run: Run, folder: P
     run(sets=SMALL, progress=Noting(lines))
     assert looks(folder / "out")[:2] == [[(0, 15)], [(0, 15)]]
     assert max(seen for batch in looks(folder / "out") for _, seen in batch) == 15
-    said = "15 of 20 dev questions are asked"
-    assert said in search_of(folder / "out")["remarks"][0]
-    assert sum(said in line for line in lines) == 1
+    text = "15 of 20 dev questions are asked"
+    assert text in search_of(folder / "out")["remarks"][0]
+    assert sum(text in line for line in lines) == 1
     dev = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))["dev"]
     assert dev["baseline"]["em"]["n"] == 15
 
