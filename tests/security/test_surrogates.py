@@ -84,14 +84,14 @@ def with_demos(program: RagProgram) -> RagProgram:
     return program
 
 
-def found(query: str) -> list[Any]:
+def hits_of(query: str) -> list[Any]:
     return [HALF, {"text": HALF, "title": HALF, "id": HALF}]
 
 
 BESIDE: dict[str, Any] = {"id": HALF, "query_time": HALF, "domain": HALF, "sub_questions": [HALF]}
 DOORS: dict[str, Callable[[ScriptedTarget], Any]] = {
     "a passage": lambda target: built(target, local(HALF))(question="How do iterators end?"),
-    "a result of a function": lambda target: built(target, ragc.source(found))(question="How?"),
+    "a result of a function": lambda target: built(target, ragc.source(hits_of))(question="How?"),
     "a source of one's own": lambda target: built(target, PlainSource())(question="How?"),
     "a question": lambda target: built(target, local("them"))(question=HALF),
     "what stands beside it": lambda target: built(target, local("them"))(question="How?", **BESIDE),
@@ -185,11 +185,11 @@ def test_a_study_of_such_texts_is_written_read_and_exported(
 
 def test_an_argument_that_is_no_utf_8_is_a_question(tmp_path: Path, server: Loopback) -> None:
     folder = prepared(tmp_path, server)
-    asked = ragc_in(
+    answer = ragc_in(
         folder, "ask", "recipe.toml", b"What colour is thing number3? \xed\xa0\x80 caf\xe9", "--json"
     )
-    assert asked.status == 0, asked.err
-    assert "caf\ufffd" in json.loads(asked.out)["question"]
+    assert answer.status == 0, answer.err
+    assert "caf\ufffd" in json.loads(answer.out)["question"]
 
 
 ROW: dict[str, Any] = {
