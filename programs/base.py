@@ -19,7 +19,7 @@ import dspy
 from ragc.core import counters, event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe
-from ragc.core.text import escape_markers
+from ragc.core.text import escape_markers, repair_surrogates, repair_value
 from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
@@ -282,6 +282,7 @@ class RagProgram(dspy.Module):
     ) -> dspy.Prediction:
         for name, predictor in self.named_predictors():
             predictor.name = name
+        inputs = repair_value(inputs)
         question = Question(
             id=str(inputs.get("id", "")),
             question=inputs["question"],
@@ -334,7 +335,7 @@ class RagProgram(dspy.Module):
         A passage that is longer than the budget of a call is cut. A search that cannot be made gives
         nothing, is noted in the trace and counted.
         """
-        spot = trace.allocate_position()
+        spot, query = trace.allocate_position(), repair_surrogates(query)
         counters.count(searches=1)
         event: trace.Event
         try:

@@ -177,9 +177,9 @@ def _bare(text: str) -> str:
     return text.strip(" \t\n.,;:!()[]\"'").casefold()
 
 
-def limit_options(signature: Any, name: str, options: Sequence[str], desc: str = "") -> Any:
-    """`signature` with the output `name` limited to `options`, and described by `desc` if given."""
-    return redeclare_output(signature, name, one_of(options), desc, brief=desc)
+def limit_options(signature: Any, name: str, options: Sequence[str]) -> Any:
+    """`signature` with the output `name` limited to `options`."""
+    return redeclare_output(signature, name, one_of(options))
 
 
 def redeclare_output(signature: Any, name: str, kind: Any, desc: str = "", *, brief: str = "") -> Any:

@@ -18,8 +18,9 @@ LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
 """Folders at the top that are packages of ragc, by way of links in src/ragc."""
 
 ORDER = (
-    ("errors", "records", "version"),
+    ("errors", "version"),
     ("core",),
+    ("records",),
     ("store",),
     ("downloads",),
     ("signatures",),

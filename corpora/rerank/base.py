@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from ragc.core.digest import digest
@@ -79,11 +79,6 @@ class RerankedSource:
         return describe(
             type(self).__name__, self.inner, reranker=type(self.reranker).__name__, pool=self.pool
         )
-
-    def scope(self) -> str:
-        """What results depend on beside the query: the scope of `inner`; "" if it has none."""
-        inner_scope: Callable[[], str] | None = getattr(self.inner, "scope", None)
-        return inner_scope() if inner_scope is not None else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, those that the reranker scores highest first, ties by passage id.

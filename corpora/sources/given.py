@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.base import current_question
@@ -49,13 +48,6 @@ class GivenSource(ChunkedSource):
     def __repr__(self) -> str:
         size = quantity(len(self.corpus.passages), "passage")
         return describe(type(self).__name__, size, k1=self.k1, b=self.b, chunk_size=self.chunk_size)
-
-    def scope(self) -> str:
-        """A digest of the current question's context ids, on which results depend beside the query.
-
-        A cache of this source's results must include it in its keys. Raises SourceError as `search` does.
-        """
-        return digest(list(self._context_ids()))
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` of the current question's own passages, best first.

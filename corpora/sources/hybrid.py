@@ -10,7 +10,7 @@ Passages are identified by their ids.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ragc.core.digest import digest
@@ -102,20 +102,6 @@ class HybridSource:
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self.dense, self.sparse, fusion=self.fusion)
-
-    def scope(self) -> str:
-        """What results depend on beside the query: the scopes of the searched sources; "" if they have none.
-
-        A cache of this source's results must include it in its keys. Raises SourceError as the sources do.
-        """
-        only: dict[float, list[Source]] = (
-            {1: [self.dense], 0: [self.sparse]} if self.fusion == "share" else {}
-        )
-        parts = []
-        for source in only.get(self.share, [self.dense, self.sparse]):
-            part_scope: Callable[[], str] | None = getattr(source, "scope", None)
-            parts.append(part_scope() if part_scope is not None else "")
-        return digest(parts) if any(parts) else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first. Raises SourceError when either source does."""

@@ -15,8 +15,6 @@ matches few; here the case of both is ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.corpora.sources.base import Source
@@ -65,14 +63,6 @@ class TitleSource:
 
     def __repr__(self) -> str:
         return describe(type(self).__name__, self.source, pool=self.pool)
-
-    def scope(self) -> str:
-        """What results depend on beside the query: the scope of `source`; "" if it has none.
-
-        A cache of this source's results must include it in its keys. Raises SourceError as `source` does.
-        """
-        inner_scope: Callable[[], str] | None = getattr(self.source, "scope", None)
-        return inner_scope() if inner_scope is not None else ""
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` hits, best first, ties by passage id. Raises SourceError as `source` does."""

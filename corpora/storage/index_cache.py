@@ -29,7 +29,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ragc.core import inputs, paths
+from ragc.core import inputs, outputs, paths
 from ragc.core.digest import add_digest, digest, file_digest, pretty, verify_digest
 from ragc.core.progress import Progress, Silent
 from ragc.errors import SourceError
@@ -161,10 +161,10 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
         text = pretty(add_digest({"format": FORMAT, **about, "files": sizes, "sha256": content}))
         manifest.write_text(text, encoding="utf-8")
         for entry in (*_files(work), work):
-            _sync(entry)
+            outputs.sync(entry)
         size = sum(sizes.values()) + manifest.stat().st_size
         work.replace(path)
-        _sync(path.parent)
+        outputs.sync(path.parent)
         if size > SMALL:
             time.sleep(_TICK_S)
             _write_stamps(path, _stamps(path, sizes))
@@ -262,15 +262,6 @@ def _is_own(path: Path) -> bool:
         }
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return not any(path.iterdir())
-
-
-def _sync(path: Path) -> None:
-    """Flushes a file's content, or a folder's entries, to disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _write_error(kind: str, path: Path, error: OSError) -> str:

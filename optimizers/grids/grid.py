@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ragc.core.display import describe, quantity
 from ragc.errors import UnknownName
-from ragc.optimizers.grids.files import Cells, GridFiles, flat, read_files
+from ragc.optimizers.grids.files import GridFiles, flat, read_files
 
 Floats = npt.NDArray[np.float64]
 
@@ -130,10 +130,3 @@ def grid_of(files: GridFiles, name: str) -> Grid:
         failed=failed,
         card=files.card,
     )
-
-
-def cells_of(grid: Grid, number: int) -> Cells:
-    """The recorded cells of setting `number`."""
-    at = np.flatnonzero(grid.recorded[number])
-    scores = {name: grid.values[name][number, at] for name in grid.metrics}
-    return Cells(at, grid.failed[number, at], grid.tokens[number, at], grid.seconds[number, at], scores)

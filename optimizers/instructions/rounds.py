@@ -5,18 +5,18 @@
 
 A round draws parents from the trials that lead on some dev question (`parents`). Each parent answers train
 questions, and the teacher rewrites the instruction of one of its calls after reading the failures. The child
-answers further train questions and is rewritten again, up to `STEPS` times before it races. The last child of
-a later round unites two parents instead. A child has all other settings of its parent, and races on the dev
-questions like any trial.
+answers further train questions and is rewritten again, up to `STEPS` times before its trial. The last child
+of a later round unites two parents instead. A child has all other settings of its parent, and is the next
+trial on the dev questions.
 
 Dev questions choose parents by their scores and never reach the teacher, because dev also chooses the winner.
 A round is a function of the task, the trials before it and the store. Its record is one attribute of the
 study, so a killed study resumes with the same children, and workers read the texts there. Its size is
 another, decided before it sends anything: only so many children and reflections as leave enough of the budget
-to race them, because a race that the budget cuts off says nothing.
+for their trials, because one that the budget cuts off says nothing.
 Paper: Agrawal et al. 2025, arXiv:2507.19457. Differs: a child is not tested on the parent's minibatch before
-it sees dev questions, since racing stops a bad one after about as many; several reflections follow each other
-before a race, and each reads failed questions only.
+it sees dev questions, since a bad one gets no look beyond about as many; several reflections follow each
+other before its trial, and each reads failed questions only.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from ragc.optimizers.space import Candidate
 from ragc.programs.base import RagProgram
 
 STEPS = 3
-"""The most reflections on one child before it races; each reads new failures, after the first its own.
+"""The most reflections on one child before its trial; each reads new failures, after the first its own.
 
-An answer to a train question costs a fraction of a race on dev, and a text may need several changes before
+An answer to a train question costs a fraction of a trial on dev, and a text may need several changes before
 any of them shows in a score.
 """
 
@@ -131,7 +131,7 @@ class InstructionRounds:
     def _size(self, number: int, trials: Sequence[TrialResult]) -> tuple[int, int]:
         """The children of round `number` and the reflections on each, decided once a study.
 
-        (0, 0) if the budget does not last for one of them and the batch in which it races.
+        (0, 0) if the budget does not last for one of them and the batch of its trial.
         """
         builder, name = self._builder, f"size:{round_name(number)}"
         if (saved := builder.attribute(name)) is not None:

@@ -118,8 +118,8 @@ class _Plan:
             if trials:
                 self._rounds()
         elif task.recipe.search.instructions:
-            for part, bound in zip(task.space.parts, self.bounds, strict=True):
-                self._instructions(part.program, bound)
+            for bound in self.bounds:
+                self._instructions(bound)
         if trials and task.recipe.search.calibrate:
             for part, bound in zip(task.space.parts, self.bounds, strict=True):
                 thresholds = sum(knob.threshold for knob in part.knobs)
@@ -181,7 +181,7 @@ class _Plan:
             "instructions", Phase(questions, REQUESTS * calls + teacher, calls + teacher, mean + teacher)
         )
 
-    def _instructions(self, program: str, bound: PartBound) -> None:
+    def _instructions(self, bound: PartBound) -> None:
         from ragc.optimizers.instructions.propose import READ
 
         read = self.task.train[:READ]
@@ -192,10 +192,10 @@ class _Plan:
         )
         self._put("instructions", Phase(0, requests, calls, calls))
 
-    def peer(self, name: str) -> None:
+    def external(self, name: str) -> None:
         """Adds the phases of the external optimizer `name`."""
         task, trials = self.task, self.task.trials
-        self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the peer begins with it
+        self.add("baseline", task.dev, 2, self.baseline)  # as ragc builds it, and as the optimizer begins
         self._fit(self.bounds[0], 2)
         if name == "random":
             self.add("trials", task.dev, max(2, trials + 1), self.baseline)
@@ -230,7 +230,7 @@ class _Plan:
         elif optimizer == OWN_OPTIMIZER:
             self.own()
         else:
-            self.peer(optimizer)
+            self.external(optimizer)
 
     def test(self) -> None:
         """Adds the test questions, answered by baseline and winner."""
@@ -260,7 +260,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     `lm_calls` are LM requests over the whole search space: every program, range, role, demonstration and
     instruction, and a retry for every unreadable reply. It is None, and `bounded` False, if neither a bound
     is known nor the budget has one. `lm_calls_readable` assumes that every reply can be read.
-    `lm_calls_about` assumes also that candidates take the average number of calls and that racing stops none;
+    `lm_calls_about` assumes also that candidates take the average number of calls and that none is stopped;
     replay and programs that end early make the real number smaller still. `tokens` and `usd` are upper
     bounds; `tokens_about`, `usd_about` and `seconds` are estimates for `lm_calls_about`. Each is None if
     unknown. Raises as a compile to `out` does before it sends anything; without `out` the output directory is

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pydantic
 
@@ -20,6 +20,7 @@ from ragc.core import inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
+from ragc.core.paths import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results import compiled_1
 from ragc.optimizers.results.trust_record import DIGESTED, digest_of, remember_written
@@ -33,7 +34,8 @@ from ragc.signatures.wording import described, description, with_fields
 if TYPE_CHECKING:
     from ragc.optimizers.answering import Row
 
-FORMAT: Literal["ragc.compiled/2"] = "ragc.compiled/2"
+Format = Literal["ragc.compiled/1", "ragc.compiled/2"]
+FORMAT: Format = "ragc.compiled/2"
 FIRST: Literal["ragc.compiled/1"] = "ragc.compiled/1"
 """The previous format, without field descriptions. It is read but no longer written."""
 
@@ -73,7 +75,7 @@ class ProgramState(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal["ragc.compiled/1", "ragc.compiled/2"]
+    format: Format
     method: str
     knobs: dict[str, bool | int | float | str]
     predictors: dict[str, PredictorState]
@@ -308,6 +310,9 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
     with suppress(OSError):
         if any(folder.glob(f"{outputs.APART}*")):  # a write was killed
             outputs.finish(folder)
+    if not folder.exists():
+        what = f"the compiled program {str(folder)!r}"
+        raise ArtefactError(missing_file(what, str(folder), Path(), "folder"))
     if not (folder / "program.json").is_file():
         raise ArtefactError(
             f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."
@@ -320,16 +325,33 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         recipe = contents["recipe.toml"].decode("utf-8")
         run = _object(_read_inside(folder, RUN), RUN) if (folder / RUN).exists() else {}
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ArtefactError(f"{folder / 'program.json'} is not {FORMAT}: {where}: {first['msg']}.") from error
+        raise ArtefactError(_not_valid(folder / "program.json", error)) from error
     except RecursionError:
         raise ArtefactError(
             f"The compiled program at {folder} cannot be read: it is nested too deep."
         ) from None
+    except FileNotFoundError as error:
+        name = Path(error.filename or "").name
+        raise ArtefactError(
+            f"The compiled program at {folder} has no {name}; copy the directory again, as a whole."
+        ) from None
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
     return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session)
+
+
+def _not_valid(file: Path, error: pydantic.ValidationError) -> str:
+    """The message that `file` is no program.json: of another version of ragc, or damaged."""
+    first = error.errors()[0]
+    if first["loc"] == ("format",) and isinstance(first["input"], str):
+        known = " and ".join(get_args(Format))
+        return (
+            f"{file} has the format {first['input']!r}, and this version of ragc reads {known}; "
+            "install the version that wrote it, or compile the recipe again."
+        )
+    where = ".".join(map(str, first["loc"]))
+    problem = f"{where}: {first['msg']}" if where else first["msg"]
+    return f"{file} is damaged ({problem}); copy it again, or compile the recipe again."
 
 
 def _read_inside(folder: Path, name: str) -> bytes:

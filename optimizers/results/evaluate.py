@@ -15,6 +15,7 @@ from ragc import recipe
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.display import describe, quantity
+from ragc.core.paths import missing_file
 from ragc.core.progress import Progress, Silent, listening
 from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, UsageError
@@ -213,7 +214,8 @@ def open_program(
         how = opening(sets, base, trust_targets, trust_code)
         return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
     if not where.exists():
-        raise ArtefactError(f"Neither a recipe nor a compiled program is at {where}; check the path.")
+        what = f"the recipe or compiled program {str(where)!r}"
+        raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
     resolved = recipe.load(where, sets, base=None if base is None else Path(base))
     call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
     task = prepare(resolved, store=call_store, questions=questions, targets=targets)

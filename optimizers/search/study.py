@@ -34,7 +34,7 @@ from ragc.optimizers.search.log import StudyLog
 from ragc.optimizers.search.run_trial import LocalRunner, Runner
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
 from ragc.optimizers.search.selection import best, leading, pareto_front, select, worth_looking
-from ragc.optimizers.search.storage import DamagedJournal, StudyAttributes
+from ragc.optimizers.search.storage import DamagedJournal, StudyAttributes, name_objectives
 from ragc.optimizers.search.tell import finish, report
 from ragc.optimizers.search.trial import BATCH, NONE, TrialResult, read_results
 from ragc.optimizers.space import Candidate, SearchSpace, describe_candidate
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 _QUESTIONS = "dev questions"
-"""The attribute with the number of dev questions that the study asks; set once its budget is understood."""
+"""The attribute with the number of dev questions that the study asks, and the budget that decided it."""
 
 _SCREENED = "screened"
 """The attribute that says that the leader of the screening has answered all dev questions."""
@@ -86,6 +86,7 @@ class Study:
 
     def __init__(self, task: Task, directory: Path, limit: asyncio.Semaphore, progress: Progress) -> None:
         self.task, self.limit, self.progress = task, limit, progress
+        self._directory = directory
         self.trials: list[TrialResult] = []
         self._numbers: list[int] = []
         self._batches = 0
@@ -93,12 +94,42 @@ class Study:
         self._study = study_in(directory, task.recipe.study, len(task.objectives))
         self._journal = StudyLog(directory, task)
         self._attributes = StudyAttributes(self._study)
+        self.questions = len(task.dev)
+        self._adopt_questions()
         self.maker = ProgramBuilder(task, self._attributes, limit, progress)
         self.calibrating = ThresholdTuner(self.maker, self._attributes, self._journal.note)
         self._best = BestCheckpoint(directory, task, self.maker)
         self.runner: Runner = LocalRunner(self.maker, progress.step)
         self._check_inputs()
         self._recover()
+
+    def _adopt_questions(self) -> None:
+        """Sets `questions`, of all in the order of `shuffle_dev`.
+
+        A study that asked a part for its budget begins anew with another budget: the trials would be others.
+        """
+        decided = self._attributes.get(_QUESTIONS)
+        if decided is None:
+            return
+        if decided["questions"] == self.questions or decided["limits"] == self._limits:
+            self.questions = int(decided["questions"])
+            return
+        names = self._study.metric_names
+        optuna.delete_study(study_name=self._study.study_name, storage=self._study._storage)
+        self._study = study_in(self._directory, self.task.recipe.study, len(self.task.objectives))
+        if names:
+            name_objectives(self._study, names)
+        self._attributes = StudyAttributes(self._study)
+        self.progress.note(
+            f"The budget changed, and with it the {decided['questions']} dev questions that it allowed: the "
+            "search begins anew, and what was answered is replayed."
+        )
+
+    @property
+    def _limits(self) -> list[float | None]:
+        """The limits that decide on the number of dev questions."""
+        budget = self.task.recipe.budget
+        return [budget.lm_calls, budget.tokens, budget.usd]
 
     def _check_inputs(self) -> None:
         """Raises UsageError when earlier trials were scored on other questions, passages or models."""
@@ -148,17 +179,13 @@ class Study:
             await self._run_batch(TrialSampler(self._study, self.task, self.task.space).baseline())
         if not self.trials[0].complete:
             if self._attributes.get(_QUESTIONS) is None:
-                self._attributes.put(_QUESTIONS, self._affordable())
+                self.questions = self._affordable()
+                self._attributes.put(_QUESTIONS, {"questions": self.questions, "limits": self._limits})
             if self.cut:
                 self.progress.note(self.cut)
             await self._run_batch([], [0])
         await self._best.keep(self.trials)
         return self.trials[0]
-
-    @property
-    def questions(self) -> int:
-        """The number of dev questions that the study asks, of all in the order of `shuffle_dev`."""
-        return int(self._attributes.get(_QUESTIONS) or len(self.task.dev))
 
     @property
     def cut(self) -> str:
@@ -347,9 +374,8 @@ class Study:
         if not self._in_looks:
             return None
         if not self.trials:
-            limits, dev = self.task.recipe.budget, len(self.task.dev)
-            limited = (limits.lm_calls, limits.tokens, limits.usd) != (None, None, None)
-            return (0, FEWEST) if limited and dev > FEWEST else None
+            limited = any(limit is not None for limit in self._limits)
+            return (0, FEWEST) if limited and self.questions > FEWEST else None
         first = len(self.trials[number].scores) if number < len(self.trials) else 0
         if number == 0:
             return first, self.questions

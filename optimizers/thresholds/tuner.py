@@ -8,8 +8,8 @@ do not depend on the threshold are replayed. Calibration thus sends what trials 
 and later trials at nearby values replay it. The results are stored with the study, so a resumed study uses
 the same ones.
 
-The dev questions are also those that trials are compared on. A fitted threshold is only a candidate and is
-raced like any other trial, so it is no more biased than as many trials at other thresholds would be. The
+The dev questions are also those that trials are compared on. A fitted threshold is only a candidate, a
+trial like any other, so it is no more biased than as many trials at other thresholds would be. The
 cross-validated mean estimates its true gain; the test split verifies the winner independently.
 """
 

@@ -11,19 +11,12 @@ _LOCAL, _WEB = "search local", "search web"
 _NOISE = ("noise_n", "noise_pos")
 
 
-def _reader(top: str = "top_k", more: tuple[str, ...] = _NOISE) -> tuple[Step, ...]:
-    """One search of the source `local`, one answer."""
-    return (
-        Step(START, _LOCAL, "the question", knobs=(top,)),
-        Step(
-            _LOCAL,
-            "answer",
-            "the passages, and unrelated ones as noise" if more else "the passages",
-            knobs=more,
-        ),
-        Step("answer", END, "answer"),
-    )
-
+_READER = (
+    Step(START, _LOCAL, "the question", knobs=("top_k",)),
+    Step(_LOCAL, "answer", "the passages, and unrelated ones as noise", knobs=_NOISE),
+    Step("answer", END, "answer"),
+)
+"""One search of the source `local`, one answer."""
 
 _CLOSED = (Step(START, "answer", "the question"), Step("answer", END, "answer"))
 
@@ -36,8 +29,8 @@ _GATED = (
 _SIMPLE: dict[str, tuple[Step, ...]] = {
     "no_retrieval": _CLOSED,
     "cot": _CLOSED,
-    "vanilla": _reader(),
-    "chain_of_note": _reader(),
+    "vanilla": _READER,
+    "chain_of_note": _READER,
     "vanilla_sources": (
         Step(START, _LOCAL, "the question", "sources_used is local or both", ("sources_used", "k_local")),
         Step(START, _WEB, "the question", "sources_used is web or both", ("sources_used", "k_web")),

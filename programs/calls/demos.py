@@ -21,14 +21,17 @@ from typing import Any, NoReturn
 import dspy
 from dspy.adapters.utils import serialize_for_json
 
+from ragc.core.text import repair_value
 from ragc.corpora.sources.bm25 import bm25_scores
 from ragc.corpora.sources.terms import analyze, query_terms
 
 
 def plain(demo: Mapping[str, Any] | dspy.Example) -> dict[str, Any]:
-    """`demo` as JSON values by field name, without DSPy's own marks."""
+    """`demo` as JSON values by field name, without DSPy's own marks and lone surrogates."""
     items = demo.toDict() if isinstance(demo, dspy.Example) else dict(demo)
-    return {name: serialize_for_json(value) for name, value in items.items() if name != "augmented"}
+    return {
+        name: repair_value(serialize_for_json(value)) for name, value in items.items() if name != "augmented"
+    }
 
 
 class FrozenDemos(list[Any]):

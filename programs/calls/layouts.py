@@ -17,9 +17,10 @@ import dspy
 import pydantic
 from dspy.adapters.utils import serialize_for_json
 
+from ragc.core.text import repair_value
 from ragc.errors import ParseFailure, UnknownName
 from ragc.programs.calls.frames import MOST_TAGS
-from ragc.programs.calls.replies import LONGEST, Reading, is_too_deep, output_model, read_framed, whole
+from ragc.programs.calls.replies import LONGEST, Reading, is_too_deep, output_model, read_framed
 from ragc.programs.knobs import LAYOUTS
 from ragc.signatures.wording import description
 
@@ -153,7 +154,7 @@ def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = F
         return reading
     try:  # types that only DSPy knows
         values = adapter(layout).parse(signature, text)
-        outputs = output_model(signature).model_validate({name: _whole(values[name]) for name in values})
+        outputs = output_model(signature).model_validate(repair_value(values))
     except Exception as error:  # the adapter runs parsers and validators, which may raise anything
         raise _missing(signature, layout) from error
     return Reading({name: getattr(outputs, name) for name in signature.output_fields}, mended=1)
@@ -161,8 +162,3 @@ def read_laid_out(signature: Any, text: str, layout: str, *, truncated: bool = F
 
 def _missing(signature: Any, layout: str) -> ParseFailure:
     return ParseFailure(f"the {layout} layout found no {', '.join(signature.output_fields)}.")
-
-
-def _whole(value: Any) -> Any:
-    """`value` well formed, as `whole`; what is a model of pydantic's own is so already."""
-    return whole(value) if isinstance(value, str | list | dict) else value

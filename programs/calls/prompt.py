@@ -15,6 +15,7 @@ import dspy
 from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 
 from ragc.core.digest import digest
+from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure
 from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
@@ -51,7 +52,7 @@ def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) ->
     shown = [fill_echoes(plain(demo), echoes) for demo in demos[:max_demos]]
     messages = [{"role": "system", "content": style.format_system_message(signature)}]
     messages += style.format_demos(signature, shown)
-    prefix = tuple(Message(m["role"], m["content"]) for m in messages)
+    prefix = tuple(Message(m["role"], repair_surrogates(m["content"])) for m in messages)
     fields = [[name, str(info.annotation)] for name, info in signature.fields.items()]
     mark = digest([[list(m) for m in prefix], reply_schema(signature), fields, layout])
     outputs = signature.output_fields
@@ -215,7 +216,7 @@ class TypedPrompt(dspy.Predict):
         style, rendered = adapter(self.layout), self.template
         shown = fill_echoes(inputs, rendered.echoes)
         content = style.format_user_message_content(self._signature, shown, main_request=True)
-        return (*rendered.prefix, Message("user", content))
+        return (*rendered.prefix, Message("user", repair_surrogates(content)))
 
     @property
     def signature_sent(self) -> Any:

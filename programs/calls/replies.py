@@ -21,7 +21,7 @@ import json_repair
 import pydantic
 from pydantic.fields import FieldInfo
 
-from ragc.core.text import repair_surrogates
+from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
 from ragc.programs.calls.frames import from_text, ways_of
 from ragc.programs.calls.mending import Mender, Tally, close_list, is_option, loads, places_in
@@ -179,7 +179,7 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
                 value = json_repair.loads(closed)
             if not isinstance(value, dict) and not (value and all(isinstance(one, dict) for one in value)):
                 return None
-        return fit(signature, whole(value), tally, truncated=truncated)
+        return fit(signature, repair_value(value), tally, truncated=truncated)
     except Exception:  # json_repair, and validators of signatures, may raise anything
         return None
 
@@ -200,7 +200,7 @@ def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Rea
                 name: from_text(schema["properties"][name], value, mender, json_repair.loads)
                 for name, value in frame.values.items()
             }
-            return fit(signature, whole(values), tally, truncated=truncated)
+            return fit(signature, repair_value(values), tally, truncated=truncated)
         except Exception:  # as above
             log.debug("%s: nothing that fits", way.__name__)
     return None
@@ -270,7 +270,7 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
     """The outputs in `text` by json_repair alone; raises ParseFailure saying what does not fit in it."""
     model = output_model(signature)
     try:
-        value = whole(json_repair.loads(text))
+        value = repair_value(json_repair.loads(text))
         if truncated and isinstance(value, dict):
             for name, info in model.model_fields.items():
                 if name not in value and info.annotation is str:
@@ -287,17 +287,6 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
             f"A reply cannot be read ({type(error).__name__}). It {_beginning(text)}."
         ) from error
     return {name: getattr(outputs, name) for name in signature.output_fields}
-
-
-def whole(value: Any) -> Any:
-    """`value`, of JSON, with every text in it well formed: an escape may name half of a surrogate pair."""
-    if isinstance(value, str):
-        return repair_surrogates(value)
-    if isinstance(value, list):
-        return [whole(item) for item in value]
-    if isinstance(value, dict):
-        return {repair_surrogates(str(name)): whole(item) for name, item in value.items()}
-    return value
 
 
 def _beginning(text: str) -> str:

@@ -16,6 +16,7 @@ from dspy.dsp.utils.settings import thread_local_overrides
 
 from ragc.core import event_loop
 from ragc.core.digest import digest
+from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure, RagcError, UsageError
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.calls.chosen_lm import own_lm
@@ -204,9 +205,8 @@ class OwnProgram(RagProgram):
             answer = ", ".join(map(str, answer))
         passages = tuple(_passages(outputs.get("passages"), held.hits))
         own = {name: value for name, value in outputs.items() if name not in _OURS}
-        return dspy.Prediction(
-            **{**own, "answer": "" if answer is None else str(answer), "passages": passages}
-        )
+        text = "" if answer is None else repair_surrogates(str(answer))
+        return dspy.Prediction(**{**own, "answer": text, "passages": passages})
 
     def _retrieve(self, query: Any, k: int | None = None, **more: Any) -> list[Any]:
         """What `dspy.Retrieve` gets from `dspy.settings.rm`: what the source `local` has, best first.

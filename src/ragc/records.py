@@ -1,7 +1,7 @@
 """The records used in every package: passages, hits, questions.
 
 They are frozen, hold tuples instead of lists, and compare by value. They can be cache keys and passed between
-threads.
+threads. UTF-8 can hold their texts: a lone surrogate becomes U+FFFD.
 """
 
 from __future__ import annotations
@@ -9,6 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from ragc.core.text import repair_value
+
+
+def _repair(record: object, names: tuple[str, ...]) -> None:
+    """Replace lone surrogates in the fields `names` of a frozen `record`."""
+    for name in names:
+        value = getattr(record, name)
+        if (repaired := repair_value(value)) is not value:
+            object.__setattr__(record, name, repaired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,9 @@ class Passage:
     title: str
     text: str
     start: int = 0
+
+    def __post_init__(self) -> None:
+        _repair(self, ("id", "title", "text"))
 
     @property
     def parent(self) -> str:
@@ -66,6 +79,9 @@ class Question:
     context_ids: tuple[str, ...] = ()
     query_time: str = ""
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        _repair(self, tuple(self.__slots__))
 
     def context(self) -> dict[str, Any]:
         """The inputs of a program beside the question, never its answers; empty ones are left out.

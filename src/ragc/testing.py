@@ -108,12 +108,16 @@ class ScriptedTarget:
 
 
 class ListSource:
-    """A source that always returns the first `k` of its passages."""
+    """A source that always returns the first `k` of its passages.
+
+    `queries` are those so far, each with its `k`.
+    """
 
     kind = "list"
 
     def __init__(self, passages: Sequence[Passage], fingerprint: str = "list") -> None:
         self.passages, self.fingerprint = tuple(passages), fingerprint
+        self.queries: list[tuple[str, int]] = []
         self.cut: tuple[int, float] | None = None
 
     def __deepcopy__(self, memo: object) -> ListSource:
@@ -124,6 +128,7 @@ class ListSource:
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """The first `k` passages, with descending scores."""
+        self.queries.append((query, k))
         return tuple(Hit(p, 1.0 / (i + 1)) for i, p in enumerate(self.passages[:k]))
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:

@@ -31,7 +31,8 @@ _FLAGS = (
 
 KEYS = {
     "Tab": "\ue004", "Enter": "\ue007", "Escape": "\ue00c", "End": "\ue010", "Home": "\ue011",
-    "Up": "\ue013", "Down": "\ue015", "PageUp": "\ue00e", "PageDown": "\ue00f", "Space": " ",
+    "Up": "\ue013", "Down": "\ue015", "Left": "\ue012", "Right": "\ue014",
+    "PageUp": "\ue00e", "PageDown": "\ue00f", "Space": " ",
 }  # fmt: skip
 
 
@@ -58,9 +59,9 @@ class Browser:
         assert reply.is_success, f"{path}: {value.get('message', value)}"
         return value
 
-    def open(self, page: Path) -> None:
-        """Open a file and wait until it is loaded."""
-        self.send("POST", "/url", url=page.absolute().as_uri())
+    def open(self, page: Path, link: str = "") -> None:
+        """Open a file, with what `link` names in it, and wait until it is loaded."""
+        self.send("POST", "/url", url=page.absolute().as_uri() + link)
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What `script`, a function body, returns."""

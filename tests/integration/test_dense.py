@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +13,7 @@ from ragc.corpora.embed.minilm import minilm
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.corpora.sources.dense import DenseSource
 from ragc.records import Passage
-from tests.paths import SRC
+from tests.integration.fetched import fetch_minilm
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("faiss")
@@ -25,14 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def embedder() -> OnnxEmbedder:
-    """The default embedder is fetched in a process of its own: this one may not leave the machine."""
-    fetch = "from ragc.corpora.embed.minilm import minilm; minilm().embed(['warm'])"
-    environ = {**os.environ, "PYTHONPATH": str(SRC)}
-    process = subprocess.run(
-        [sys.executable, "-c", fetch], env=environ, capture_output=True, text=True, check=False
-    )
-    if process.returncode:
-        pytest.skip(f"the default embedder cannot be had here: {process.stderr[-300:]}")
+    fetch_minilm()
     return minilm()
 
 

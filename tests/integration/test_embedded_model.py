@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from pydantic import BaseModel, Field
 from ragc.errors import TargetError
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, parts_taker
 from ragc.targets.embedded.target import EmbeddedTarget
+from tests.integration.fetched import default_weights
 
 pytest.importorskip("xllamacpp")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -113,13 +113,7 @@ def call() -> Iterator[Callable[[Awaitable[T]], T]]:
 
 @pytest.fixture(scope="module")
 def weights() -> Path:
-    """The default weights in the user's own cache; another process may fetch them, a test may not."""
-    environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
-    program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
-    process = subprocess.run(
-        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
-    )
-    return Path(process.stdout.strip())
+    return default_weights()
 
 
 @pytest.fixture(scope="module")
@@ -330,6 +324,7 @@ def test_a_program_that_ends_with_requests_in_flight_ends_at_once(weights: Path)
 import asyncio, sys, threading, time
 from ragc.targets.base import ChatRequest, Message, Sampling
 from ragc.targets.embedded.target import EmbeddedTarget
+from tests.integration.fetched import default_weights
 target = EmbeddedTarget(sys.argv[1], context=2048)
 loop = asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()

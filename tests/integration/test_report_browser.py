@@ -189,11 +189,19 @@ def test_rows_are_filtered_by_change_outcome_and_words(tab: Browser, pages: dict
     )
     count = "document.getElementById('count').textContent"
     assert tab.run(f"return {count}") == "12 questions"
+    chips = "return [...document.querySelectorAll('#changes button')].map((one) => one.textContent)"
+    assert tab.run(chips) == ["all 12", "▲ gained 8", "▼ lost 1", "unchanged 3", "answers differ 9"]
     for change, n in (("gained", 8), ("lost", 1), ("unchanged", 3)):
-        tab.run(choose, "change", change)
+        tab.click(f"#changes [data-change={change}]")
         assert tab.run(f"return {count}") == f"{n} of 12 questions"
-        assert set(shown(tab, "c-change")) == {change}
-    tab.run(choose, "change", "")
+        assert {text.split()[-1] for text in shown(tab, "c-change")} == {change}
+        pressed = "return document.querySelector('#changes [aria-pressed=true]').dataset.change"
+        assert tab.run(pressed) == tab.run("return document.activeElement.dataset.change") == change
+    tab.click("#changes [data-change='']")
+    tab.run(choose, "score", "part")
+    assert shown(tab, "c-q") == ["What colour is thing number0?"]
+    tab.click("#reset")
+    assert tab.run("return document.activeElement.id") == "find"
     tab.run(choose, "group", "unreadable")
     assert shown(tab, "c-q") == ["What colour is thing number0?"]
     tab.run(choose, "group", "")
@@ -204,8 +212,14 @@ def test_rows_are_filtered_by_change_outcome_and_words(tab: Browser, pages: dict
     tab.press(*"NUMBER11")
     tab.wait(f"{count} === '1 of 12 questions'")
     assert shown(tab, "c-q") == ["What colour is thing number11?"]
+    assert tab.run("return document.querySelector('.open mark').textContent") == "number11"
     tab.run(choose, "metric", "em")
     assert tab.run(f"return {count}") == "1 of 12 questions"
+    tab.run(choose, "group", "unreadable")
+    assert tab.run(f"return {count}") == "No question fits all of these filters"
+    tab.click("#reset")
+    assert tab.run(f"return {count}") == "12 questions"
+    assert tab.run("return document.getElementById('reset').hidden")
 
 
 def test_a_trace_shows_hits_prompts_replies_and_scores_against_thresholds(
@@ -219,19 +233,230 @@ def test_a_trace_shows_hits_prompts_replies_and_scores_against_thresholds(
     )
     for part in (
         "search local: What colour is thing number1?", "2 hits", "Thing 1", "gold", "d0#1",
-        "threshold tau: 0.400 against 0.500, does not pass", "choice: the first", "90 + 2 tokens",
+        "threshold tau: 0.400 against 0.500, does not pass", "choice: the first", "90 tokens in, 2 out",
+        "gold passage", "holds the answer",
         "Answer the question from the passages.", "It is blue. What colour is thing number1?",
         '{"answer": "blue"}', "retrieved and not used", "right",
     ):  # fmt: skip
         assert part in text, part
     tab.click("#next")
-    assert (
-        tab.run("return document.getElementById('trace-title').textContent")
-        == "What colour is thing number2?"
-    )
+    title = "return document.getElementById('trace-title').textContent"
+    assert tab.run(title) == "What colour is thing number2?"
     assert tab.run("return document.getElementById('where').textContent") == "3 of 12"
+    assert tab.run("return document.activeElement.id") == "next"
+    tab.press("Right", "Right", "Left")
+    assert tab.run(title) == "What colour is thing number3?"
+    tab.press("Left")
     tab.click("#close")
     assert tab.run("return document.activeElement.textContent") == "What colour is thing number2?"
+
+
+def test_a_link_opens_the_question_with_its_filters(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    tab.open(pages["runs"])
+    title, hash_ = "document.getElementById('trace-title').textContent", "return location.hash"
+    tab.click("header a[href='#change=gained']")
+    tab.wait("document.getElementById('count').textContent === '8 of 12 questions'")
+    tab.run("document.getElementById('find').focus()")
+    tab.press(*"number1")
+    tab.wait("document.getElementById('count').textContent === '3 of 12 questions'")
+    tab.click("#heads [data-sort=question]")
+    tab.click("#body tr.row button.open")
+    assert tab.wait(title) == "What colour is thing number10?"
+    tab.press("Right")
+    assert tab.run(f"return {title}") == "What colour is thing number11?"
+    link = tab.run(hash_)
+    assert link == "#find=number1&change=gained&sort=question&q=q11"
+    tab.click("#link")
+    assert tab.wait("document.getElementById('link').textContent !== 'Copy link'")
+
+    tab.open(pages["five"])
+    tab.open(pages["runs"], link)
+    assert tab.wait(f"document.getElementById('trace').open && {title}") == "What colour is thing number11?"
+    assert tab.run("return document.getElementById('where').textContent") == "2 of 3, as filtered"
+    assert tab.run("return document.getElementById('find').value") == "number1"
+    tab.press("Escape")
+    tab.wait("!document.getElementById('trace').open")
+    assert tab.run(hash_) == "#find=number1&change=gained&sort=question"
+    tab.press("Enter")
+    tab.wait("document.getElementById('trace').open")
+    tab.run("history.back()")
+    tab.wait("!document.getElementById('trace').open")
+    assert tab.run(hash_) == "#find=number1&change=gained&sort=question"
+
+
+def test_a_link_that_does_not_fit_the_report_shows_what_it_can(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    for page, link, count, missing in (
+        ("runs", "#q=q99", "12 questions", True),
+        ("runs", "#metric=nothing&change=no&sort=x&after=<b>&down=1&__proto__=1", "12 questions", False),
+        ("runs", "#%E0%A4%A&q=%00", "12 questions", True),
+        ("hostile", "#change=lost&row=2", "No question fits all of these filters", True),
+    ):
+        tab.open(pages["five"])
+        tab.open(pages[page], link)
+        assert tab.wait("document.getElementById('count').textContent") == count
+        assert tab.run("return document.getElementById('missing').hidden") is not missing, link
+        assert not tab.run("return document.getElementById('trace').open")
+    # A filter that hides the question of the link gives way.
+    tab.open(pages["runs"], "#change=lost&q=q4")
+    assert tab.wait("document.getElementById('trace').open")
+    assert tab.run("return document.getElementById('where').textContent") == "5 of 12"
+    tab.press("Escape")
+    tab.run("location.hash = '#cost'")
+    assert not tab.run("return document.getElementById('trace').open")
+    assert tab.console() == []
+
+
+def test_an_id_too_long_for_a_link_is_named_by_its_row(tab: Browser, tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "long.jsonl", [row(n, 1.0, id=f"{n}{'x' * 500}") for n in range(3)])
+    page = ragc.report(rows, out=tmp_path / "page.html").page
+    tab.see()
+    tab.open(page)
+    tab.click("#body tr.row:nth-of-type(3) button.open")
+    link = tab.run("return location.hash")
+    assert link.startswith("#row=")
+    assert f"id 1{'x' * 500}" in tab.run("return document.getElementById('trace-body').textContent")
+    tab.open(page, "#")
+    tab.open(page, link)
+    assert tab.wait("document.getElementById('trace').open")
+    assert (
+        tab.run("return document.getElementById('trace-title').textContent")
+        == "What colour is thing number1?"
+    )
+
+
+def test_all_programs_stand_side_by_side_and_any_of_their_traces(tab: Browser, tmp_path: Path) -> None:
+    paths = [
+        write_rows(tmp_path / f"program{m}.jsonl", [row(n, float(n < m), f"blue {m}") for n in range(6)])
+        for m in range(5)
+    ]
+    page = ragc.report(paths, out=tmp_path / "page.html").page
+    heads = "return [...document.querySelectorAll('#heads th.c-run')].map((one) => one.textContent)"
+    for theme, width in WINDOWS:
+        tab.see(theme=theme, width=width)
+        tab.open(page)
+        assert tab.run(heads) == [f"program{m}" for m in range(5)]
+        assert violations(tab) == []
+        tab.click("#body button.open")
+        assert violations(tab) == []
+        tab.click("#close")
+    tab.see()
+    tab.click("#heads [data-sort=run-2]")
+    tab.click("#heads [data-sort=run-2]")
+    assert (
+        tab.run("return document.querySelector('#body .c-run:nth-of-type(5) .score').textContent") == "1.000"
+    )
+    tab.click("#body button.open")
+    names = "return [...document.querySelectorAll('#trace-body .side')].map((one) => one.ariaLabel)"
+    assert tab.run(names) == ["Trace of program0", "Trace of program4"]
+    answers = "return [...document.querySelectorAll('.card .answer')].map((one) => one.textContent)"
+    assert tab.run(answers) == [f"blue {m}" for m in range(5)]
+    tab.click(".card:nth-of-type(3) button")
+    assert tab.run(names) == ["Trace of program0", "Trace of program2", "Trace of program4"]
+    assert tab.run("return document.activeElement.getAttribute('aria-pressed')") == "true"
+    tab.press("Right")
+    assert len(tab.run(names)) == 3
+    tab.click("#close")
+    tab.run(
+        "const one = document.getElementById('columns'); one.value = 'two';"
+        "one.dispatchEvent(new Event('change'))"
+    )
+    assert tab.run(heads) == ["program0", "program4"]
+
+
+def test_words_that_two_answers_do_not_share_are_marked(tab: Browser, tmp_path: Path) -> None:
+    pairs: tuple[tuple[str, str, list[str], list[str]], ...] = (
+        ("The sky is blue today.", "The sky was blue today.", ["is"], ["was"]),
+        ("The sky is blue.", "No idea", [], []),
+        ("one two three " * 200, "one two four " * 200, ["three"] * 200, ["four"] * 200),
+        ("word " * 5000, "other word " * 5000, [], []),
+    )
+    paths = [
+        write_rows(tmp_path / f"{name}.jsonl", [row(n, 1.0, text) for n, text in enumerate(texts)])
+        for name, texts in (("before", [pair[0] for pair in pairs]), ("after", [pair[1] for pair in pairs]))
+    ]
+    tab.see()
+    tab.open(ragc.report(paths, out=tmp_path / "page.html").page)
+    tab.click("#body button.open")
+    words = "return [...document.querySelectorAll(`.card ${arguments[0]}`)].map((one) => one.textContent)"
+    for _, _, removed, added in pairs:
+        assert (tab.run(words, "del"), tab.run(words, "ins")) == (removed, added)
+        tab.press("Right")
+
+
+def test_the_gold_answer_is_marked_where_it_stands_as_words(tab: Browser, tmp_path: Path) -> None:
+    filler = "A sentence that says nothing of it. " * 40
+    texts = {
+        "Niels Bohr": f"{filler}It was NIELS  the Bohr, the Niels Bohrs knew. {filler}",
+        "no": "no, no and no",
+        "C++ (2011)": "Since c++, 2011 or so.",
+    }
+    rows = [row(n, 0.0, "x", answers=[gold]) for n, gold in enumerate(texts)]
+    for one, text in zip(rows, texts.values(), strict=True):
+        one["trace"][0]["hits"] = [{"id": "d", "title": "Hit", "text": text}]
+    tab.see()
+    tab.open(ragc.report(write_rows(tmp_path / "rows.jsonl", rows), out=tmp_path / "page.html").page)
+    tab.click("#body button.open")
+    marks = "return [...document.querySelectorAll('.hits mark')].map((one) => one.textContent)"
+    holds = "return document.querySelectorAll('.hits .holds').length"
+    hit = "return document.querySelector('.hits p').textContent.length"
+    assert (tab.run(marks), tab.run(holds)) == (["NIELS  the Bohr"], 1)
+    assert tab.run(hit) < 500
+    tab.click(".hits p button")
+    assert tab.run(hit) > 2000
+    assert tab.run("return document.activeElement.getAttribute('aria-expanded')") == "true"
+    tab.press("Right")
+    assert (tab.run(marks), tab.run(holds)) == ([], 0)
+    tab.press("Right")
+    assert (tab.run(marks), tab.run(holds)) == (["c++, 2011"], 1)
+
+
+def test_a_prompt_is_copied(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    tab.open(pages["runs"])
+    tab.run("document.execCommand = () => { window.copied = document.activeElement.value; return true }")
+    tab.run(
+        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: (t) => { window.copied = t }}})"
+    )
+    tab.click("#body button.open")
+    tab.click(".call .head .copy")
+    assert tab.wait("window.copied") == "Answer the question from the passages."
+    assert tab.run("return document.querySelector('.call .head .copy').textContent") == "Copied"
+    tab.click(".call details > .copy")
+    messages = json.loads(tab.run("return window.copied"))
+    assert [message["role"] for message in messages] == ["system", "user"]
+    tab.run("navigator.clipboard.writeText = () => { throw new Error('not allowed') }; window.copied = ''")
+    tab.click(".call .head .copy")
+    assert tab.wait("window.copied") == "Answer the question from the passages."
+    assert tab.run("return document.querySelectorAll('textarea').length") == 0
+
+
+def test_all_rows_are_printed_or_the_trace_that_is_open(tab: Browser, tmp_path: Path) -> None:
+    paths = [
+        write_rows(tmp_path / f"{name}.jsonl", [row(n, float(n % 2)) for n in range(1200)]) for name in "ab"
+    ]
+    tab.see(theme="dark")
+    tab.open(ragc.report(paths, out=tmp_path / "page.html").page)
+    assert tab.run(f"return {ROWS}.length") < 60
+    tab.run("dispatchEvent(new Event('beforeprint'))")
+    assert tab.run(f"return {ROWS}.length") == 1000
+    assert tab.run("return document.getElementById('printed').textContent") == (
+        "The first 1,000 of 1,200 questions are printed."
+    )
+    tab.run("dispatchEvent(new Event('afterprint'))")
+    assert tab.run(f"return {ROWS}.length") < 60
+    assert tab.run("return document.getElementById('printed').hidden")
+    tab.click("#body button.open")
+    tab.run("dispatchEvent(new Event('beforeprint'))")
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    tab.devtools("Emulation.setEmulatedMedia", media="print", features=dark)
+    visible = "return document.querySelector(arguments[0]).checkVisibility()"
+    assert [tab.run(visible, one) for one in ("main", "dialog", "#printed-trace pre")] == [False, False, True]
+    assert tab.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    tab.devtools("Emulation.setEmulatedMedia", media="")
+    tab.run("dispatchEvent(new Event('afterprint'))")
+    assert tab.run("return document.getElementById('printed-trace')") is None
 
 
 def test_everything_is_reached_by_keyboard(tab: Browser, pages: dict[str, Path]) -> None:
@@ -265,10 +490,11 @@ def test_everything_is_reached_by_keyboard(tab: Browser, pages: dict[str, Path])
     tab.run("document.querySelector('#heads [data-sort=change]').focus()")
     tab.press("Enter")
     assert tab.run("return document.activeElement.dataset.sort") == "change"
-    assert set(shown(tab, "c-change")[:1]) == {"lost"}
+    assert shown(tab, "c-change")[0] == "▼ lost"
 
 
 def test_hostile_texts_are_shown_as_they_are_and_run_nothing(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.console(), tab.requests()
     tab.see()
     tab.open(pages["hostile"])
     question = f"{BREAKOUT} {HOSTILE}".replace("\ud800", "\N{REPLACEMENT CHARACTER}")
@@ -327,5 +553,5 @@ def test_5000_questions_are_scrolled_through_with_few_rows_at_a_time(tab: Browse
     )
     assert 2500 < int(in_view) < 2508
     tab.click("#heads [data-sort=change]")
-    assert set(shown(tab, "c-change")[:3]) == {"lost"}
+    assert set(shown(tab, "c-change")[:3]) == {"▼ lost"}
     assert tab.console() == []

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -13,7 +10,7 @@ from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.records import Hit, Passage
-from tests.paths import SRC
+from tests.integration.fetched import fetch_minilm
 
 pytest.importorskip("onnxruntime")
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -29,14 +26,7 @@ PASSAGES = (
 
 @pytest.fixture(scope="module")
 def reranker() -> Reranker:
-    """The default embedder is fetched in a process of its own: this one may not leave the machine."""
-    fetch = "from ragc.corpora.embed.minilm import minilm; minilm().embed(['warm'])"
-    environ = {**os.environ, "PYTHONPATH": str(SRC)}
-    process = subprocess.run(
-        [sys.executable, "-c", fetch], env=environ, capture_output=True, text=True, check=False
-    )
-    if process.returncode:
-        pytest.skip(f"the default embedder cannot be had here: {process.stderr[-300:]}")
+    fetch_minilm()
     return make("embed")
 
 

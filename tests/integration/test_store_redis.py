@@ -46,7 +46,7 @@ async def work():
     async def call():
         print("calling", flush=True)
         await asyncio.sleep(3600)
-    await CallStore(None, keeper=RedisKeeper(sys.argv[1], lock_s=1.0)).fetch("k", call)
+    await CallStore(None, backend=RedisKeeper(sys.argv[1], lock_s=1.0)).fetch("k", call)
 
 loop.run(work())
 """
@@ -143,7 +143,7 @@ def test_workers_that_ask_the_same_at_once_send_it_once(stores: list[CallStore])
 
 
 def test_a_call_that_outlasts_its_lock_keeps_it(server: Server) -> None:
-    stores = [CallStore(None, keeper=RedisBackend(server.address, lock_s=0.4)) for _ in range(2)]
+    stores = [CallStore(None, backend=RedisBackend(server.address, lock_s=0.4)) for _ in range(2)]
     sent: list[str] = []
 
     async def call() -> str:

@@ -14,8 +14,9 @@ import pytest
 import ragc
 from ragc.errors import NothingAnswered
 from ragc.store.call_store import CallStore
+from tests.integration.fetched import default_weights
 from tests.paths import ROOT
-from tests.training.data.common import maker, rows_in, write_data
+from tests.training.data.common import RECIPE, maker, rows_in, write_data
 from tests.training.data.test_build import folder_of, models_of, n_sent
 
 pytestmark = pytest.mark.integration
@@ -23,20 +24,14 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def weights() -> Path:
-    """The default weights in the user's own cache; another process may fetch them, a test may not."""
-    environ = {name: value for name, value in os.environ.items() if name != "RAGC_HOME"}
-    program = "from ragc.targets.embedded.weights import default_weights; print(default_weights())"
-    process = subprocess.run(
-        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
-    )
-    return Path(process.stdout.strip())
+    return default_weights()
 
 
 SCRIPT = """
 import os, signal, sys
 from pathlib import Path
 from tests.training.data import test_build
-from tests.training.data.common import maker, targets
+from tests.training.data.common import RECIPE, maker, targets
 
 kind, folder, after = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 log = (folder / "sent.txt").open("a")
@@ -77,31 +72,14 @@ def test_a_process_killed_by_the_system_loses_nothing(tmp_path: Path) -> None:
     assert before < n_sent(whole)
 
 
-RECIPE = """
-program = "{program}"
-seed = 3
+SMALL = """
 [knobs]
 wording = "brief"
-[data]
-questions = "questions.jsonl"
-corpus = "corpus.jsonl"
-[sources.local]
-kind = "bm25"
-[sources.web]
-kind = "bm25"
-[targets.main]
-kind = "embedded"
-[targets.proxy]
-kind = "embedded"
-[targets.teacher]
-kind = "embedded"
-[metrics]
-report = ["f1"]
 [training_data]
 balance = false
-true_share = {share}
+true_share = 1
 """
-
+"""What a recipe of the unit tests needs beside for a model of 135M."""
 
 KINDS = {
     "slimplm-labels": (2, ("knobs.proxy_tokens=64",)),
@@ -123,7 +101,7 @@ def test_smollm2_makes_training_data(tmp_path: Path, weights: Path, kind: str) -
     sets = (*sets, *(f"targets.{role}.model={weights}" for role in ("main", "proxy", "teacher")))
     write_data(tmp_path, kind.partition("-")[0], n=n)
     recipe, out = tmp_path / "recipe.toml", tmp_path / "rows.jsonl"
-    recipe.write_text(RECIPE.format(program=kind.partition("-")[0], share=1), "utf-8")
+    recipe.write_text(RECIPE.format(program=kind.partition("-")[0]) + SMALL, "utf-8")
     planned = ragc.plan_training_data(kind, recipe, sets=sets)
     rows = 0
     with suppress(NothingAnswered):

@@ -78,9 +78,15 @@ def settings(folder: Path) -> dict[str, Any]:
     }
 
 
-def loss_of(trainer: Any) -> float:
+def describe(rows: Any, trainer: Any) -> dict[str, Any]:
+    """What TRL makes of `rows`, and the first loss when `trainer` is trained on them."""
     trainer.train()
-    return float(next(entry["loss"] for entry in trainer.state.log_history if "loss" in entry))
+    return {
+        "rows": len(rows),
+        "conversational": is_conversational(rows[0]),
+        "columns": rows.column_names,
+        "loss": float(next(entry["loss"] for entry in trainer.state.log_history if "loss" in entry)),
+    }
 
 
 def dpo(path: Path, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
@@ -94,15 +100,8 @@ def dpo(path: Path, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
         train_dataset=rows,
         processing_class=tokenizer,
     )
-    return {
-        "rows": len(rows),
-        "conversational": is_conversational(rows[0]),
-        "columns": rows.column_names,
-        "prompt": plain["prompt"],
-        "chosen": plain["chosen"],
-        "unpaired": len(unpaired),
-        "loss": loss_of(trainer),
-    }
+    more = {"prompt": plain["prompt"], "chosen": plain["chosen"], "unpaired": len(unpaired)}
+    return more | describe(rows, trainer)
 
 
 def sft(path: Path, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
@@ -113,12 +112,7 @@ def sft(path: Path, tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
         train_dataset=rows,
         processing_class=tokenizer,
     )
-    return {
-        "rows": len(rows),
-        "conversational": is_conversational(rows[0]),
-        "columns": rows.column_names,
-        "loss": loss_of(trainer),
-    }
+    return describe(rows, trainer)
 
 
 def find_llamafactory() -> tuple[Any, Any]:

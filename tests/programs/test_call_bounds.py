@@ -14,11 +14,11 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
-from ragc.records import Hit, Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
-from ragc.testing import ListSource, SchemaReplies, ScriptedTarget, settings
+from ragc.testing import SchemaReplies, ScriptedTarget, settings
 from tests.examples import THOROUGH
+from tests.exports.common import Fresh
 
 QUESTION = "What is the colour of thing 3?"
 LONG = " ".join(f"It was made of text in 19{i:02}." for i in range(40))
@@ -30,19 +30,6 @@ WORDING = {"cot", "answer_format", "temperature", "top_p", "layout", "query_pos"
 """Knobs that change what a prompt says, not which calls there are; tried in CI."""
 
 every = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
-
-
-class Fresh(ListSource):
-    """A source that finds other passages on every search, as many as it is asked for."""
-
-    def __init__(self, text: str = "It is made of text.") -> None:
-        super().__init__([])
-        self.text, self.passage_count = text, 0
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.passage_count += k
-        numbers = range(self.passage_count - k, self.passage_count)
-        return tuple(Hit(Passage(f"p{i}", f"Title {i}", f"Thing {i}. {self.text}"), 1.0) for i in numbers)
 
 
 UNSURE = -3.0

@@ -22,7 +22,7 @@ from ragc.cli.main import main
 from ragc.errors import ArtefactError, DataError, UsageError
 from ragc.metrics.reports import compare_runs, runs
 from ragc.optimizers.search.storage import study_directory
-from ragc.reports import build, page
+from ragc.reports import build, compiled, page
 from ragc.reports.report import Report, Trial, Verdict
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
@@ -116,8 +116,8 @@ def test_every_figure_of_a_study_stands_in_a_row_of_the_file_beside_it(study: Pa
     parts, lines = written_page(tmp_path / "report.html", study)
     assert check_figures(parts, lines) > 150
     assert {line["row"] for line in lines} == {
-        "report", "verdict", "score", "difference", "trial", "importance", "slice", "cost", "budget", "group",
-        "question", "fact",
+        "report", "verdict", "changes", "score", "difference", "trial", "importance", "slice", "cost",
+        "budget", "group", "question", "fact",
     }  # fmt: skip
     shown = json.loads(parts.raw["script"][0])
     assert [one["row"] for one in shown["rows"]] == [line["row"] for line in lines]
@@ -129,7 +129,7 @@ def test_a_compiled_directory_has_its_verdict_first_then_its_study_and_its_test_
     parts, lines = written_page(tmp_path / "report.html", study)
     provenance = json.loads((study / "provenance.json").read_text("utf-8"))
     about, verdict = lines[0], lines[1]
-    assert verdict["headline"] == "Better"
+    assert verdict["headline"] == "Better than the baseline"
     assert verdict["sentences"][0].startswith("em on test: 0.280 before, 1.000 after, difference +0.720")
     scores = {(one["run"], one["split"], one["metric"]): one for one in lines if one["row"] == "score"}
     held = provenance["test"]["winner"]["f1"]
@@ -161,7 +161,7 @@ def _headings(parts: Parts) -> Iterator[tuple[str, str]]:
 def test_a_compiled_directory_from_elsewhere_says_what_it_lacks(study: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(study, tmp_path / "elsewhere")
     parts, lines = written_page(tmp_path / "report.html", copy)
-    assert lines[1]["headline"] == "Better"
+    assert lines[1]["headline"] == "Better than the baseline"
     assert not [one for one in lines if one["row"] in ("trial", "question")]
     (gap,) = lines[0]["gaps"]
     assert gap.startswith("A compiled directory holds scores, not answers")
@@ -199,7 +199,7 @@ def cut_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The --out of a compile that was killed after some trials."""
     folder = written(tmp_path_factory.mktemp("cut"))
     with pytest.raises(Killed):
-        begun(folder)(target=dying(needs_demos, 90))
+        begun(folder)(target=dying(needs_demos, 70))
     return folder / "out"
 
 
@@ -283,8 +283,15 @@ def test_two_runs_are_compared_as_ragc_eval_compares_them(tmp_path: Path) -> Non
         assert mine["verdict"] == theirs.verdict
     changes = [line["change"] for line in lines if line["row"] == "question"]
     assert (changes.count("gained"), changes.count("lost")) == (8, 1)
-    assert lines[1]["headline"] == "Better"
-    assert "8 gained and 1 lost" in lines[1]["sentences"][0]
+    assert lines[1]["headline"] == "after is better than before"
+    assert lines[1]["sentences"][0].startswith(
+        "f1 on 12 common questions: 0.333 for before, 0.938 for after, difference +0.604"
+    )
+    (counted,) = (line for line in lines if line["row"] == "changes")
+    assert (counted["gained"], counted["lost"], counted["unchanged"], counted["only_once"]) == (8, 1, 3, 0)
+    links = [tag["href"] for name, tag in parts.tags if name == "a" and "=" in (tag["href"] or "")]
+    assert links == ["#change=gained", "#change=lost", "#change=unchanged"]
+    assert lines[0]["gaps"] == []
     groups = {(line["run"], line["group"]): line["n"] for line in lines if line["row"] == "group"}
     assert groups == {
         ("before", "right"): 4, ("after", "right"): 11, ("before", "not_used"): 8, ("after", "not_used"): 0,
@@ -297,7 +304,7 @@ def test_less_is_better_where_it_is(tmp_path: Path) -> None:
     for name, tokens in (("a", 50.0), ("b", 30.0)):
         write_rows(tmp_path / f"{name}.jsonl", [row(n, 1.0, scores={"tokens": tokens + n}) for n in range(9)])
     _, lines = written_page(tmp_path / "report.html", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
-    assert lines[1]["headline"] == "Better"
+    assert lines[1]["headline"] == "b is better than a"
     assert {line["change"] for line in lines if line["row"] == "question"} == {"gained"}
 
 
@@ -311,7 +318,27 @@ def test_one_run_has_no_verdict_and_three_have_a_column_each(tmp_path: Path) -> 
     same = shutil.copy(before, tmp_path / "other" / "before.jsonl")
     _, lines = written_page(tmp_path / "three.html", before, again, Path(same))
     assert lines[0]["runs"] == ["before", "sub", "before (2)"]
-    assert lines[1]["headline"] == "Not shown to be better"
+    assert lines[1]["headline"] == "before (2) is not shown to be better than before"
+    assert lines[1]["sentences"][1].startswith("Not shown to be better does not mean equal")
+    (gap,) = lines[0]["gaps"]
+    assert gap.startswith("before (2), named last, is tested against before, named first.")
+
+
+def test_rows_without_texts_say_what_is_missing(tmp_path: Path) -> None:
+    bare = [{"id": f"q{n}", "prediction": "blue", "scores": {"f1": 1.0}} for n in range(3)]
+    _, lines = written_page(tmp_path / "report.html", write_rows(tmp_path / "bare.jsonl", bare))
+    assert [gap.split(",")[0] for gap in lines[0]["gaps"]] == [
+        "The rows hold no questions",
+        "The rows hold no gold answers",
+    ]
+
+
+def test_the_first_look_at_test_questions_is_said_in_plain_words() -> None:
+    first = {"look": {"number": 1, "questions": 40, "seen": 0}}
+    assert compiled.look_in(first) == "Nobody had looked at the scores of these test questions before."
+    third = {"look": {"number": 3, "questions": 40, "seen": 40}}
+    assert compiled.look_in(third) == "Look 3 at these questions; multiply p by 3."
+    assert compiled.look_in({}) == ""
 
 
 def test_hostile_rows_are_data(tmp_path: Path) -> None:
@@ -428,7 +455,7 @@ def test_the_command_says_the_verdict_and_where_the_report_is(
     out = tmp_path / "report.html"
     assert main(["report", str(before), str(after), "--out", str(out)]) == 0
     shown = capsys.readouterr().out.split("\n")
-    assert shown[0] == "Better."
+    assert shown[0] == "after is better than before."
     assert any(str(out) in line for line in shown)
     assert main(["report", str(before), "--json", "--out", str(out)]) == 0
     result = json.loads(capsys.readouterr().out)

@@ -104,7 +104,7 @@ def test_only_a_compiled_directory_is_trusted(tmp_path: Path, capsys: pytest.Cap
     for path, text in (
         (tmp_path / "recipe.toml", "is a file"),
         (tmp_path, "no program.json"),
-        (tmp_path / "gone", "no program.json"),
+        (tmp_path / "gone", "there is no such folder"),
     ):
         assert main(["trust", str(path), "--yes"]) == 2
         assert text in capsys.readouterr().err

@@ -100,7 +100,7 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*args: object, **kwargs: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(store._keeper._rows, "set", full)  # type: ignore[union-attr]
+    monkeypatch.setattr(store._backend._rows, "set", full)  # type: ignore[union-attr]
     with pytest.raises(StoreError, match=r"disk is full.*free space.*RAGC_HOME"):
         store.put("k", "1")
 
@@ -129,7 +129,7 @@ def test_a_full_disk_is_told_to_all_who_wait(tmp_path: Path, monkeypatch: pytest
     def full(*args: object, **kwargs: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(store._keeper._rows, "set", full)  # type: ignore[union-attr]
+    monkeypatch.setattr(store._backend._rows, "set", full)  # type: ignore[union-attr]
 
     async def answer() -> str:
         return "a reply"
@@ -172,7 +172,7 @@ def test_without_redis_py_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tm
 def test_a_store_has_one_place(tmp_path: Path) -> None:
     other = CallStore(tmp_path / "a")
     with pytest.raises(ValueError, match="not both"):
-        CallStore(tmp_path / "b", keeper=other._keeper)
+        CallStore(tmp_path / "b", backend=other._backend)
 
 
 def test_rows_may_pass_memory_by(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from ragc.targets.options import VllmOptions
 from ragc.testing import ScriptedTarget
 
 ASK = ChatRequest((Message("user", "Capital of Peru?"),))
-OFF = TargetUnavailable("b is off.")
 DOWN = TargetUnavailable("http://a/v1 answered 503 (tried 4 times).", endpoint="http://a/v1")
 
 

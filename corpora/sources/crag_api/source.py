@@ -73,16 +73,6 @@ class ApiSource:
     def __repr__(self) -> str:
         return f"ApiSource({self.endpoint!r})"
 
-    def scope(self) -> str:
-        """What a search depends on beside its query: a digest of the current question and its time.
-
-        Whoever keeps results of this source must key them by it too.
-        """
-        question = current_question.get()
-        if question is None:
-            return digest(None)
-        return digest([question.question, question.query_time, str(question.extra.get("domain") or "")])
-
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
         """At most `k` passages on the name `query`, best first, ties by passage id.
 

@@ -72,7 +72,7 @@ class QuestionFirstTarget(VllmTarget):
         return await super().complete(replace(request, messages=turned))
 
 
-async def demonstrations(program: RagProgram, runtime: Runtime, questions: Any) -> list[dspy.Example]:
+async def demonstrations(runtime: Runtime, questions: Any) -> list[dspy.Example]:
     demos = []
     for question in questions:
         hits = await runtime.source("local").search(question.question, 3)
@@ -114,7 +114,7 @@ async def programs(args: argparse.Namespace, opened: OpenProgram) -> list[RagPro
     task = opened.task
     target, turned = task.runtime.target("main"), QuestionFirstTarget(args.url, args.model, PATIENT)
     await turned.open()
-    demos = await demonstrations(opened.program, task.runtime, task.splits["train"][:3])
+    demos = await demonstrations(task.runtime, task.splits["train"][:3])
     variants = []
     for played in (target, turned):
         runtime = Runtime({"main": played}, task.runtime.sources, store=CallStore(None))

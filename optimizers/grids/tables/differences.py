@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragc.core.display import quantity
+from ragc.core.redact import redact
 from ragc.optimizers.grids.tables.result import Cell
 from ragc.optimizers.grids.tables.table import Table
+from ragc.recipe.load import set_keys
+
+_SETTINGS = ("knobs", "sources", "search", "seed")
+"""First keys of overrides that change what a row measures."""
 
 FEW = 100
 """Questions below which a sentence warns that a difference of a few points cannot be seen."""
@@ -19,15 +24,18 @@ def sentences(
     targets: Mapping[str, str],
     backends: Mapping[str, str],
     unmeasured: Mapping[str, str],
+    sets: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """The sentences on a run of `table`; `targets` names the models by role, `backends` the judges by family.
 
-    `unmeasured` says why metrics were not computed.
+    `unmeasured` says why metrics were not computed. `sets` are the user's overrides.
     """
     done = list(cells)
     return (
         *_models(table, beside, done, targets),
+        *_own_settings(sets),
         *_samples(table, done),
+        *_unanswered(done),
         *_sources(table, done),
         *_metrics(table, backends, unmeasured),
         "Prompts are worded by us, and replies are held to a schema where the model's server can.",
@@ -51,6 +59,20 @@ def _models(table: Table, beside: str, cells: list[Cell], targets: Mapping[str, 
     for role in ("proxy", "judge"):
         if role in targets and (paper := table.setting.get(role)):
             yield f"{role.capitalize()}: {targets[role]} here, {paper} in the paper."
+
+
+def _own_settings(sets: Sequence[str]) -> Iterator[str]:
+    """What the user set that is no model: those are named by themselves."""
+    own = [redact(text) for text in sets if any(keys[0] in _SETTINGS for keys in set_keys([text]))]
+    if own:
+        yield f"Set here: {', '.join(own)}; all else is as in the table."
+
+
+def _unanswered(cells: list[Cell]) -> Iterator[str]:
+    for cell in cells:
+        if cell.failed:
+            where = f"{cell.row} on {cell.data}"
+            yield f"No answer: {cell.failed:,} of {cell.n:,} questions of {where}, which count as wrong."
 
 
 def _samples(table: Table, cells: list[Cell]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from ragc.optimizers.grids.tables.table import Table
 PERCENT = 100.0
 """The papers print shares as per cent."""
 
-RULER = ("data set", "row", "metric", "paper", "ours (95% interval)", "")
+RULER = ("data set", "row", "metric", "paper", "ours (95% interval)", "the paper is")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,8 @@ class Reproduction:
     def lines(self) -> list[str]:
         """What to read below the table: its unit, what differs, and the files."""
         out = [f"{self.table.paper}: {self.table.about}. Shares are per cent."]
+        if any(figure["paper"] is not None for cell in self.cells for figure in self.figures(cell)):
+            out.append("Inside: the paper's figure is in our interval; below or above: it is outside.")
         out += ["", "What differs from the paper:"]
         out += [f"- {text}" for text in self.differs]
         if self.left_out:
@@ -159,4 +161,4 @@ def _relation(paper: float | None, ci: Sequence[float] | None) -> str:
     """Where the paper's figure is, relative to our interval; "" where one of them is absent."""
     if paper is None or ci is None:
         return ""
-    return "paper below" if paper < ci[0] else "paper above" if paper > ci[1] else "paper inside"
+    return "below" if paper < ci[0] else "above" if paper > ci[1] else "inside"

@@ -113,7 +113,13 @@ class TableRun:
             tuple(cells),
             tuple(dict.fromkeys(self.plan.left_out)),
             differences.sentences(
-                self.table, beside, cells, self._names, self._backends, self.plan.unmeasured
+                self.table,
+                beside,
+                cells,
+                self._names,
+                self._backends,
+                self.plan.unmeasured,
+                self.plan.sets,
             ),
             counters,
             self.folder,

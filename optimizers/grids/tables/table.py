@@ -19,9 +19,6 @@ from ragc.errors import ArtefactError, UnknownName
 Kind = Literal["table", "curve"]
 KINDS: tuple[Kind, ...] = ("table", "curve")
 
-Expected = Mapping[str, Mapping[str, float]]
-"""Figures by data set and metric."""
-
 
 @dataclass(frozen=True, slots=True)
 class DataUse:

@@ -14,26 +14,22 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.core.digest import digest
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
-from ragc.metrics.base import UNMEASURED, Objective, families
+from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
-from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.metrics.stats import headroom as estimates
 from ragc.metrics.stats.power import questions_needed, smallest_gain
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.plan.average import average
-from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
+from ragc.optimizers.plan.headroom.design import GREEDY_REPEATS, Design, Needs, make_design, questions_for
 from ragc.optimizers.plan.headroom.result import Headroom, Setting
 from ragc.optimizers.plan.headroom.second_run import built_anew
-from ragc.optimizers.plan.headroom.settings import differing_settings
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
@@ -44,7 +40,6 @@ from ragc.optimizers.space import Candidate, describe_candidate
 from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import CROSS
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import Target
@@ -55,33 +50,7 @@ CALLS = 300
 GAIN = 0.05
 """The gain to show if nothing else is said."""
 
-SETTINGS, MOST_SETTINGS = 8, 24
-"""Settings that the budget is shared among, and the most that are tried if calls are left."""
-
-GREEDY_REPEATS = 10
-"""Questions of the second run if nothing is sampled: they should score the same."""
-
 SILENT = Silent()
-
-
-@dataclass(frozen=True, slots=True)
-class Design:
-    """What a budget of `calls` LM calls is spent on.
-
-    `questions` dev questions are answered by the first of `candidates`, the baseline, then by the others in
-    turn until calls run out; `settings` of them fit even if each sends the most that it may. `repeats` of the
-    questions are answered by the baseline twice. `left_out` says what of the search space is not tried. These
-    are numbers for settings that take as many calls as the average one may; `pool` are the most calls to
-    collect demonstrations, 0 without.
-    """
-
-    calls: int
-    questions: int
-    repeats: int
-    candidates: tuple[Candidate, ...]
-    settings: int
-    left_out: str = ""
-    pool: int = 0
 
 
 def headroom(
@@ -101,7 +70,7 @@ def headroom(
     """
     task = _open_task(recipe, calls, gain, store, targets)
     try:
-        probe = _Probe(task, _design(task, calls), gain, progress)
+        probe = _Probe(task, make_design(task, calls), gain, progress)
         with event_loop.frozen_gc():
             return event_loop.run(probe.run())
     finally:
@@ -124,7 +93,7 @@ def plan(
     that they show, `needed` the questions that `gain` needs, both if one question in ten gets worse.
     """
     task = _open_task(recipe, calls, gain, CallStore(None), targets)
-    design = _design(task, calls)
+    design = make_design(task, calls)
     task.ledger.close()
     return {
         "program": recipe.program,
@@ -195,130 +164,18 @@ def _open_task(
     return task
 
 
-def _design(task: Task, calls: int) -> Design:
-    """How a budget of `calls` is spent. Raises UsageError if it is too small to say anything."""
-    limit = task.ledger.budget.lm_calls if isinstance(task.ledger, FileLedger) else None
-    calls = calls if limit is None else limit
-    needs = _Needs(task)
-    pool = needs.pool(task.space.first.baseline_with_demos()) if task.space.demos else 0
-    demos = bool(pool) and 2 * REQUESTS * pool <= calls
-    candidates = differing_settings(task, MOST_SETTINGS, demos=demos, usable=needs.builds)
-    if len(candidates) < 2:
-        raise UsageError(
-            "The recipe searches nothing that can be tried: there is one setting"
-            + ("" if demos or not pool else f" beside demonstrations, which may take {REQUESTS * pool} calls")
-            + "; widen [search], or raise --calls."
-        )
-    drawn = average(task, MOST_SETTINGS)
-    each = max(1.0, drawn.calls if drawn else 1.0) + needs.judging
-    left = calls - (pool if demos else 0)
-    size = questions_for(left, each, len(task.dev))
-    least = estimates.LEAST_SETTINGS * estimates.LEAST_QUESTIONS
-    if least > calls:
-        known = task.recipe.budget.lm_calls
-        where = "--calls and budget.lm_calls" if known and known < least else "--calls"
-        raise UsageError(
-            f"{calls} LM calls are too few: {estimates.LEAST_SETTINGS} settings on "
-            f"{estimates.LEAST_QUESTIONS} dev questions take {least} at least; raise {where}."
-        )
-    repeats = min(size, size if needs.sampled else GREEDY_REPEATS)
-    fitting, total, pools = 0, needs.most(candidates[0], repeats), set[str]()
-    for candidate in candidates:
-        total += needs.most(candidate, size) + needs.new_pool(candidate, pools)
-        fitting += total <= calls
-    notes = []
-    if pool and not demos:
-        notes.append(f"demonstrations, which may take {REQUESTS * pool} calls")
-    if task.recipe.search.instructions:
-        notes.append("instructions, which are proposed during the study")
-    return Design(
-        calls, size, repeats, tuple(candidates), max(1, fitting), " and ".join(notes), pool if demos else 0
-    )
-
-
-def questions_for(calls: float, each: float, dev: int) -> int:
-    """The dev questions of a probe of SETTINGS settings with `calls` LM calls, at `each` a question."""
-    return max(estimates.LEAST_QUESTIONS, min(dev, int(calls / each) // (SETTINGS + 2)))
-
-
-class _Needs:
-    """The most LM calls that settings may take, retries for unreadable replies and fallbacks counted."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._bounds: dict[str, PartBound] = {}
-        self._programs: dict[str, RagProgram | None] = {}
-        chains = task.runtime.gateway.fallbacks.values()
-        self._chain = REQUESTS * (1 + max((len(others) for others in chains), default=0))
-        read = families(task.metrics) if "judge" in task.runtime.targets else ()
-        judged = [most_judge_calls(read, task.recipe.assessing, question) for question in task.dev]
-        self.judging = max((calls for calls in judged if math.isfinite(calls)), default=0.0)
-
-    def program(self, candidate: Candidate) -> RagProgram | None:
-        """The program of `candidate` without demonstrations; None if it cannot be built."""
-        if candidate.mark not in self._programs:
-            runtime = self._task.runtime.with_targets(candidate.targets)
-            try:
-                built = self._task.method_of(candidate.program).build(runtime, dict(candidate.knobs))
-            except UsageError:
-                built = None
-            self._programs[candidate.mark] = built
-        return self._programs[candidate.mark]
-
-    def builds(self, candidate: Candidate) -> bool:
-        """Whether the program of `candidate` can be built."""
-        return self.program(candidate) is not None
-
-    @property
-    def sampled(self) -> bool:
-        """Whether any call of the baseline draws its reply at a temperature above 0."""
-        program = self.program(self._task.space.baseline())
-        return program is not None and any(call.sampling.temperature > 0 for call in program.predictors())
-
-    def most(self, candidate: Candidate, questions: int) -> int:
-        """The most requests of `candidate` on so many dev questions, without its demonstrations."""
-        program, train = self.program(candidate), len(self._task.train)
-        if program is None:
-            return 0
-        fit = program.fit_calls * train * (1 + self.judging)
-        return math.ceil(self._chain * (questions * (program.most_calls() + self.judging) + fit))
-
-    def pool(self, candidate: Candidate) -> int:
-        """The most calls to collect the demonstrations of `candidate`, if every reply can be read."""
-        task = self._task
-        if candidate.program not in self._bounds:
-            self._bounds[candidate.program] = part_bound(task, task.space.part(candidate))
-        bound = self._bounds[candidate.program]
-        train = task.other.questions if candidate.demo_kind == CROSS and task.other else task.train
-        calls = (bound.pools[0] if bound.pools else 0) * (1 + bound.taught) + bound.fit + self.judging
-        return math.ceil(calls * len(train))
-
-    def new_pool(self, candidate: Candidate, known: set[str]) -> int:
-        """The most requests to collect demonstrations that are not `known` yet; they are known afterwards."""
-        if not candidate.demos:
-            return 0
-        task = self._task
-        part = task.space.part(candidate)
-        setting = task.method_of(candidate.program).demo_setting(part.baseline().knobs, candidate.knobs)
-        name = digest([candidate.program, setting, candidate.demo_kind == CROSS])
-        if name in known:
-            return 0
-        known.add(name)
-        return self._chain * self.pool(candidate)
-
-
 class _Probe:
     """Answers dev questions with the settings of a design, and estimates."""
 
     def __init__(self, task: Task, design: Design, goal: float, progress: Progress) -> None:
         self._task, self._design, self._goal, self._progress = task, design, goal, progress
         self._limit = asyncio.Semaphore(task.in_flight)
-        self._maker = ProgramBuilder(task, InMemoryAttributes(), self._limit, progress)
+        self._builder = ProgramBuilder(task, InMemoryAttributes(), self._limit, progress)
         self._order = shuffle_dev(task)
         self._questions = self._order[: design.questions]
         self._each = 1.0
         self._begun: tuple[Row, ...] = ()
-        self._needs = _Needs(task)
+        self._needs = Needs(task)
         self._failures: list[Failures] = []
         self._budget = ""
 
@@ -355,7 +212,7 @@ class _Probe:
                 if self._task.ledger.calls + needed > design.calls:
                     continue
                 pools = with_pool
-                program = await self._maker.program(candidate)
+                program = await self._builder.program(candidate)
                 scores = await self._answer(program, candidate, len(self._questions))
                 tried.append((candidate, scores))
                 self._show(tried)
@@ -378,7 +235,7 @@ class _Probe:
         task, design = self._task, self._design
         first = self._order[: estimates.LEAST_QUESTIONS]
         self._progress.phase("baseline, its first questions", len(first))
-        program = await self._maker.program(design.candidates[0])
+        program = await self._builder.program(design.candidates[0])
         rows = await evaluate(program, first, task.scorer, limit=self._limit, done=self._progress.step)
         self._note_calls(rows)
         self._begun = rows

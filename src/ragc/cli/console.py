@@ -39,7 +39,7 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
     if not calibrations:
         return
     several = len({calibration["program"] for calibration in calibrations}) > 1
-    yield "Thresholds fitted to the scores of dev questions, and raced as trials:"
+    yield "Thresholds fitted to the scores of dev questions, and evaluated as trials:"
     for calibration in calibrations:
         name = f"{calibration['program']} {calibration['knob']}" if several else calibration["knob"]
         if "left_out" in calibration:

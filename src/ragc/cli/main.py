@@ -13,6 +13,7 @@ from typing import Any
 
 from ragc.cli import console, failures
 from ragc.cli import progress as console_watch
+from ragc.cli.arguments import Parser
 from ragc.cli.screen import escape_output
 from ragc.errors import RagcError, UsageError
 from ragc.training import FORMATS as TRAINERS
@@ -24,7 +25,7 @@ KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "expo
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="ragc", description="Compile retrieval-augmented programs for your questions, corpus and model."
     )
     top.add_argument("--version", action="version", version=f"ragc {__version__}")
@@ -182,7 +183,7 @@ def parser() -> argparse.ArgumentParser:
 
     studying = _command(commands, "study", "see the progress of a study, or lend it this machine", _study)
     studying.add_argument(
-        "does", choices=("status", "worker"), help="show how it is doing, or run trials for it here"
+        "action", choices=("status", "worker"), help="show how it is doing, or run trials for it here"
     )
     studying.add_argument(
         "study", metavar="STUDY", help="the --out of its compile, or HOST:PORT of its workers"
@@ -239,7 +240,7 @@ def _command(
     command.add_argument(
         "--json", action="store_true", help="one JSON document on stdout and nothing else there"
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, parser=command)
     return command
 
 
@@ -283,7 +284,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 @escape_output
 def _main(argv: Sequence[str] | None) -> int:
     try:
-        args = parser().parse_args(argv)
+        args, rest = parser().parse_known_args(argv)
+        if rest:
+            args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     except SystemExit:
         if _output_failed():
             return 1
@@ -538,7 +541,7 @@ def _train(args: argparse.Namespace) -> int:
 def _study(args: argparse.Namespace) -> int:
     from ragc import api
 
-    if args.does == "worker":
+    if args.action == "worker":
         api.join_study(args.study, trials=args.trials)
     status = api.study_status(args.study, trust_targets=args.trust_targets)
     _emit(status.to_json()) if args.json else console.status(status.lines())
@@ -576,10 +579,10 @@ def _doctor(args: argparse.Namespace) -> int:
         raise UsageError(
             "--set and --again are for the targets of a recipe; name the recipe, or leave them out."
         )
+    wants = [] if args.recipe is None else [api.examine_recipe(args.recipe, sets=args.sets)]
     with console_watch.watching() as progress:
-        checks = machine.examine(quick=args.quick, progress=progress)
+        checks = [*machine.examine(quick=args.quick, progress=progress), *wants]
     if args.recipe is not None:
-        checks.append(api.examine_recipe(args.recipe, sets=args.sets))
         checks += api.examine_targets(args.recipe, sets=args.sets, again=args.again)
     _emit([check.to_json() for check in checks]) if args.json else console.checks(checks)
     return 0 if all(check.ok or not check.needed for check in checks) else 1

@@ -11,13 +11,14 @@ from ragc.core.display import quantity
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:
     """The lines for an estimate of `ragc.optimizers.plan.estimate.estimate`; "at most" marks upper bounds."""
     programs = ", ".join(plan["programs"])
-    yield f"{programs} on {', '.join(dict.fromkeys(plan['targets'].values()))}: {plan['trials']} trials"
+    targets = ", ".join(dict.fromkeys(plan["targets"].values()))
+    yield f"{programs} on {targets}: {quantity(plan['trials'], 'trial')}"
     yield _calls(plan)
     for name, phase in plan["phases"].items():
         known = "no bound known"
         if phase["lm_calls"] is not None:
             known = f"about {phase['lm_calls_about']:,}, at most {phase['lm_calls']:,}"
-        size = f" ({phase['questions']:,} questions)" if phase["questions"] else ""
+        size = f" ({quantity(phase['questions'], 'question')})" if phase["questions"] else ""
         yield f"  {name:<15} {known}{size}"
     yield from _costs(plan)
 
@@ -60,7 +61,7 @@ def headroom_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-_AVERAGE = "replies can be read, settings are average and racing stops nothing"
+_AVERAGE = "replies can be read, settings are average and no trial is stopped"
 
 
 def _calls(plan: Mapping[str, Any], conditions: str = _AVERAGE) -> str:

@@ -48,7 +48,7 @@ def _emit(value: Any) -> None:
 def plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     """The estimate for people."""
     questions = quantity(planned["questions"], "train question")
-    yield f"{planned['kind']} from {questions}, at most {planned['calls_a_question']} calls each"
+    yield f"{planned['kind']} from {questions}, at most {quantity(planned['calls_a_question'], 'call')} each"
     yield (
         f"at most {planned['lm_calls']:,} LM calls, {planned['lm_calls_about']:,} if all replies can be read "
         "and none is needed twice"

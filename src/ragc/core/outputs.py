@@ -195,7 +195,7 @@ def put_folder(out: Path, files: Files, manifest: str) -> None:
         with _scratch(out.parent) as scratch:
             _write_all(scratch / _NEW, files)
             (scratch / _NEW).rename(out)
-            _sync(out.parent)
+            sync(out.parent)
         return
     finish(out)
     for left in _pending_writes(out, _BEGUN):
@@ -208,7 +208,7 @@ def put_folder(out: Path, files: Files, manifest: str) -> None:
         _write(scratch / _BEGUN, pretty(plan).encode())
         _write_all(scratch / _NEW, files)
         (scratch / _BEGUN).rename(scratch / _READY)
-        _sync(scratch)
+        sync(scratch)
         _roll_forward(out, scratch)
 
 
@@ -266,7 +266,7 @@ def _roll_forward(folder: Path, write: Path) -> None:
                 fresh.replace(target)
     for name in plan.get("old", {}).keys() - set(plan.get("new", ())):
         _remove_own(folder, name, plan["old"][name])
-    _sync(folder)
+    sync(folder)
     _discard(write)
 
 
@@ -347,9 +347,9 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _sync(folder: Path) -> None:
-    """Sync the directory entries of `folder` to disk."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Sync a file's content, or a folder's entries, to disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

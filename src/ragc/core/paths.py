@@ -35,14 +35,14 @@ def exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
 
 
-def missing_file(what: str, value: str, base: Path) -> str:
-    """The message that the file `value` (relative to `base`) is missing, with the nearest name there."""
+def missing_file(what: str, value: str, base: Path, noun: str = "file") -> str:
+    """The message that `value` (relative to `base`), a `noun`, is missing, with the nearest name there."""
     folder, shown = (base / value).parent, Path(value).parent
     if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises for a name that is too long
         lost = folder if str(shown) == "." else shown
-        return f"{what}: there is no such file, and no folder {str(lost)!r}"
+        return f"{what}: there is no such {noun}, and no folder {str(lost)!r}"
     names: list[str] = []
     with suppress(OSError):
         names = sorted(entry.name for entry in folder.iterdir())
     near = get_close_matches(Path(value).name, names, n=1)
-    return f"{what}: there is no such file" + (f". Did you mean {str(shown / near[0])!r}?" if near else "")
+    return f"{what}: there is no such {noun}" + (f". Did you mean {str(shown / near[0])!r}?" if near else "")

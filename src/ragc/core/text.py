@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from operator import is_
 from typing import Any
 
 _MARKERS = re.compile(
@@ -56,11 +58,31 @@ def _escape(match: re.Match[str]) -> str:
 
 def repair_surrogates(text: str) -> str:
     """`text` with surrogate pairs joined, and lone surrogates replaced by U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def repair_value(value: Any) -> Any:
+    """`value` with `repair_surrogates` done to every text in its lists, tuples and mappings, keys included.
+
+    Where all are well formed it is `value` itself, else a copy. Other objects are left as they are.
+    """
+    if isinstance(value, str):
+        return repair_surrogates(value)
+    if type(value) in (list, tuple):
+        items = [repair_value(item) for item in value]
+        return value if all(map(is_, items, value)) else type(value)(items)
+    if isinstance(value, Mapping):
+        parts = [part for pair in value.items() for part in pair]
+        repaired = [repair_value(part) for part in parts]
+        unchanged = all(map(is_, repaired, parts))
+        return value if unchanged else dict(zip(repaired[::2], repaired[1::2], strict=True))
+    return value
 
 
 def replace_surrogates(text: str) -> str:

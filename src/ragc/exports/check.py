@@ -89,7 +89,7 @@ def _format_at(path: Path) -> Format:
         except (OSError, ValueError, KeyError, TypeError):
             raise ArtefactError(f"{path} is no export: it has no {GRAPH} that names a format.") from None
     if not path.is_file():
-        raise ArtefactError(f"There is no export at {path}.")
+        raise ArtefactError(f"There is no export at {path}; name what `ragc export --out` wrote.")
     fit = [one for one in map(format_of, FORMATS) if path.name.endswith(one.suffix)]
     known = sorted(fit, key=lambda one: len(one.suffix))
     if not known:

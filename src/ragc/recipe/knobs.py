@@ -12,9 +12,10 @@ from ragc.core.validation import Location, dotted
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import Method
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe.models import GridTable, SearchTable, check_metric
+from ragc.recipe.models import GridTable, SearchTable
 from ragc.recipe.problems import Problems
 from ragc.recipe.resolved import CROSS, DEMO_COLUMNS, DEMO_KIND, DEMOS, FILLED, HELPFUL, GridSpec, Search
+from ragc.recipe.values import check_metric
 from ragc.targets.base import ROLES
 
 T = TypeVar("T")

@@ -75,6 +75,8 @@ def read_text(path: Path, noun: str) -> str:
         return inputs.read_text(path)
     except FileNotFoundError:
         raise UsageError(missing_file(f"the {noun} {str(path)!r}", str(path), Path())) from None
+    except IsADirectoryError:
+        raise UsageError(f"The {noun} {str(path)!r} is a folder; name the TOML file.") from None
     except OSError as error:
         raise UsageError(f"The {noun} {str(path)!r} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
@@ -164,7 +166,9 @@ def _override(values: dict[str, object], expression: str, overrides: dict[Keys, 
         return "this is not UTF-8 text"
     left, equals, right = expression.partition("=")
     keys = _dotted(left)
-    if not equals or not keys:
+    if keys and not equals:
+        return f"it has no value; write {left.strip()}=VALUE"
+    if not keys:
         return "write it as key.path=value"
     table = values
     for end, name in enumerate(keys[:-1], 1):

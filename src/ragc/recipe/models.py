@@ -3,7 +3,7 @@
 `RecipeTables` is the whole file. `targets.*` and `sources.*` are unions discriminated by `kind`; the models
 of their `options` are in the packages that own them. A field's type defines its valid values. Its description
 is one line with unit, range and default, for the JSON Schema and the documentation. `ragc.recipe.validate`
-makes the `Recipe` of them and checks across tables.
+makes the `Recipe` of them and checks across tables; `ragc.recipe.values` has the types of single keys.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
-from pydantic_core import CoreSchema, core_schema
+from pydantic import Field
 
-from ragc import corpora, metrics
-from ragc.core.user_code import REFERENCE, is_reference
 from ragc.core.validation import (
-    Checked,
     Choice,
     JsonTable,
     Key,
@@ -29,13 +25,8 @@ from ragc.core.validation import (
     Tables,
     Text,
     Whole,
-    sentence,
-    wrong,
 )
-from ragc.corpora import datasets
-from ragc.corpora.files import hub
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
-from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.options import (
     ApiOptions,
     Bm25Options,
@@ -46,168 +37,29 @@ from ragc.corpora.sources.options import (
     RecordedOptions,
     WebOptions,
 )
-from ragc.errors import UnknownName, UsageError
+from ragc.errors import UsageError
 from ragc.metrics.base import CRAG_JUDGES
-from ragc.programs import NAMES
 from ragc.recipe.resolved import DEMO_KINDS, FILLED, FORMS, OWN_OPTIMIZER, QUERY_KINDS
+from ragc.recipe.values import (
+    PROGRAMS,
+    DatasetName,
+    OptimizerNames,
+    ProgramName,
+    ShareList,
+    SplitSize,
+    check_demo_kind,
+    check_metric,
+    check_objective,
+    check_program,
+)
 from ragc.store.call_store import ADDRESSES
 from ragc.targets.options import EmbeddedOptions, HostedOptions, VllmOptions
 
-OPTIMIZERS = (OWN_OPTIMIZER, "mipro", "gepa", "random", "reanchor")
-PROGRAMS = NAMES
 _MAX_SEED = 2**32 - 1
-_LARGEST_SHARE = 1e6
-
-
-def check_metric(name: str) -> str:
-    """The metric `name` as an objective, prefixed with `-` where less is better.
-
-    Raises UsageError for another.
-    """
-    metric = metrics.get(name)
-    if name.endswith("@k"):
-        raise UsageError(f"metric {name!r} needs a number for k, such as {name[:-1]}5")
-    return name if metric.higher_is_better else f"-{name}"
-
-
-def _check_optimizer(name: str) -> None:
-    if name not in OPTIMIZERS:
-        raise UnknownName("optimizer", name, OPTIMIZERS)
-
-
-def _check_objective(name: str) -> None:
-    signed = check_metric(name.removeprefix("-"))
-    if signed != name:
-        better = "less" if signed.startswith("-") else "more"
-        raise UsageError(f"{better} of {signed.removeprefix('-')} is better: write {signed!r}")
-
-
-class _ProgramName(Choice):
-    """The id of a program, or a class of the user's own as `my_module:MyProgram`."""
-
-    def __init__(self) -> None:
-        super().__init__("program", PROGRAMS)
-
-    def accept(self, value: object) -> object:
-        """`value`, checked further; raises PydanticCustomError."""
-        own = ":" in str(value) and is_reference(str(value))
-        return value if own else super().accept(value)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [{"enum": list(PROGRAMS)}, {"type": "string", "pattern": f"^{REFERENCE}$"}]}
-
-
-def _check_program(name: str) -> None:
-    if name not in PROGRAMS:
-        raise UnknownName("program", name, PROGRAMS)
-
-
-def _check_demo_kind(name: str) -> None:
-    if name not in DEMO_KINDS:
-        raise UnknownName("kind of demonstrations", name, DEMO_KINDS)
-
-
-def _dataset_ids() -> list[str]:
-    return [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
-
-
-class _DatasetName(Checked):
-    """The id of a data set, or an address `hf:` of one."""
-
-    expected = "a text that is not empty"
-
-    def schema(self) -> CoreSchema:
-        """Pydantic's schema of the type."""
-        return core_schema.str_schema(strict=True, pattern=r"\S")
-
-    def accept(self, value: object) -> object:
-        """A known id, or a valid address."""
-        ids = _dataset_ids()
-        if is_address(str(value)):
-            try:
-                hub.parse(str(value))
-            except UsageError as error:
-                raise sentence(error) from None
-        elif value not in ids:
-            raise sentence(UnknownName("data set", str(value), ids))
-        return value
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        ids = [name for name in _dataset_ids() if not is_address(name)]
-        return {"anyOf": [{"enum": ids}, {"type": "string", "pattern": "^hf:."}]}
-
-
-class _Split:
-    """A number of questions, 0 or more, or the path of a file."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"\S"}]}
-
-    def _read(self, value: object) -> int | str:
-        if isinstance(value, str):
-            if not value.strip():
-                raise wrong("a text that is not empty")
-        elif not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise wrong("a number of questions, 0 or more, or the path of a file")
-        return value
-
-
-class _Optimizers(Names):
-    """The name of an optimizer, or a list of names; a list of one is the name."""
-
-    def __init__(self) -> None:
-        known = {"type": "string", "enum": list(OPTIMIZERS)}
-        super().__init__("an optimizer or a list of them", check=_check_optimizer, items=known)
-
-    def _read(self, value: object, info: ValidationInfo) -> Any:
-        if isinstance(value, str):
-            try:
-                _check_optimizer(value)
-            except UsageError as error:
-                raise sentence(error) from None
-            return value
-        names = super()._read(value, info)
-        return names[0] if len(names) == 1 else names
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        listed = super().__get_pydantic_json_schema__(schema, handler)
-        return {"anyOf": [dict(listed["items"]), listed]}
-
-
-class _Shares:
-    """A list of numbers above 0."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}}
-
-    def _read(self, value: object) -> tuple[float, ...]:
-        numbers = value if isinstance(value, list | tuple) else (None,)
-        if not all(
-            isinstance(n, int | float) and not isinstance(n, bool) and 0 < n < _LARGEST_SHARE for n in numbers
-        ):
-            raise wrong("a list of numbers above 0, one for each optimizer, such as [2, 1]")
-        return tuple(float(n) for n in numbers if n is not None)
-
 
 Words = Annotated[str, Text()]
 Path = Annotated[str, Text()]
-Split = Annotated[int | str | None, _Split()]
+Split = Annotated[int | str | None, SplitSize()]
 Count = Annotated[int, Whole(0)]
 Positive = Annotated[int, Whole(1)]
 Limit = Annotated[int | None, Whole(1)]
@@ -250,17 +102,17 @@ class SearchTable(Model):
     )
     trials: Positive = Field(default=30, description="Trials of the search. From 1.")
     batch: Positive = Field(default=4, description="Trials that are drawn together. From 1.")
-    objectives: Annotated[tuple[str, ...], Names(check=_check_objective)] = Field(
+    objectives: Annotated[tuple[str, ...], Names(check=check_objective)] = Field(
         default=(),
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
     )
-    optimizer: Annotated[str | tuple[str, ...], _Optimizers()] = Field(
+    optimizer: Annotated[str | tuple[str, ...], OptimizerNames()] = Field(
         default=OWN_OPTIMIZER,
         description="Optimizer: ragc's own, or MIPROv2, GEPA, random search or ReAnchor; or a list of them, "
         "run one after another.",
     )
-    shares: Annotated[tuple[float, ...], _Shares()] = Field(
+    shares: Annotated[tuple[float, ...], ShareList()] = Field(
         default=(),
         description="Share of trials and budget for each of several optimizers, such as [2, 1]. By default "
         "equal.",
@@ -270,7 +122,7 @@ class SearchTable(Model):
     )
     programs: Annotated[
         tuple[str, ...],
-        Names(empty=True, check=_check_program, items={"type": "string", "enum": list(PROGRAMS)}),
+        Names(empty=True, check=check_program, items={"type": "string", "enum": list(PROGRAMS)}),
     ] = Field(default=(), description="Further programs that are compared with the recipe's own.")
     targets: Mapping[str, Annotated[tuple[str, ...], Names("a list of names of [targets.NAME]")]] = Field(
         default_factory=dict,
@@ -281,7 +133,7 @@ class SearchTable(Model):
     )
     demo_kinds: Annotated[
         tuple[str, ...],
-        Names(check=_check_demo_kind, items={"type": "string", "enum": list(DEMO_KINDS)}),
+        Names(check=check_demo_kind, items={"type": "string", "enum": list(DEMO_KINDS)}),
     ] = Field(
         default=(FILLED,),
         description="Kinds of demonstrations to choose from: filled (bootstrapped, then labelled), "
@@ -293,7 +145,7 @@ class SearchTable(Model):
 class DataTable(Model):
     """The table `[data]`: where questions and passages come from."""
 
-    dataset: Annotated[str, _DatasetName()] = Field(
+    dataset: Annotated[str, DatasetName()] = Field(
         default="jsonl",
         description="Data set: an id of ragc list datasets, or an address hf:ORG/NAME. By default jsonl.",
     )
@@ -572,7 +424,7 @@ class TrainingDataTable(Model):
 class RecipeTables(Model):
     """A recipe of ragc: what to compile, from what data, on which models, within which budget."""
 
-    program: Annotated[str, _ProgramName()] = Field(
+    program: Annotated[str, ProgramName()] = Field(
         description="Program to compile: an id of ragc list programs, or a class of your own in a module "
         "beside the recipe, such as my_module:MyProgram.",
         examples=["vanilla"],

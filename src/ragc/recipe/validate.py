@@ -25,10 +25,11 @@ from ragc.metrics.base import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Value
 from ragc.recipe.knobs import KnobChecks, Methods
-from ragc.recipe.models import PROGRAMS, BudgetTable, RecipeTables, SearchTable
+from ragc.recipe.models import BudgetTable, RecipeTables, SearchTable
 from ragc.recipe.problems import Problems
 from ragc.recipe.resolved import Budget, Data, Recipe, Search, SourceSpec, StudySpec, TrainingSpec
 from ragc.recipe.secrets import find_secrets
+from ragc.recipe.values import PROGRAMS
 from ragc.targets.base import ROLES, TargetSpec
 
 NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})

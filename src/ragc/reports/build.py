@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragc.core import inputs
+from ragc.core.redact import shorten
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results import compiled as programs
 from ragc.optimizers.results.compiled import CompiledProgram
@@ -41,6 +42,9 @@ MOST = 12
 
 LONGEST = 100_000
 """Characters of one fact that a report holds, such as a recipe."""
+
+_NAME = 40
+"""Characters of the name of a run that stand in a sentence."""
 
 _SPENT = "Whoever chooses a setting by these test questions spends them: the next one needs others."
 _NO_ROWS = (
@@ -81,8 +85,7 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
     provenance = _provenance(held)
     scores, differences = _scores(held, runs, split, metric)
     lines = tuple(questions.question_lines(runs, metric))
-    if not runs:
-        gaps += _no_questions(held)
+    gaps += _row_gaps(runs) if runs else _no_questions(held)
     gaps += _search_gaps(held, trials)
     return Report(
         title=held.name,
@@ -92,6 +95,7 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         split=split,
         runs=tuple(one.name for one in runs),
         objectives=objectives,
+        changes=questions.changes_of(runs, metric, lines),
         scores=scores,
         differences=differences,
         trials=trials,
@@ -248,14 +252,17 @@ def _compared(
     if len(runs) > 1 and gap is None:
         return Verdict("Not compared", "none", ("The runs share no question that both scored.",))
     if gap is not None:
-        rose, fell = (sum(line.change == change for line in lines) for change in ("gained", "lost"))
+        sides = [
+            next((one for one in scores if (one.run, one.metric) == (name, metric)), None)
+            for name in (gap.before, gap.after)
+        ]
+        means = [f"{one.mean:.3f} for {_short(one.run)}" for one in sides if one]
         figures = (
-            f"{metric}: {gap.after} against {gap.before}, difference {gap.mean:+.3f} with a 95% interval "
-            f"from {gap.low:+.3f} to {gap.high:+.3f}, p = {gap.p:.4f}, {gap.n:,} common questions; "
-            f"{rose:,} gained and {fell:,} lost."
+            f"{metric} on {gap.n:,} common questions: {', '.join([*means, f'difference {gap.mean:+.3f}'])} "
+            f"with a 95% interval from {gap.low:+.3f} to {gap.high:+.3f}, p = {gap.p:.4f}."
         )
-        verdict = gap.verdict
-        return Verdict(f"{verdict[:1].upper()}{verdict[1:]}", tones.get(verdict, "open"), (figures,))
+        verdict = f"{_short(gap.after)} is {gap.verdict} than {_short(gap.before)}"
+        return Verdict(verdict, tones.get(gap.verdict, "open"), (figures, *_cautions(gap)))
     score = next((one for one in scores if one.metric == metric), None)
     if score is None:
         return Verdict("No scores", "none", ("No metric of these rows applies to any question.",))
@@ -264,6 +271,10 @@ def _compared(
         f"95% interval from {score.low:.3f} to {score.high:.3f}; {right:,} of {len(lines):,} are right."
     )
     return Verdict(f"{metric} {score.mean:.3f} on {score.n:,} questions", "none", (sentence,))
+
+
+def _cautions(gap: Difference) -> tuple[str, ...]:
+    return (compiled_files.NOT_EQUAL,) if gap.verdict == "not shown to be better" else ()
 
 
 def _importances(metric: str, objectives: dict[str, bool], trials: Sequence[Trial]) -> tuple[Importance, ...]:
@@ -340,6 +351,26 @@ def _no_questions(held: Inputs) -> list[str]:
     if held.study:
         return [_NOT_RECORDED]
     return [_NO_ROWS]
+
+
+def _row_gaps(runs: Sequence[RunRows]) -> list[str]:
+    """What rows lack, such as those of data whose licence forbids to copy questions."""
+    rows = [row for one in runs for row in one.run.answered.values()]
+    gaps = []
+    if len(runs) > 2:
+        gaps.append(
+            f"{_short(runs[-1].name)}, named last, is tested against {_short(runs[0].name)}, named first. "
+            "The other programs are shown beside them without a test; name two files to test two of them."
+        )
+    if not any(row.question for row in rows):
+        gaps.append("The rows hold no questions, so their ids are shown. A trace may repeat a question.")
+    if not any(row.answers for row in rows):
+        gaps.append("The rows hold no gold answers, so no answer is marked in passages.")
+    return gaps
+
+
+def _short(name: str) -> str:
+    return shorten(name, _NAME)
 
 
 def _search_gaps(held: Inputs, trials: Sequence[Trial]) -> list[str]:

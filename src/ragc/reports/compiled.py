@@ -19,7 +19,8 @@ RUNS = {"baseline": "baseline", "winner": "compiled"}
 """The names of the two runs in provenance, and in reports."""
 
 _TONES: Mapping[str, Tone] = {"better": "better", "worse": "worse", "not shown to be better": "open"}
-_NOT_EQUAL = "Not shown to be better does not mean equal: more questions could show a smaller difference."
+NOT_EQUAL = "Not shown to be better does not mean equal: more questions could show a smaller difference."
+"""The caution that goes with a verdict that is open."""
 
 
 def objectives_of(recipe: str) -> dict[str, bool]:
@@ -95,12 +96,13 @@ def verdict_in(provenance: Mapping[str, Any], run: Mapping[str, Any], metric: st
             f"{gap.n:,} questions."
         )
     if tone == "open":
-        sentences.append(_NOT_EQUAL)
+        sentences.append(NOT_EQUAL)
     if held == "not measured":
         sentences.append("There was no look at test questions, so nothing is proved; dev scores flatter.")
     if look := look_in(run):
         sentences.append(look)
-    return Verdict(f"{held[:1].upper()}{held[1:]}", tone, tuple(sentences))
+    headline = f"{held} than the baseline" if held in _TONES else held
+    return Verdict(f"{headline[:1].upper()}{headline[1:]}", tone, tuple(sentences))
 
 
 def look_in(run: Mapping[str, Any]) -> str:
@@ -109,12 +111,13 @@ def look_in(run: Mapping[str, Any]) -> str:
     count = number(held.get("number"))
     if count is None:
         return ""
+    again = held.get("again") is True
+    if count == 1 and not again:
+        return "Nobody had looked at the scores of these test questions before."
+    seen = int(amount(held.get("seen")))
+    estimated = held.get("estimated") is True
     return Look(
-        int(count),
-        int(amount(held.get("questions"))),
-        int(amount(held.get("seen"))),
-        estimated=held.get("estimated") is True,
-        again=held.get("again") is True,
+        int(count), int(amount(held.get("questions"))), seen, estimated=estimated, again=again
     ).sentence
 
 

@@ -30,6 +30,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 PLOT = "vendor/plot.min.js"
 """The chart library; `vendor/plot.toml` says where it comes from."""
 
+SCRIPTS = ("base.js", "charts.js", "questions.js", "address.js", "trace.js", "start.js")
+"""The page's own script, in the order in which its parts are joined."""
+
 LIMIT = 20 * 2**20
 """Bytes of data that a page holds at most, as long as shortening long texts can bring it there."""
 
@@ -60,7 +63,7 @@ def render(report: Report, *, rows_file: str, limit: int = LIMIT) -> Page:
     metrics = dict.fromkeys(name for row in rows if row["row"] == "score" for name in (row["metric"],))
     names = dict.fromkeys([*metrics, *report.objectives, report.metric])
     data, cut = _data(rows, {name: metric_of(name, ())[0] for name in names if name}, limit)
-    style, plot, script = (_source(name) for name in ("style.css", PLOT, "page.js"))
+    style, plot, script = _source("style.css"), _source(PLOT), _script()
     html = (
         _environment()
         .get_template("page.html")
@@ -114,6 +117,12 @@ def _source(name: str) -> str:
     return (TEMPLATES / name).read_text("utf-8").strip()
 
 
+def _script() -> str:
+    """The parts of the page's script in one function, so that none of their names is global."""
+    parts = "\n".join(_source(name) for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{parts}\n}})();'
+
+
 def _policy(scripts: Iterable[str]) -> str:
     """The Content-Security-Policy: these inline scripts, inline styles, and nothing from anywhere."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
@@ -129,8 +138,8 @@ def _by_kind(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]
     out: dict[str, list[dict[str, Any]]] = {
         kind: []
         for kind in (
-            "report", "verdict", "score", "difference", "trial", "importance", "slice", "threshold", "cost",
-            "budget", "group", "question", "fact",
+            "report", "verdict", "changes", "score", "difference", "trial", "importance", "slice",
+            "threshold", "cost", "budget", "group", "question", "fact",
         )
     }  # fmt: skip
     for line, row in enumerate(rows, 1):

@@ -6,6 +6,7 @@ Nothing in a row is run, and no module that a metric's name refers to is importe
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from ragc.metrics.stats.intervals import mean_ci
 from ragc.metrics.stats.multiple import Contrast, judge
 from ragc.reports.events import read_events
 from ragc.reports.failures import GROUPS, deciding_metric, group_of
-from ragc.reports.report import Answer, Change, Cost, Difference, GroupCount, QuestionLine, Score
+from ragc.reports.report import Answer, Change, Changes, Cost, Difference, GroupCount, QuestionLine, Score
 from ragc.reports.values import entries, mapping, number, text
 
 LARGEST = 2**30
@@ -177,6 +178,16 @@ def question_lines(runs: Sequence[RunRows], metric: str) -> Iterator[QuestionLin
         golds = tuple(text(id) for id in entries(raw.get("gold_ids")))
         change = _change(runs, key, deciding, more_is_better=better) if len(runs) > 1 else None
         yield QuestionLine(key, row.question, row.answers, golds, answers, change)
+
+
+def changes_of(runs: Sequence[RunRows], metric: str, lines: Sequence[QuestionLine]) -> tuple[Changes, ...]:
+    """How many of `lines` were gained and lost; () unless there are two runs and a metric to compare."""
+    counts = Counter(line.change for line in lines)
+    if len(runs) < 2 or not any(metric in one.run.metrics for one in runs):
+        return ()
+    ends = (runs[0].name, runs[-1].name)
+    kinds: tuple[Change, ...] = ("gained", "lost", "unchanged", "only once")
+    return (Changes(metric, *ends, *(counts[kind] for kind in kinds)),)
 
 
 def group_counts(runs: Sequence[str], lines: Sequence[QuestionLine]) -> Iterator[GroupCount]:

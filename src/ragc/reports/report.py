@@ -1,7 +1,7 @@
 """What a report holds, as typed records; each becomes one line of the JSONL beside the page.
 
-    report, verdict, score, difference, trial, importance, slice, threshold, cost, budget, group, question,
-    fact
+    report, verdict, changes, score, difference, trial, importance, slice, threshold, cost, budget, group,
+    question, fact
 
 A line has the name of its record as `row`. Scores are those of a metric as it is written, not signed.
 """
@@ -26,6 +26,19 @@ class Verdict:
     headline: str
     tone: Tone = "none"
     sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How many questions changed by `metric` from the first run to the last, by kind of change."""
+
+    metric: str
+    before: str
+    after: str
+    gained: int
+    lost: int
+    unchanged: int
+    only_once: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +227,7 @@ class Report:
     split: str = ""
     runs: tuple[str, ...] = ()
     objectives: Mapping[str, bool] = field(default_factory=dict)
+    changes: tuple[Changes, ...] = ()
     scores: tuple[Score, ...] = ()
     differences: tuple[Difference, ...] = ()
     trials: tuple[Trial, ...] = ()
@@ -237,6 +251,7 @@ class Report:
         yield {"row": "report", **about}
         yield {"row": "verdict", **asdict(self.verdict)}
         for name, records in (
+            ("changes", self.changes),
             ("score", self.scores),
             ("difference", self.differences),
             ("trial", self.trials),

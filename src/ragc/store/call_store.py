@@ -69,20 +69,20 @@ class Backend(Protocol):
 class CallStore:
     """JSON texts by digest, in memory and in a backend; concurrent requests for one key share one call.
 
-    `directory` stores rows on disk, `keeper` in another backend; with neither they are in memory only.
+    `directory` stores rows on disk, `backend` elsewhere; with neither they are in memory only.
     `memory` is the maximum number of entries in memory.
     """
 
     def __init__(
-        self, directory: Path | None, *, memory: int = 20_000, keeper: Backend | None = None
+        self, directory: Path | None, *, memory: int = 20_000, backend: Backend | None = None
     ) -> None:
-        if directory is not None and keeper is not None:
-            raise ValueError("a call store has a directory or a keeper, not both")
+        if directory is not None and backend is not None:
+            raise ValueError("a call store has a directory or a backend, not both")
         self.directory = directory
         self._limit = memory
         self._memory: dict[str, str] = {}
         self._flying: dict[str, asyncio.Task[tuple[str, bool]]] = {}
-        self._keeper = DiskBackend(directory) if directory is not None else keeper
+        self._backend = DiskBackend(directory) if directory is not None else backend
 
     @classmethod
     def at(cls, address: str, directory: Path) -> CallStore:
@@ -100,7 +100,7 @@ class CallStore:
             )
         from ragc.store.redis import RedisBackend
 
-        return cls(None, keeper=RedisBackend(address))
+        return cls(None, backend=RedisBackend(address))
 
     def __deepcopy__(self, memo: object) -> CallStore:
         return self
@@ -108,26 +108,26 @@ class CallStore:
     @property
     def where(self) -> str:
         """The location of the rows for users: a folder, an address without its password, or `memory`."""
-        return self._keeper.where if self._keeper else "memory"
+        return self._backend.where if self._backend else "memory"
 
     @property
     def remedy(self) -> str:
         """How to start with an empty store, as the end of a sentence."""
-        return self._keeper.remedy if self._keeper else "start again"
+        return self._backend.remedy if self._backend else "start again"
 
     def get(self, key: str) -> str | None:
         """The text under `key`, or None. A damaged row counts as absent."""
         text = self._memory.get(key)
-        if text is None and self._keeper is not None:
-            text = self._keeper.get(key)
+        if text is None and self._backend is not None:
+            text = self._backend.get(key)
             if text is not None:
                 self._remember(key, text)
         return text
 
     def put(self, key: str, text: str) -> None:
         """Store `text` under `key`, in the backend first. Raises StoreError."""
-        if self._keeper is not None:
-            self._keeper.put(key, text)
+        if self._backend is not None:
+            self._backend.put(key, text)
         self._remember(key, text)
 
     def _remember(self, key: str, text: str) -> None:
@@ -140,15 +140,15 @@ class CallStore:
 
         None without a backend. Must be awaited on the process's loop.
         """
-        return None if self._keeper is None else await self._keeper.aget(key)
+        return None if self._backend is None else await self._backend.aget(key)
 
     async def write(self, key: str, text: str) -> None:
         """Store `text` in the backend only; without one this does nothing.
 
         Must be awaited on the process's loop.
         """
-        if self._keeper is not None:
-            await self._keeper.aput(key, text)
+        if self._backend is not None:
+            await self._backend.aput(key, text)
 
     async def get_or_call(
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
@@ -160,7 +160,7 @@ class CallStore:
         when its callers are cancelled, so that the reply to a request already sent is stored. Must be awaited
         on the process's loop.
         """
-        near = self._keeper is None or self._keeper.is_local
+        near = self._backend is None or self._backend.is_local
         stored = self.get(key) if near else self._memory.get(key)
         if stored is not None and fits(stored):
             return stored, True
@@ -177,25 +177,25 @@ class CallStore:
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
     ) -> tuple[str, bool]:
         """The text under `key`, from a remote backend or from `call`."""
-        keeper = self._keeper
-        if keeper is None:
+        backend = self._backend
+        if backend is None:
             text, replayed = await call(), False
         else:
-            text, replayed = await self._get_or_make(keeper, key, call, fits)
+            text, replayed = await self._get_or_make(backend, key, call, fits)
         self._remember(key, text)
         return text, replayed
 
     async def _get_or_make(
-        self, keeper: Backend, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
+        self, backend: Backend, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
     ) -> tuple[str, bool]:
-        stored = None if keeper.is_local else await keeper.aget(key)
+        stored = None if backend.is_local else await backend.aget(key)
         if stored is not None and fits(stored):
             return stored, True
-        async with keeper.lock(key) as other_text:
+        async with backend.lock(key) as other_text:
             if other_text is not None and fits(other_text):
                 return other_text, True
             text = await call()
-            await keeper.aput(key, text)
+            await backend.aput(key, text)
         return text, False
 
     def _on_call_done(self, key: str, done: asyncio.Task[tuple[str, bool]]) -> None:
@@ -215,12 +215,12 @@ class CallStore:
 
     def audit(self, step: Callable[[int], None] = lambda n: None) -> Audit:
         """Read every stored row and count the damaged ones; `step` is called with the number of rows."""
-        return Audit(0, 0) if self._keeper is None else self._keeper.audit(step)
+        return Audit(0, 0) if self._backend is None else self._backend.audit(step)
 
     def close(self) -> None:
         """Close the backend; the store can no longer be used."""
-        if self._keeper is not None:
-            self._keeper.close()
+        if self._backend is not None:
+            self._backend.close()
 
 
 def open_store(address: str = "", *, keep: bool = True) -> CallStore:

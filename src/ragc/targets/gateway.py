@@ -89,14 +89,12 @@ class Gateway:
     available, if they have the capabilities that the request needs. Fallbacks of fallbacks are not used.
     """
 
-    def __init__(
-        self, store: CallStore, ledger: Ledger | None = None, *, guards: EndpointGuards | None = None
-    ) -> None:
+    def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
         self.store = store
         self.ledger = ledger
         self.memo = True
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
-        self._guards = guards
+        self._guards: EndpointGuards | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
         self._noted: set[tuple[str, str]] = set()
 

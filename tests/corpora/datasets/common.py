@@ -18,6 +18,12 @@ def write_lines(path: Path, *rows: Any) -> Path:
     return path
 
 
+def write_list(path: Path, *rows: Any) -> Path:
+    """The file at `path`, one list of rows."""
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
 def problems_of(card: Card, read: ReadRow, path: Path) -> tuple[str, ...]:
     """What is wrong with the file at `path`."""
     with pytest.raises(DataError) as caught:

@@ -11,6 +11,7 @@ import pytest
 from ragc.corpora.datasets.base import Dataset, load
 from ragc.corpora.datasets.qampari import CARD, read
 from ragc.errors import DataError
+from tests.corpora.datasets.common import problems_of, write_list
 from tests.paths import SHARED_DATA
 
 DATA = SHARED_DATA / "alce"
@@ -21,16 +22,16 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
+def write(folder: Path, *rows: Any) -> Path:
+    return write_list(folder / "qampari_eval_gtr_top100.json", *rows)
+
+
 def load_rows(folder: Path, *rows: Any) -> Dataset:
-    path = folder / "qampari_eval_gtr_top100.json"
-    path.write_text(json.dumps(rows), encoding="utf-8")
-    return load(CARD, read, path)
+    return load(CARD, read, write(folder, *rows))
 
 
 def problems(folder: Path, *rows: Any) -> tuple[str, ...]:
-    with pytest.raises(DataError) as caught:
-        load_rows(folder, *rows)
-    return caught.value.problems
+    return problems_of(CARD, read, write(folder, *rows))
 
 
 def test_answers_are_flat_and_the_alias_lists_are_kept(tmp_path: Path) -> None:

@@ -336,7 +336,6 @@ NAMES = st.text(st.characters(categories=["L"]), min_size=1, max_size=4)
 TEXTS = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=8).filter(
     lambda text: text not in ("nan", "NaN")
 )
-PATHS = st.lists(NAMES, min_size=1, max_size=4).map(tuple)
 
 
 def nest(path: tuple[str, ...], value: object) -> dict[str, Any]:

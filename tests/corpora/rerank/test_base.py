@@ -19,12 +19,11 @@ from ragc.corpora.embed.base import DEFAULT, Vectors
 from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.rerank.embedding import Bm25Reranker, EmbedReranker
-from ragc.corpora.sources.base import Source, current_question
+from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25 import Bm25Source, bm25_scores
-from ragc.corpora.sources.given import GivenSource
 from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.errors import SourceError, UnknownName, UsageError
-from ragc.records import Hit, Passage, Question
+from ragc.records import Hit, Passage
 
 needs_onnx = pytest.mark.skipif(
     importlib.util.find_spec("onnxruntime") is None, reason="the extra `dense` is not installed"
@@ -99,7 +98,7 @@ def test_hits_keep_score_and_label_of_the_inner_source_when_asked() -> None:
 def test_the_source_shows_through() -> None:
     plain = Bm25Source(corpus(range(1, 9)))
     source = RerankedSource(plain, Longest(), pool=7)
-    assert (source.kind, source.scope()) == ("bm25", "")
+    assert source.kind == "bm25"
     assert source.sample(2, seed="s") == plain.sample(2, seed="s")
     assert copy.deepcopy([source])[0] is source
     cut = source.rechunk(4, 0.0)
@@ -119,19 +118,6 @@ def test_a_source_that_is_not_to_be_cut_stays() -> None:
 
     source = RerankedSource(Whole(corpus([1])), Longest())
     assert source.rechunk(5, 0.0) is source
-
-
-def test_the_scope_is_that_of_the_inner_source() -> None:
-    inner = GivenSource(corpus([2, 1, 3]))
-    source = RerankedSource(inner, Longest())
-    with pytest.raises(SourceError, match="no question"):
-        source.scope()
-    token = current_question.set(Question("q", "x?", ("x",), context_ids=("p00", "p02")))
-    try:
-        assert source.scope() == inner.scope() != ""
-        assert ids(search(source, "x", 9)) == ["p02", "p00"]
-    finally:
-        current_question.reset(token)
 
 
 @pytest.mark.parametrize("pool", [0, -3])

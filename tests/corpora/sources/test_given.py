@@ -65,16 +65,6 @@ def test_questions_in_flight_do_not_see_each_other() -> None:
     assert asyncio.run(all_of_them()) == [["a"], ["b"], ["c"], ["x"]]
 
 
-def test_the_scope_tells_questions_with_other_passages_apart() -> None:
-    source = GivenSource(PASSAGES)
-    scopes = []
-    for context in (("a", "b"), ("a", "b"), ("b", "a"), ("a",)):
-        with answering(*context):
-            scopes.append(source.scope())
-    assert scopes[0] == scopes[1]
-    assert len(set(scopes)) == 3
-
-
 def test_passages_can_be_cut() -> None:
     source = GivenSource(PASSAGES)
     cut = source.rechunk(24, 0.0)

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.base import Source, current_question
+from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.given import GivenSource
 from ragc.corpora.sources.hybrid import HybridSource, fuse_ranks, fuse_shares
 from ragc.errors import SourceError, UsageError
-from ragc.records import Hit, Passage, Question
+from ragc.records import Hit, Passage
 
 
 def ranked(names: Sequence[str]) -> tuple[Hit, ...]:
@@ -148,27 +147,6 @@ def test_real_sources_are_cut_and_sampled_together() -> None:
     assert cut.sample(4, seed="s") == Bm25Source(passages).rechunk(16, 0.0).sample(4, seed="s")
     assert cut.fingerprint == source.rechunk(16, 0.0).fingerprint != source.fingerprint
     assert copy.deepcopy([source])[0] is source
-
-
-def test_the_scope_is_that_of_the_sources_that_are_searched() -> None:
-    passages = [Passage("a", "", "Ada"), Passage("b", "", "Bob")]
-    own, plain = GivenSource(passages), Bm25Source(passages)
-    assert HybridSource(plain, plain).scope() == ""
-    alone = HybridSource(own, plain, fusion="share", share=0)
-    assert alone.scope() == ""
-    with pytest.raises(SourceError, match="no question"):
-        HybridSource(own, plain).scope()
-    scopes = []
-    for context in (("a",), ("b",), ("b",)):
-        token = current_question.set(Question("q", "who?", ("x",), context_ids=context))
-        try:
-            either = HybridSource(own, plain), HybridSource(own, plain, fusion="share", share=1)
-            scopes.append((*(source.scope() for source in either), HybridSource(plain, own).scope()))
-            assert alone.scope() == ""
-        finally:
-            current_question.reset(token)
-    assert scopes[1] == scopes[2]
-    assert all(first != second != "" for first, second in zip(*scopes[:2], strict=True))
 
 
 def test_the_fingerprint_follows_the_settings_that_matter() -> None:

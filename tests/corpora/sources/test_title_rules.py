@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.given import GivenSource
 from ragc.corpora.sources.title_rules import TitleSource, title_factor
-from ragc.errors import SourceError, UsageError
-from ragc.records import Hit, Passage, Question
+from ragc.errors import UsageError
+from ragc.records import Hit, Passage
 
 FILMS = [
     Passage(f"p{n}", title, "a film about a ship") for n, title in enumerate(("Sea", "Jaws", "", "Titanic"))
@@ -91,19 +89,3 @@ def test_the_source_shows_through() -> None:
     assert copy.deepcopy([source])[0] is source
     with pytest.raises(UsageError, match="at least 1 hit, got 0"):
         TitleSource(plain, pool=0)
-
-
-def test_the_scope_is_that_of_the_source() -> None:
-    inner = GivenSource(FILMS)
-    assert TitleSource(Bm25Source(FILMS)).scope() == ""
-    with pytest.raises(SourceError, match="no question"):
-        TitleSource(inner).scope()
-    scopes = []
-    for context in (("p0", "p1"), ("p3",)):
-        token = current_question.set(Question("q", "film?", ("x",), context_ids=context))
-        try:
-            assert TitleSource(inner).scope() == inner.scope()
-            scopes.append(TitleSource(inner).scope())
-        finally:
-            current_question.reset(token)
-    assert len({"", *scopes}) == 3

@@ -198,5 +198,5 @@ def test_a_file_without_a_run_is_refused(tmp_path: Path, content: bytes) -> None
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"run\.jsonl"):
         read(path)
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="there is no such file"):
         read(tmp_path / "absent.jsonl")

@@ -65,10 +65,10 @@ def test_stopping_points_end_with_all_questions_and_winners_need_a_third(questio
 def test_a_budget_asks_all_questions_or_as_many_as_it_can_ask_of_several_trials(
     questions: int, answers: float, more: float
 ) -> None:
-    asked = affordable_questions(questions, answers)
-    assert min(questions, FEWEST) <= asked <= questions
-    assert asked in (questions, FEWEST) or ANSWERS * asked <= answers < ANSWERS * (asked + 1)
-    assert affordable_questions(questions, answers + more) >= asked
+    chosen = affordable_questions(questions, answers)
+    assert min(questions, FEWEST) <= chosen <= questions
+    assert chosen in (questions, FEWEST) or ANSWERS * chosen <= answers < ANSWERS * (chosen + 1)
+    assert affordable_questions(questions, answers + more) >= chosen
     assert affordable_questions(questions, float("inf")) == questions
 
 

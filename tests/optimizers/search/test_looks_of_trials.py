@@ -101,9 +101,9 @@ def test_a_small_budget_asks_fewer_dev_questions_and_says_so(run: Run, folder: P
     run(sets=SMALL, progress=Noting(lines))
     assert looks(folder / "out")[:2] == [[(0, 15)], [(0, 15)]]
     assert max(seen for batch in looks(folder / "out") for _, seen in batch) == 15
-    said = "15 of 20 dev questions are asked"
-    assert said in search_of(folder / "out")["remarks"][0]
-    assert sum(said in line for line in lines) == 1
+    text = "15 of 20 dev questions are asked"
+    assert text in search_of(folder / "out")["remarks"][0]
+    assert sum(text in line for line in lines) == 1
     dev = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))["dev"]
     assert dev["baseline"]["em"]["n"] == 15
 
@@ -149,3 +149,19 @@ def test_trials_from_the_reserve_are_stored_as_they_were_answered(run: Run, fold
     for value in values:
         stored = study.trials[value["trial"]].params
         assert stored["knob.top_k"] == value["candidate"]["knobs"]["top_k"]
+
+
+def test_with_a_greater_budget_a_small_study_begins_anew_and_sends_nothing_twice(
+    run: Run, folder: Path
+) -> None:
+    lines: list[str] = []
+    whole, small = ScriptedTarget(needs_demos), ScriptedTarget(needs_demos)
+    run("whole", sets=("budget.lm_calls=400",), store=CallStore(None), target=whole)
+    run("small", sets=SMALL, target=small)
+    before = len(small.requests)
+    run("small", sets=("budget.lm_calls=400",), target=small, resume=True, progress=Noting(lines))
+    assert any("begins anew" in line for line in lines)
+    assert identical(folder / "whole", folder / "small")
+    prompts = [json.dumps([m.content for m in request.messages]) for request in small.requests]
+    assert before < len(prompts) == len(set(prompts))
+    assert len(prompts) >= len(whole.requests)

@@ -28,12 +28,12 @@ class Pages(ListSource):
 
     def __init__(self, n: int = 10) -> None:
         super().__init__(())
-        self.n, self.queries = n, list[str]()
+        self.n, self.pages = n, list[str]()
 
     async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        if query not in self.queries:
-            self.queries.append(query)
-        page = self.queries.index(query)
+        if query not in self.pages:
+            self.pages.append(query)
+        page = self.pages.index(query)
         ids = range(page * self.n, (page + 1) * self.n)
         return tuple(Hit(Passage(f"p{i:02}", f"Title {i}", f"text {i} end"), 1.0) for i in ids)[:k]
 
@@ -244,7 +244,7 @@ def test_llatrieval_stops_after_its_rounds_and_carries_the_chosen_documents_on(r
     reply = replying(sufficient="NO", new_question=lambda r: f"Q{next(numbers)}?", ids=[1, 10])
     target = ScriptedTarget(reply)
     prediction = build_program("llatrieval", target, source, rounds=rounds, top_up=False)(question="Q?")
-    assert source.queries == ["Q?", "Q0?", "Q1?", "Q2?"][:rounds]
+    assert source.pages == ["Q?", "Q0?", "Q1?", "Q2?"][:rounds]
     assert (prediction.counters["rounds"], prediction.counters["searches"]) == (rounds, rounds)
     assert prediction.counters["lm_calls"] == rounds * 10 + rounds + 2 * (rounds - 1) + 1
     chosen = asking(target, "ids")
@@ -354,10 +354,10 @@ def test_sub_questions_are_searched_with_the_question_and_counted_in_the_trace()
     source = Pages()
     program = build_program("llatrieval", ScriptedTarget(replying()), source, asqa_sub_questions=True)
     prediction = program(question="Q?", sub_questions=["Which one?", "When?"])
-    assert source.queries == ["Q? Which one? When?"]
+    assert source.pages == ["Q? Which one? When?"]
     assert prediction.trace[0].to_json()["outcome"] == "2 came with the question"
     prediction = program(question="Q?")
-    assert source.queries[1:] == ["Q?"]
+    assert source.pages[1:] == ["Q?"]
     assert prediction.trace[0].to_json()["outcome"] == "0 came with the question"
 
 
@@ -386,7 +386,7 @@ def test_a_round_with_nothing_that_matters_is_the_last_once_documents_are_chosen
 
     target, source = ScriptedTarget(replying(summary=about, sufficient="NO")), Pages()
     prediction = build_program("llatrieval", target, source)(question="Q?")
-    assert source.queries == ["Q?", "next?"]
+    assert source.pages == ["Q?", "next?"]
     assert [len(asking(target, field)) for field in ("ids", "sufficient", "new_question")] == [1, 1, 1]
     assert [p.id for p in prediction.passages] == ["p00", "p01", "p02", "p03", "p04"]
     assert (prediction.counters["rounds"], prediction.counters["irrelevant"]) == (2, 10)

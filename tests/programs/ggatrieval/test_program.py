@@ -104,18 +104,6 @@ def target(*, script: dict[str, Said] | None = None, **more: Any) -> ScriptedTar
     return ScriptedTarget(reply, **more)
 
 
-class RecordingSource(ListSource):
-    """A ListSource that keeps the queries and how many hits were wanted."""
-
-    def __init__(self, passages: list[Passage]) -> None:
-        super().__init__(passages)
-        self.queries: list[tuple[str, int]] = []
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.queries.append((query, k))
-        return await super().search(query, k)
-
-
 def build_program(model: ScriptedTarget, source: Any = None, **knobs: Any) -> RagProgram:
     runtime = Runtime({"main": model}, {"local": source or ListSource(texts(60))})
     return GGATRIEVAL.build(runtime, {"candidates": 6, "wording": "brief", **knobs})
@@ -157,7 +145,7 @@ def test_one_round_parses_aligns_selects_verifies_and_answers() -> None:
 
 
 def test_rounds_are_bounded_and_the_last_one_is_not_verified() -> None:
-    model, source = target(), RecordingSource(texts(60))
+    model, source = target(), ListSource(texts(60))
     prediction = build_program(model, source)(question=QUESTION)
     assert prediction.counters["rounds"] == 4
     assert (
@@ -236,7 +224,7 @@ def test_a_round_of_irrelevant_documents_keeps_the_choice_and_does_not_verify_it
 def test_gold_sub_questions_are_searched_and_shown_when_asked_for() -> None:
     narrower = ["When was it written?", " ", "Where was it?"]
     listed = f"{QUESTION}\nIn particular:\n- When was it written?\n- Where was it?"
-    model, source = target(), RecordingSource(texts(60))
+    model, source = target(), ListSource(texts(60))
     build_program(model, source, rounds=2, doc_condense=True, asqa_sub_questions=True)(
         question=QUESTION, sub_questions=narrower
     )
@@ -324,7 +312,7 @@ def test_a_summary_that_says_irrelevant_in_a_sentence_is_no_summary() -> None:
 
 
 def test_queries_are_made_from_the_chosen_documents() -> None:
-    model, source = target(), RecordingSource(texts(60))
+    model, source = target(), ListSource(texts(60))
     build_program(model, source, rounds=2)(question=QUESTION)
     assert [query for query, _ in source.queries] == [
         QUESTION,
@@ -338,9 +326,7 @@ def test_queries_are_made_from_the_chosen_documents() -> None:
 
 
 def test_only_unaligned_parts_are_reworded_whatever_characters_they_have() -> None:
-    source = RecordingSource(
-        [Passage("p", "", "Bjarne wrote it"), Passage("q", "", "x"), Passage("r", "", "y")]
-    )
+    source = ListSource([Passage("p", "", "Bjarne wrote it"), Passage("q", "", "x"), Passage("r", "", "y")])
     script = {
         "parse": {**PARSE, "object": "c++  (new)"},
         "align": {
@@ -355,7 +341,7 @@ def test_only_unaligned_parts_are_reworded_whatever_characters_they_have() -> No
 
 
 def test_tau_and_scope_decide_which_queries_are_made() -> None:
-    strict, best = RecordingSource(texts(60)), RecordingSource(texts(60))
+    strict, best = ListSource(texts(60)), ListSource(texts(60))
     build_program(target(), strict, rounds=2, tau=0.9)(question=QUESTION)
     assert [query for query, _ in strict.queries[3:]] == [
         "Who wrote a tome?\nAn imagined text.",
@@ -368,7 +354,7 @@ def test_tau_and_scope_decide_which_queries_are_made() -> None:
 def test_a_query_may_build_on_the_one_that_found_the_document() -> None:
     queries: dict[str, list[str]] = {}
     for base in ("q", "prevQ"):
-        source = RecordingSource(texts(60))
+        source = ListSource(texts(60))
         newest = target(script={"select": lambda request: {"ids": [2 if "Title08" in str(request) else 1]}})
         build_program(newest, source, candidates=5, rounds=3, scqu_base=base, top_up=False)(question=QUESTION)
         queries[base] = [query for query, _ in source.queries]
@@ -379,13 +365,13 @@ def test_a_query_may_build_on_the_one_that_found_the_document() -> None:
 
 
 def test_documents_in_queries_are_cut() -> None:
-    source = RecordingSource([Passage(f"p{i}", "", "wrote the red book " * 400) for i in range(12)])
+    source = ListSource([Passage(f"p{i}", "", "wrote the red book " * 400) for i in range(12)])
     build_program(target(), source, rounds=2)(question=QUESTION)
     assert len(source.queries[1][0]) <= len(QUESTION) + 1 + 800
 
 
 def test_without_scqu_the_hits_of_the_question_are_read_on() -> None:
-    model, source = target(), RecordingSource(texts(60))
+    model, source = target(), ListSource(texts(60))
     build_program(model, source, scqu=False)(question=QUESTION)
     assert source.queries == [(QUESTION, 6), (QUESTION, 12), (QUESTION, 18), (QUESTION, 24)]
     assert counts(model)["align"] == 24
@@ -639,7 +625,7 @@ def test_replies_that_cannot_be_read_are_noted_and_the_question_is_answered() ->
 
 
 def test_nothing_chosen_asks_the_question_again_and_verifies_nothing() -> None:
-    model, source = target(script={"select": {"ids": []}}), RecordingSource(texts(60))
+    model, source = target(script={"select": {"ids": []}}), ListSource(texts(60))
     prediction = build_program(model, source, rounds=2, top_up=False)(question=QUESTION)
     assert source.queries == [(QUESTION, 6), (QUESTION, 12)]
     assert (counts(model)["verify"], prediction.passages) == (0, ())

@@ -9,7 +9,7 @@ from ragc.programs.method import Method
 from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
-from ragc.records import Hit, Passage
+from ragc.records import Passage
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
@@ -50,15 +50,3 @@ def notes(prediction: Any) -> list[tuple[str, str]]:
 
 def last(target: ScriptedTarget) -> str:
     return target.requests[-1].messages[-1].content
-
-
-class Spy(ListSource):
-    """A list source that keeps its queries."""
-
-    def __init__(self, passages: list[Passage]) -> None:
-        super().__init__(passages)
-        self.queries: list[tuple[str, int]] = []
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.queries.append((query, k))
-        return await super().search(query, k)

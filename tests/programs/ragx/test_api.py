@@ -18,7 +18,6 @@ from tests.paths import SHARED_DATA
 from tests.programs.ragx.common import (
     METHOD,
     QUESTION,
-    Spy,
     build_program,
     by_field,
     last,
@@ -36,7 +35,7 @@ def test_entities_that_the_question_or_the_domain_does_not_hold_are_dropped() ->
         {"text": "Hello", "kind": "movie"},
         {"text": "none", "kind": "song"},
     ]
-    kg = Spy(passages(9, "k"))
+    kg = ListSource(passages(9, "k"))
     target = ScriptedTarget(by_field(entities={"items": items}))
     prediction = build_program(target, {"kg": kg}, source_policy="kg", top_k=2)(question=QUESTION)
     assert kg.queries == [("adele", 2)]
@@ -70,14 +69,14 @@ def test_a_question_without_entities_is_searched_once_as_it_is(entities: Any) ->
     text = "Which album won album of the year at the Grammys in 2010?"
     tries = [entities] if isinstance(entities, dict) else [entities] * 2
     target = ScriptedTarget([{"domain": "music"}, *tries, {"answer": "x"}], capabilities=())
-    kg = Spy(passages(3, "k"))
+    kg = ListSource(passages(3, "k"))
     prediction = build_program(target, {"kg": kg}, source_policy="kg")(question=text)
     assert (prediction.answer, kg.queries, target.replies_left) == ("x", [(text, 3)], 0)
     assert ("kg", "no entity, searched with the question") in notes(prediction)
 
 
 def test_the_domain_that_the_router_names_reaches_the_search_and_the_label_does_not() -> None:
-    class Listening(Spy):
+    class Listening(ListSource):
         domains: ClassVar[list[Any]] = []
 
         async def search(self, query: str, k: int) -> tuple[Hit, ...]:
@@ -107,7 +106,7 @@ def test_names_may_stand_in_the_question_in_another_form(
     question: str, listed: tuple[str, str], domain: str, queries: list[str]
 ) -> None:
     pytest.importorskip("rapidfuzz")
-    kg = Spy(passages(2, "k"))
+    kg = ListSource(passages(2, "k"))
     items = [{"text": listed[0], "kind": listed[1]}]
     target = ScriptedTarget(by_field(domain=domain, entities={"items": items}))
     prediction = build_program(target, {"kg": kg}, source_policy="kg")(question=question)
@@ -122,7 +121,7 @@ def test_real_questions_without_a_name_reach_the_api_and_their_names_are_accepte
     pytest.importorskip("rapidfuzz")
     texts = [json.loads(line)["question"] for line in path.read_text(encoding="utf-8").splitlines()]
     for text in texts:
-        kg = Spy(passages(2, "k"))
+        kg = ListSource(passages(2, "k"))
         none = ScriptedTarget(by_field(entities={"items": []}))
         build_program(none, {"kg": kg}, source_policy="kg")(question=text)
         assert [query for query, _ in kg.queries] == [text]

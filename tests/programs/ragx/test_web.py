@@ -12,7 +12,6 @@ from ragc.records import Passage
 from ragc.testing import ListSource, ScriptedTarget
 from tests.programs.ragx.common import (
     QUESTION,
-    Spy,
     build_program,
     by_field,
     list_requests,
@@ -78,7 +77,7 @@ def test_chunking_knobs_reach_the_sources() -> None:
     [(0.0, ["w0", "w1", "w2", "w3"]), (0.5, ["d0", "d1", "w0", "w1"]), (1.0, ["d0", "d1", "d2", "d3"])],
 )
 def test_dense_share_divides_the_passages_between_the_views(share: float, expected: list[str]) -> None:
-    sources = {"web": Spy(passages(9)), "dense": Spy(passages(9, "d"))}
+    sources = {"web": ListSource(passages(9)), "dense": ListSource(passages(9, "d"))}
     prediction = build_program(ScriptedTarget(by_field()), sources, top_k=4, dense_share=share)(
         question=QUESTION
     )
@@ -117,7 +116,7 @@ def test_long_blocks_hold_the_chunks_cut_from_their_pages_and_the_search_goes_as
 
         def rechunk(self, chunk_size: int, overlap: float) -> ListSource:
             parts = super().rechunk(chunk_size, overlap).passages
-            return Spy([block] if chunk_size == 1024 else list(reversed(parts)))
+            return ListSource([block] if chunk_size == 1024 else list(reversed(parts)))
 
     first = Passage("first", "", "Another page. " * 200)
     program = build_program(
@@ -137,7 +136,7 @@ def test_a_block_without_text_holds_what_starts_where_it_does() -> None:
 
 
 def test_overlapping_chunks_are_sought_as_deep_as_the_blocks_have_them() -> None:
-    sources = {"web": Spy(passages(9))}
+    sources = {"web": ListSource(passages(9))}
     knobs = {"broad": True, "broad_k": 20, "broad_chunk": 1024, "chunk_size": 200}
     program = build_program(ScriptedTarget(by_field()), sources, overlap=0.5, **knobs)
     program(question=QUESTION)

@@ -89,18 +89,6 @@ def speaker(**more: Any) -> ScriptedTarget:
     return ScriptedTarget(reply, **more)
 
 
-class Remembering(ListSource):
-    """A source that keeps its queries."""
-
-    def __init__(self, passages: Any) -> None:
-        super().__init__(passages)
-        self.queries: list[tuple[str, int]] = []
-
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        self.queries.append((query, k))
-        return await super().search(query, k)
-
-
 def build_program(
     main: ScriptedTarget, small: ScriptedTarget, source: Any = None, **knobs: Any
 ) -> RagProgram:
@@ -136,7 +124,7 @@ def test_a_known_question_costs_two_proxy_calls_and_is_answered_without_passages
 
 def test_an_unknown_question_is_searched_for_itself_its_parts_and_the_unknown_claims() -> None:
     small = proxy(known=lambda message: "yes" if "Claim: The Seine" in message else "no")
-    main, source = speaker(), Remembering(PLENTY)
+    main, source = speaker(), ListSource(PLENTY)
     prediction = build_program(main, small, source)(question=QUESTION)
     assert calls(prediction) == ["draft", "judge", "parts", "claims", "claim_judge", "claim_judge", "answer"]
     assert queries(prediction) == [QUESTION, "Paris river", "Seine mouth"]

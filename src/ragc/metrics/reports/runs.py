@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core import inputs
+from ragc.core.paths import missing_file
 from ragc.errors import DataError, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.multiple import Scores
@@ -90,10 +91,10 @@ def read(path: str | Path, *, name: str = "") -> Run:
     return _run(name or Path(path).stem, str(path), _values(Path(path)))
 
 
-def read_whole(path: str | Path, *, name: str = "") -> tuple[Run, tuple[Mapping[str, Any], ...]]:
+def read_whole(path: str | Path) -> tuple[Run, tuple[Mapping[str, Any], ...]]:
     """As `read`, with the whole rows beside the run, in the same order."""
     values = list(_values(Path(path)))
-    run = _run(name or Path(path).stem, str(path), values)
+    run = _run(Path(path).stem, str(path), values)
     return run, tuple(value for _, value in values)
 
 
@@ -101,7 +102,12 @@ def _values(path: Path) -> Iterator[tuple[str, Any]]:
     """The values of the lines of `path`, each with its place."""
     try:
         lines = inputs.read_text(path, "utf-8-sig", LARGEST).split("\n")
-    except (OSError, ValueError) as error:
+    except FileNotFoundError:
+        problem = missing_file("the rows of an earlier run", str(path), Path())
+        raise DataError(str(path), [problem]) from None
+    except OSError as error:
+        raise DataError(str(path), [f"cannot be read: {error.strerror or error}"]) from None
+    except ValueError as error:
         raise DataError(str(path), [f"cannot be read as UTF-8 text ({error})"]) from None
     for n, line in enumerate(lines, 1):
         if line.strip():

@@ -142,12 +142,12 @@ async def is_alive(serving: Serving) -> bool:
     folder = serving.folder
     if await _find_server(folder):
         return True
-    keeper = _started.get(folder)
-    if keeper is None:
+    process = _started.get(folder)
+    if process is None:
         return False
     for _ in range(_ENDING):
-        if keeper.poll() is not None:
-            raise _exit_error(serving.model, folder, keeper.poll())
+        if process.poll() is not None:
+            raise _exit_error(serving.model, folder, process.poll())
         await asyncio.sleep(_POLL_S)
     return True
 
@@ -200,12 +200,12 @@ async def _start(serving: Serving, folder: Path, until: float) -> str:
     _stop(folder)  # a server of this process that no longer answers
     notify(f"starting vLLM with {serving.model}; its log is {log}")
     log.unlink(missing_ok=True)
-    keeper = _start_supervised(serving.command(port), log)
-    _started[folder] = keeper
+    process = _start_supervised(serving.command(port), log)
+    _started[folder] = process
     try:
-        await _ready(serving.model, folder, keeper, address, until)
+        await _ready(serving.model, folder, process, address, until)
         note = folder / f"address.{os.getpid()}"
-        note.write_text(json.dumps({"address": address, "pid": keeper.pid}), "utf-8")
+        note.write_text(json.dumps({"address": address, "pid": process.pid}), "utf-8")
         note.replace(folder / "address.json")
     except BaseException:
         _stop(folder)
@@ -223,14 +223,14 @@ def _start_supervised(command: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 
 async def _ready(
-    model: str, folder: Path, keeper: subprocess.Popen[bytes], address: str, until: float
+    model: str, folder: Path, process: subprocess.Popen[bytes], address: str, until: float
 ) -> None:
     """Wait until the server is healthy, and report its last log line now and then."""
     begun = spoken = time.monotonic()
     while not await _is_healthy(address):
         now = time.monotonic()
-        if keeper.poll() is not None:
-            raise _exit_error(model, folder, keeper.poll())
+        if process.poll() is not None:
+            raise _exit_error(model, folder, process.poll())
         if now > until:
             raise TargetUnavailable(
                 f"vLLM did not serve {model} within {now - begun:.0f} s; its last line: "
@@ -267,17 +267,17 @@ def _exit_error(model: str, folder: Path, code: int | None) -> TargetError:
 
 def _stop(folder: Path) -> None:
     """Stop the server of `folder` if this process started it, and wait until it has exited."""
-    keeper = _started.pop(folder, None)
-    if keeper is None:
+    process = _started.pop(folder, None)
+    if process is None:
         return
-    if keeper.poll() is None:
+    if process.poll() is None:
         (folder / "address.json").unlink(missing_ok=True)
     with contextlib.suppress(OSError):
-        if keeper.stdin is not None:
-            keeper.stdin.write(b".")  # closing alone is not enough: a forked process may hold the pipe too
-            keeper.stdin.close()
+        if process.stdin is not None:
+            process.stdin.write(b".")  # closing alone is not enough: a forked process may hold the pipe too
+            process.stdin.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        keeper.wait(supervisor.PATIENCE_S + 10)
+        process.wait(supervisor.PATIENCE_S + 10)
 
 
 @atexit.register

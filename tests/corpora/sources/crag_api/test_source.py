@@ -399,17 +399,3 @@ def test_what_is_not_installed_is_said_before_the_first_search(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "rapidfuzz", None)
     with pytest.raises(UsageError, match=r"pip install 'ragc\[api\]'"):
         ApiSource("http://api.test")
-
-
-def test_the_scope_is_that_of_the_question_and_its_time() -> None:
-    source, seen = ApiSource("http://api.test"), set()
-    for question in (
-        None,
-        Question("a", "x", ()),
-        Question("b", "x", (), query_time=TIME),
-        Question("c", "y", ()),
-    ):
-        token = current_question.set(question)
-        seen.add(source.scope())
-        current_question.reset(token)
-    assert len(seen) == 4

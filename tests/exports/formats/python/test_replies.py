@@ -17,8 +17,6 @@ from tests.exports.common import build_program
 from tests.exports.formats.python.replies import UNREAD, damage, outputs_of, read_as_program, write_reply
 from tests.exports.formats.python.test_format import every, load_module, slow
 
-ODD_LINES = ("[[ ## question", '[[ ## completed ## ]]"', "\r", *"\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
-
 
 @every
 @settings(slow, max_examples=examples(8))

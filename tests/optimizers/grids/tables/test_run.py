@@ -46,7 +46,8 @@ def test_our_figures_stand_beside_the_papers_with_intervals(run: Run) -> None:
     low, high = shown["em"]["ci"]
     assert 0 < low < 50 < high < 100
     assert result.grid()[1][:4] == ("hotpotqa", "vanilla_local", "prefrag_acc", "46.4")
-    assert result.grid()[1][5] == "paper inside"
+    assert result.grid()[1][5] == "inside"
+    assert "Inside: the paper's figure is in our interval; below or above: it is outside." in result.lines()
     assert result.to_json()["rows"][0]["data"]["hotpotqa"]["questions"] == 10
 
 
@@ -58,8 +59,18 @@ def test_what_differs_is_said_in_words(run: Run) -> None:
     assert "Corpus of hotpotqa: 10 passages here; 5,233,329 Wikipedia abstracts in the paper." in text
     assert "Source local: bm25 here; BM25 in Elasticsearch in the paper." in text
     assert "So few questions bear no claim" in text
+    assert "Set here" not in text
+    assert "No answer" not in text
     other = run("prefrag-main", beside="Llama3.1-8B-Instruct", limit=4, **MAIN)
     assert other.figures(other.cells[0])[0]["paper"] == 36.4
+
+
+def test_own_settings_and_questions_without_an_answer_are_said(run: Run) -> None:
+    target = ScriptedTarget(lambda request: "")
+    sets = ("knobs.k_local=2", "targets.main.options.threads=1")
+    result = run("prefrag-main", target=target, sets=sets, limit=4, **MAIN)
+    assert "Set here: knobs.k_local=2; all else is as in the table." in result.differs
+    assert "No answer: 4 of 4 questions of vanilla_local on hotpotqa, which count as wrong." in result.differs
 
 
 def test_rows_are_those_of_ragc_eval_and_a_second_run_sends_nothing(run: Run, tmp_path: Path) -> None:

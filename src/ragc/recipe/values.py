@@ -1,0 +1,175 @@
+"""The values of single keys that only recipes have: programs, data sets, splits, optimizers, objectives.
+
+Each class is a type for `Annotated`: it checks a value, and says in the JSON Schema what is valid.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic_core import CoreSchema, core_schema
+
+from ragc import corpora, metrics
+from ragc.core.user_code import REFERENCE, is_reference
+from ragc.core.validation import Checked, Choice, Names, sentence, wrong
+from ragc.corpora import datasets
+from ragc.corpora.files import hub
+from ragc.corpora.files.records import is_address
+from ragc.errors import UnknownName, UsageError
+from ragc.programs import NAMES
+from ragc.recipe.resolved import DEMO_KINDS, OWN_OPTIMIZER
+
+OPTIMIZERS = (OWN_OPTIMIZER, "mipro", "gepa", "random", "reanchor")
+PROGRAMS = NAMES
+_LARGEST_SHARE = 1e6
+
+
+def check_metric(name: str) -> str:
+    """The metric `name` as an objective, prefixed with `-` where less is better.
+
+    Raises UsageError for another.
+    """
+    metric = metrics.get(name)
+    if name.endswith("@k"):
+        raise UsageError(f"metric {name!r} needs a number for k, such as {name[:-1]}5")
+    return name if metric.higher_is_better else f"-{name}"
+
+
+def check_optimizer(name: str) -> None:
+    """Raise UnknownName for a name that is no optimizer."""
+    if name not in OPTIMIZERS:
+        raise UnknownName("optimizer", name, OPTIMIZERS)
+
+
+def check_objective(name: str) -> None:
+    """Raise UsageError for a name that is no metric, or whose sign is not that of the better direction."""
+    signed = check_metric(name.removeprefix("-"))
+    if signed != name:
+        better = "less" if signed.startswith("-") else "more"
+        raise UsageError(f"{better} of {signed.removeprefix('-')} is better: write {signed!r}")
+
+
+class ProgramName(Choice):
+    """The id of a program, or a class of the user's own as `my_module:MyProgram`."""
+
+    def __init__(self) -> None:
+        super().__init__("program", PROGRAMS)
+
+    def accept(self, value: object) -> object:
+        """`value`, checked further; raises PydanticCustomError."""
+        own = ":" in str(value) and is_reference(str(value))
+        return value if own else super().accept(value)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"enum": list(PROGRAMS)}, {"type": "string", "pattern": f"^{REFERENCE}$"}]}
+
+
+def check_program(name: str) -> None:
+    """Raise UnknownName for a name that is no program of ragc."""
+    if name not in PROGRAMS:
+        raise UnknownName("program", name, PROGRAMS)
+
+
+def check_demo_kind(name: str) -> None:
+    """Raise UnknownName for a name that is no kind of demonstrations."""
+    if name not in DEMO_KINDS:
+        raise UnknownName("kind of demonstrations", name, DEMO_KINDS)
+
+
+def _dataset_ids() -> list[str]:
+    return [*(entry.id for entry in corpora.DATASETS), *datasets.FILES]
+
+
+class DatasetName(Checked):
+    """The id of a data set, or an address `hf:` of one."""
+
+    expected = "a text that is not empty"
+
+    def schema(self) -> CoreSchema:
+        """Pydantic's schema of the type."""
+        return core_schema.str_schema(strict=True, pattern=r"\S")
+
+    def accept(self, value: object) -> object:
+        """A known id, or a valid address."""
+        ids = _dataset_ids()
+        if is_address(str(value)):
+            try:
+                hub.parse(str(value))
+            except UsageError as error:
+                raise sentence(error) from None
+        elif value not in ids:
+            raise sentence(UnknownName("data set", str(value), ids))
+        return value
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        ids = [name for name in _dataset_ids() if not is_address(name)]
+        return {"anyOf": [{"enum": ids}, {"type": "string", "pattern": "^hf:."}]}
+
+
+class SplitSize:
+    """A number of questions, 0 or more, or the path of a file."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"\S"}]}
+
+    def _read(self, value: object) -> int | str:
+        if isinstance(value, str):
+            if not value.strip():
+                raise wrong("a text that is not empty")
+        elif not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise wrong("a number of questions, 0 or more, or the path of a file")
+        return value
+
+
+class OptimizerNames(Names):
+    """The name of an optimizer, or a list of names; a list of one is the name."""
+
+    def __init__(self) -> None:
+        known = {"type": "string", "enum": list(OPTIMIZERS)}
+        super().__init__("an optimizer or a list of them", check=check_optimizer, items=known)
+
+    def _read(self, value: object, info: ValidationInfo) -> Any:
+        if isinstance(value, str):
+            try:
+                check_optimizer(value)
+            except UsageError as error:
+                raise sentence(error) from None
+            return value
+        names = super()._read(value, info)
+        return names[0] if len(names) == 1 else names
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        listed = super().__get_pydantic_json_schema__(schema, handler)
+        return {"anyOf": [dict(listed["items"]), listed]}
+
+
+class ShareList:
+    """A list of numbers above 0."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}}
+
+    def _read(self, value: object) -> tuple[float, ...]:
+        numbers = value if isinstance(value, list | tuple) else (None,)
+        if not all(
+            isinstance(n, int | float) and not isinstance(n, bool) and 0 < n < _LARGEST_SHARE for n in numbers
+        ):
+            raise wrong("a list of numbers above 0, one for each optimizer, such as [2, 1]")
+        return tuple(float(n) for n in numbers if n is not None)

@@ -1,0 +1,8 @@
+if (questions.length) {
+  startTable();
+  startTrace();
+  showFields();
+  arrange();
+  if (location.hash.includes("=")) readAddress();
+  addEventListener("hashchange", readAddress);
+}

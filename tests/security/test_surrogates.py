@@ -1,0 +1,226 @@
+"""Texts that UTF-8 cannot hold, and control characters, through every door: made harmless, or one sentence.
+
+Half of a surrogate pair comes from Python's own strings, from JSON escapes and from arguments that are not
+UTF-8. In memory it becomes U+FFFD; a file of rows that holds one is refused with its line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ragc
+from experiments.benchmarks.serving.loopback import Loopback
+from ragc.cli.main import main
+from ragc.core import event_loop
+from ragc.errors import DataError
+from ragc.metrics import get
+from ragc.metrics.scoring import Scorer
+from ragc.optimizers.answering import answer
+from ragc.programs import METHODS, Method
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.records import Hit, Passage, Question
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
+from tests.examples import examples
+from tests.optimizers.colours import COLOURS, RECIPE, needs_demos
+from tests.security.command_line import prepared
+from tests.security.command_line import ragc as ragc_in
+
+HALF = "lone \ud800 half \udfff, a pair \ud83d\ude00"
+WHOLE = "lone \ufffd half \ufffd, a pair \U0001f600"
+ACTING = "\x00\x07\x0b\x1b\x7f\x85\u2028\u2029\u202e\u2066\u2069\u200f\ufeff\uffff\U0001f99c"
+
+nasty = st.text(
+    st.one_of(st.characters(), st.characters(categories=["Cs"]), st.sampled_from(ACTING)), max_size=40
+)
+"""Texts of any characters, half pairs and control characters more often than others."""
+
+
+def is_whole(value: Any) -> bool:
+    """Whether UTF-8 can hold every text in `value`."""
+    json.dumps(value, ensure_ascii=False, default=repr).encode()
+    return True
+
+
+def local(*texts: str, **options: Any) -> Any:
+    """A source of passages with `texts` in their ids, titles and texts."""
+    passages = [
+        {"id": f"{n} {text}", "title": text, "text": f"Iterators end: {text}"} for n, text in enumerate(texts)
+    ]
+    return ragc.source("bm25", corpus=passages, store=False, **options)
+
+
+def built(target: ScriptedTarget, source: Any, name: str = "vanilla", **knobs: Any) -> RagProgram:
+    return ragc.program(name, main=target, local=source, store=False, **knobs)
+
+
+class PlainSource:
+    """A source of somebody's own, which gives what it likes."""
+
+    kind, fingerprint = "plain", "plain"
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        return (Hit(Passage("p", HALF, HALF), 1.0),)
+
+    def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
+        return ()
+
+    def rechunk(self, chunk_size: int, overlap: float) -> PlainSource:
+        return self
+
+
+def with_demos(program: RagProgram) -> RagProgram:
+    program.predictors()[0].demos = [dspy.Example(question=HALF, passages=[HALF], answer=HALF)]
+    return program
+
+
+def hits_of(query: str) -> list[Any]:
+    return [HALF, {"text": HALF, "title": HALF, "id": HALF}]
+
+
+BESIDE: dict[str, Any] = {"id": HALF, "query_time": HALF, "domain": HALF, "sub_questions": [HALF]}
+DOORS: dict[str, Callable[[ScriptedTarget], Any]] = {
+    "a passage": lambda target: built(target, local(HALF))(question="How do iterators end?"),
+    "a result of a function": lambda target: built(target, ragc.source(hits_of))(question="How?"),
+    "a source of one's own": lambda target: built(target, PlainSource())(question="How?"),
+    "a question": lambda target: built(target, local("them"))(question=HALF),
+    "what stands beside it": lambda target: built(target, local("them"))(question="How?", **BESIDE),
+    "a demonstration": lambda target: with_demos(built(target, local("them")))(question="How?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=list(DOORS))
+def test_half_a_pair_is_replaced_whatever_it_stands_in(door: Callable[[ScriptedTarget], Any]) -> None:
+    target = ScriptedTarget(lambda request: json.dumps({"answer": HALF}))
+    prediction = door(target)
+    sent = [message.content for request in target.requests for message in request.messages]
+    assert is_whole(sent)
+    assert prediction.answer == WHOLE
+    passages = prediction.get("passages") or ()
+    assert is_whole([[p.id, p.title, p.text] for p in passages])
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(texts=st.lists(nasty, min_size=6, max_size=6), layout=st.sampled_from(["minimal", "chat", "xml"]))
+def test_any_text_is_asked_found_and_answered(texts: Sequence[str], layout: str) -> None:
+    title, text, question, gold, reply, name = texts
+    target = ScriptedTarget(lambda request: {"answer": reply} if request.schema else reply)
+    source = ragc.source("bm25", corpus=[Passage(f"a{name}", title, f"things {text}")], store=False)
+    program = built(target, source, layout=layout)
+    example = Question(f"q{name}", f"things {question}", (gold or "none",), gold_ids=(f"a{name}",))
+    row = event_loop.run(answer(program, example, Scorer(tuple(map(get, ("em", "f1", "recall@5"))))))
+    assert row.scores["recall@5"] == 1.0
+    assert is_whole([message.content for request in target.requests for message in request.messages])
+    assert is_whole(row.to_json(prompts=True))
+
+
+@pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
+def test_every_program_takes_half_a_pair_in_question_passages_and_replies(entry: Method) -> None:
+    passages = [
+        Passage(f"p{i} {HALF}", f"Title {HALF}", f"The colour of thing {i} is red. {HALF}") for i in range(8)
+    ]
+    names = {"local", "web", *entry.sources}
+    target = ScriptedTarget(SchemaReplies(text=HALF))
+    roles: Any = dict.fromkeys(("main", "proxy", "judge", "teacher"), target)
+    ground = Runtime(roles, dict.fromkeys(names, ListSource(passages)), store=CallStore(None))
+    prediction = entry.build(ground, {})(question=f"What colour is thing 3? {HALF}", sub_questions=[HALF])
+    assert is_whole([message.content for request in target.requests for message in request.messages])
+    assert is_whole([prediction.answer, [event.to_json() for event in prediction.trace]])
+
+
+def colours(n: int, text: str) -> list[dspy.Example]:
+    values = [
+        {"question": f"What colour is thing number{i}? {text}", "answer": COLOURS[i % 5], "id": f"{text}{i}",
+         "passages": [{"text": f"Thing number{i} is {COLOURS[i % 5]}. {text}", "title": text}]}
+        for i in range(n)
+    ]  # fmt: skip
+    return [dspy.Example(**one).with_inputs("question") for one in values]
+
+
+def test_a_study_of_such_texts_is_written_read_and_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    text, out = f"{HALF}{ACTING}", tmp_path / "out"
+    listed = colours(12, text)
+
+    def reply(request: ChatRequest) -> dict[str, Any]:
+        right = needs_demos(request)
+        return {"answer": right["answer"]} if len(request.messages) > 2 else {"answer": f"{text} {right}"}
+
+    target = ScriptedTarget(reply)
+    program = built(target, local("none"))
+    optimizer = ragc.Compile(metric="em", trials=3, demos=2, out=out, concurrency=4)
+    best = optimizer.compile(program, trainset=listed[:6], valset=listed[6:])
+    assert best(question=listed[7].question, context_ids=[]).answer
+    assert is_whole([message.content for request in target.requests for message in request.messages])
+    for path in (
+        path for path in out.rglob("*") if path.suffix in (".json", ".jsonl", ".md", ".toml", ".log")
+    ):
+        path.read_text("utf-8")
+    demos = ragc.load(out).build(program.runtime).predictors()[0].demos
+    assert demos
+    assert is_whole(list(demos))
+    capsys.readouterr()
+    for words in (
+        ["report", str(out), "--out", str(tmp_path / "report.html")],
+        ["export", str(out), "--to", "all", "--out", str(tmp_path / "exports")],
+        ["data", "demonstrations", str(out), "--out", str(tmp_path / "pairs.jsonl")],
+    ):
+        assert main(words) == 0, capsys.readouterr().err
+        printed = capsys.readouterr().out
+        assert not any(char in printed for char in "\x00\x07\x1b\u202e\ud800"), words
+    assert (tmp_path / "pairs.jsonl").read_text("utf-8")
+
+
+def test_an_argument_that_is_no_utf_8_is_a_question(tmp_path: Path, server: Loopback) -> None:
+    folder = prepared(tmp_path, server)
+    answer = ragc_in(
+        folder, "ask", "recipe.toml", b"What colour is thing number3? \xed\xa0\x80 caf\xe9", "--json"
+    )
+    assert answer.status == 0, answer.err
+    assert "caf\ufffd" in json.loads(answer.out)["question"]
+
+
+ROW: dict[str, Any] = {
+    "id": "a",
+    "question": "How?",
+    "answers": ["x"],
+    "prediction": HALF,
+    "passages": [HALF],
+    "gold_ids": [],
+    "scores": {"em": 0.0},
+    "counters": {},
+    "failure": HALF,
+    "trace": [],
+}
+
+
+def test_rows_and_files_that_hold_half_a_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    Path("rows.jsonl").write_text(json.dumps(ROW) + "\n", "utf-8")
+    assert main(["eval", "rows.jsonl"]) == 0
+    assert main(["report", "rows.jsonl", "--out", "page.html"]) == 0
+    Path("page.html").read_text("utf-8")
+    for name in ("corpus", "questions"):
+        row = {**ROW, "title": "", "text": HALF, "question": f"How? {HALF}"}
+        Path(f"{name}.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    Path("recipe.toml").write_text(RECIPE, "utf-8")
+    capsys.readouterr()
+    assert main(["eval", "recipe.toml", "--split", "dev"]) == 2
+    assert "line 1: a string holds half of a surrogate pair" in capsys.readouterr().err
+    with pytest.raises(DataError, match="line 1: a string holds half of a surrogate pair"):
+        ragc.source("bm25", corpus="corpus.jsonl")
