@@ -143,7 +143,7 @@ class Objective:
         self.task: Task = prepare(recipe, store=call_store, charges=charges, targets=targets)
         self._order = shuffle_dev(self.task)
         self._limit = asyncio.Semaphore(self.task.in_flight)
-        self._maker = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, Silent())
+        self._builder = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, Silent())
         self._opening, self._opened = asyncio.Lock(), False
         self._worker = folder.worker() if folder else None
         self._checking, self._noted = threading.Lock(), ""
@@ -339,7 +339,7 @@ class Objective:
             async with self._opening:  # one lock of the loop: a thread's would stop it while a target opens
                 await self.task.runtime.open()
                 self._opened = True
-        return await self._maker.program(candidate)
+        return await self._builder.program(candidate)
 
 
 def _count_failures(rows: list[Row], trial: optuna.Trial) -> Failures:

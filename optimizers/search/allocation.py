@@ -26,7 +26,7 @@ from ragc.optimizers.search.score_model import Array, Posterior
 MARGIN = 0.01
 """The difference below the baseline that counts as worse, in units of the score."""
 
-RISK = 0.1
+RISK = 0.15
 """The greatest probability of being worse than the baseline that a winner may have.
 
 On generated grids .2 chose better settings by .02 to .03 of regret, and settings worse than the baseline two

@@ -36,8 +36,8 @@ TRIES = 20
 class BestCheckpoint:
     """Writes the compiled program of the leader to `directory`."""
 
-    def __init__(self, directory: Path, task: Task, maker: ProgramBuilder) -> None:
-        self._directory, self._task, self._maker = directory, task, maker
+    def __init__(self, directory: Path, task: Task, builder: ProgramBuilder) -> None:
+        self._directory, self._task, self._builder = directory, task, builder
         self._saved_trial: int | None = None
 
     async def keep(self, trials: Sequence[TrialResult]) -> None:
@@ -49,8 +49,8 @@ class BestCheckpoint:
         leader = select(trials, task.objectives, task.pick)
         if leader.number == self._saved_trial:
             return
-        program = await self._maker.program(leader.candidate)
-        scores = await self._maker.demo_scores(leader.candidate)
+        program = await self._builder.program(leader.candidate)
+        scores = await self._builder.demo_scores(leader.candidate)
         base = str(task.recipe.base.resolve())
         compiled = CompiledProgram.of(
             program,

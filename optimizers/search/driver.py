@@ -176,16 +176,16 @@ class StudySearch:
             remarks += _fitted_remarks(calibrated, chosen.candidate, task.recipe.program)
         if remarks:
             facts["remarks"] = remarks
-        if scores := await study.maker.demo_scores(chosen.candidate):
+        if scores := await study.builder.demo_scores(chosen.candidate):
             facts["demonstrations"] = scores
         if len(task.objectives) > 1:
             facts["front"] = [_on_front(task, trial) for trial in pareto_front(trials, task.objectives)]
         return Selected(
-            await study.maker.program(first.candidate),
-            await study.maker.program(chosen.candidate),
+            await study.builder.program(first.candidate),
+            await study.builder.program(chosen.candidate),
             {"baseline": first.scores, "winner": chosen.scores},
             facts,
-            [*(trial.counters for trial in trials), *study.maker.costs(), *study.calibrating.costs()],
+            [*(trial.counters for trial in trials), *study.builder.costs(), *study.calibrating.costs()],
             [trial.to_json() for trial in trials],
             {"baseline": first.failures, "winner": chosen.failures},
         )
@@ -204,9 +204,9 @@ class ExternalSearch:
 
     async def baseline(self) -> Baseline:
         """Answers the dev questions with the recipe's program."""
-        maker = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
+        builder = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
         self._progress.phase("baseline on dev", len(self._order))
-        program = await maker.program(self.task.space.baseline())
+        program = await builder.program(self.task.space.baseline())
         rows = await self._answered(program)
         calls = sum(row.counters.get("lm_calls", 0) for row in rows) / max(1, len(self._order))
         baseline = Baseline([row.scores for row in rows], failures_of(rows), calls)
@@ -275,8 +275,8 @@ class PortfolioSearch:
     async def baseline(self) -> Baseline:
         """Answers the dev questions with the recipe's program."""
         ledger_of(self.task).enter(BASELINE, Budget())
-        maker = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
-        program = await maker.program(self.task.space.baseline())
+        builder = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
+        program = await builder.program(self.task.space.baseline())
         first = (await self._meeting.answer(BASELINE, program)).result
         calls = first.counters["lm_calls"] / max(1, len(self.task.dev))
         return Baseline(first.scores, first.failures, calls)

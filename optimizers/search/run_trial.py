@@ -40,8 +40,8 @@ class Runner(Protocol):
 class LocalRunner:
     """Runs trials in this process and calls `step` after every question."""
 
-    def __init__(self, maker: ProgramBuilder, step: Callable[[], None] = lambda: None) -> None:
-        self._maker, self._step = maker, step
+    def __init__(self, builder: ProgramBuilder, step: Callable[[], None] = lambda: None) -> None:
+        self._builder, self._step = builder, step
 
     @property
     def concurrency(self) -> int:
@@ -49,7 +49,7 @@ class LocalRunner:
 
         More would evict each other's cached prompt prefixes.
         """
-        task = self._maker.task
+        task = self._builder.task
         return math.ceil(task.in_flight / stopping_points(len(task.dev))[0])
 
     async def run(
@@ -60,16 +60,16 @@ class LocalRunner:
         span: tuple[int, int] | None = None,
     ) -> TrialResult:
         """See `Runner.run`."""
-        task = self._maker.task
+        task = self._builder.task
         order = shuffle_dev(task)
         if span:
             order, rivals = order[slice(*span)], ()
-        program = await self._maker.program(candidate)
+        program = await self._builder.program(candidate)
         rows: list[Row] = []
         better_rival = None
         for end in stopping_points(len(order)) if rivals else [len(order)]:
             block = order[len(rows) : end]
-            rows += await evaluate(program, block, task.scorer, limit=self._maker.limit, done=self._step)
+            rows += await evaluate(program, block, task.scorer, limit=self._builder.limit, done=self._step)
             better_rival = beaten_by(task, rows, rivals) if end < len(order) else None
             if better_rival is not None:
                 break

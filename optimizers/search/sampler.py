@@ -28,7 +28,7 @@ from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.task import Task
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe.resolved import FILLED
+from ragc.recipe.resolved import FILLED, HELPFUL
 
 
 def suggest(spaces: SearchSpace, trial: optuna.Trial) -> Candidate:
@@ -192,6 +192,9 @@ RESERVE = 48
 With 4 in place of 48 the winners of small budgets were clearly worse (experiments/LOG.md).
 """
 
+KNOWN_SETS = 3
+"""Demonstration sets, or all where there are fewer, that are tried before the first of kind `helpful`."""
+
 PendingTrial = tuple[int, Candidate]
 """The trial's number in Optuna's storage and its candidate."""
 
@@ -206,6 +209,7 @@ class TrialSampler:
         self._offered_at = 0
         self._children: dict[int, Candidate] = {}
         self._reserve: tuple[Candidate, ...] | None = None
+        self._knows_sets = False
         self._proposed: list[tuple[optuna.Trial, Candidate]] = []
         self._further: list[Candidate] = []
         self._done = 0
@@ -283,6 +287,7 @@ class TrialSampler:
         self._copy(waiting)
         done, pending = len(trials), list[tuple[optuna.Trial, Candidate]]()
         tried = {trial.candidate.mark for trial in trials}
+        self._knows_sets = self._are_sets_known(trials)
         leader = best(trials, self._task.objectives).candidate
         shown = [candidate for candidate in (leader, *self._first) if candidate.demos]
         for position in range(min(self._task.batch, size - done)):
@@ -290,9 +295,9 @@ class TrialSampler:
             candidate = self._children.get(index) or self._planned_at(self._own_index(index))
             turn = (self._own_index(index) - len(self._first)) % 3
             if candidate is None and shown and turn < 2:
-                candidate = self._space.next_demo_set(shown[0], tried)
+                candidate = self._if_it_may_begin(self._space.next_demo_set(shown[0], tried))
             if candidate is None and shown and turn == 0:
-                candidate = self._space.next_own_demo_set(shown[0], tried)
+                candidate = self._if_it_may_begin(self._space.next_own_demo_set(shown[0], tried))
             if candidate is None:
                 pending.append(self._sample(done, position, tried, shown))
             else:
@@ -311,7 +316,24 @@ class TrialSampler:
             )
             drawn = (self._space.written(suggest(self._space, study.ask())) for _ in range(RESERVE))
             self._reserve = tuple({candidate.mark: candidate for candidate in drawn}.values())
-        return [candidate for candidate in self._reserve if candidate.mark not in tried]
+        return [c for c in self._reserve if c.mark not in tried and self._if_it_may_begin(c)]
+
+    def _are_sets_known(self, trials: Sequence[TrialResult]) -> bool:
+        """Whether enough demonstration sets were tried to tell which demonstrations help (`KNOWN_SETS`)."""
+        sets = {
+            (c.program, c.demo_kind, c.demo_set)
+            for c in (trial.candidate for trial in trials)
+            if c.demos and c.demo_kind != HELPFUL
+        }
+        there = sum(
+            len(part.sets(kind)) for part in self._space.parts for kind in part.demo_kinds if kind != HELPFUL
+        )
+        return len(sets) >= min(KNOWN_SETS, there)
+
+    def _if_it_may_begin(self, candidate: Candidate | None) -> Candidate | None:
+        """`candidate`; None if its demonstrations are chosen by an effect of which too little is known."""
+        is_early = candidate is not None and candidate.demos and candidate.demo_kind == HELPFUL
+        return None if is_early and not self._knows_sets else candidate
 
     def _copy(self, waiting: Mapping[int, TrialResult]) -> None:
         """Makes a new copy of the study in memory."""
@@ -343,10 +365,11 @@ class TrialSampler:
             index = position + attempt * self._task.batch
             trial, candidate = self._ask(done, index, explore=attempt >= DRAWS // 2)
             written = self._space.written(candidate)
-            if written.mark not in tried and written == candidate:
+            is_new = written.mark not in tried and self._if_it_may_begin(written) is not None
+            if is_new and written == candidate:
                 return trial, candidate
             self._view.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-            if written.mark not in tried:
+            if is_new:
                 return self._enqueue(written, done, position)
         others = (
             self._space.next_demo_set(like, tried) or self._space.next_own_demo_set(like, tried)

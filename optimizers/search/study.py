@@ -78,7 +78,7 @@ class Study:
     """One search for the best candidate of a task.
 
     `directory` holds Optuna's storage, the log and the compiled program of the leader, `best`. `limit` bounds
-    the questions in flight. `maker` builds the programs of candidates and `runner` runs trials. `spent` is
+    the questions in flight. `builder` builds the programs of candidates and `runner` runs trials. `spent` is
     the message of the budget that ended the search, "" for none.
     Raises UsageError when an existing study was started with other questions, sources or targets, and
     StoreError when its storage cannot be opened or holds something else.
@@ -96,10 +96,10 @@ class Study:
         self._attributes = StudyAttributes(self._study)
         self.questions = len(task.dev)
         self._adopt_questions()
-        self.maker = ProgramBuilder(task, self._attributes, limit, progress)
-        self.calibrating = ThresholdTuner(self.maker, self._attributes, self._journal.note)
-        self._best = BestCheckpoint(directory, task, self.maker)
-        self.runner: Runner = LocalRunner(self.maker, progress.step)
+        self.builder = ProgramBuilder(task, self._attributes, limit, progress)
+        self.calibrating = ThresholdTuner(self.builder, self._attributes, self._journal.note)
+        self._best = BestCheckpoint(directory, task, self.builder)
+        self.runner: Runner = LocalRunner(self.builder, progress.step)
         self._check_inputs()
         self._recover()
 
@@ -303,7 +303,7 @@ class Study:
         most = 1 + search.instruction_rounds * search.instructions if search.instruction_rounds else 0
         if search.instructions:
             for part in space.parts:
-                proposals = await self.maker.proposals(part.program)
+                proposals = await self.builder.proposals(part.program)
                 space = space.with_instruction_counts(part.program, proposals.counts, most)
         return space
 
@@ -311,8 +311,8 @@ class Study:
         """`pending` within the cap on prompts, with demonstrations chosen where the trials decide on them."""
         prepared = []
         for number, candidate in pending:
-            await self.maker.choose_helpful(candidate, self.trials)
-            prepared.append((number, await self.maker.fitted(candidate)))
+            await self.builder.choose_helpful(candidate, self.trials)
+            prepared.append((number, await self.builder.fitted(candidate)))
         return prepared
 
     def _rounds(self) -> InstructionRounds | None:
@@ -321,7 +321,7 @@ class Study:
             return None
         from ragc.optimizers.instructions.rounds import InstructionRounds
 
-        return InstructionRounds(self.maker, self.task.trials)
+        return InstructionRounds(self.builder, self.task.trials)
 
     async def _run_batch(self, pending: Sequence[PendingTrial], going_on: Sequence[int] = ()) -> None:
         """Begins trials and lets others go on, stores the results and tells Optuna of them."""
@@ -330,8 +330,8 @@ class Study:
         if done:
             spans = [self._span(number) or (0, self.questions) for number in numbers]
             questions = sum(end - first for first, end in spans)
-            self.maker.phase_again = partial(self._say_batch, numbers, questions)
-            self.maker.phase_again()
+            self.builder.phase_again = partial(self._say_batch, numbers, questions)
+            self.builder.phase_again()
         rivals = self._rivals()
         abreast = asyncio.Semaphore(self.runner.concurrency)
         candidates = [*(self.trials[n].candidate for n in going_on), *(candidate for _, candidate in pending)]

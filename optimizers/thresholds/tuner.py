@@ -54,11 +54,11 @@ class ThresholdTrials:
     """
 
     def __init__(
-        self, maker: ProgramBuilder, lead: TrialResult, knob: Knob, left: int, spent: Counters
+        self, builder: ProgramBuilder, lead: TrialResult, knob: Knob, left: int, spent: Counters
     ) -> None:
-        self._maker, self._lead, self._knob, self._spent = maker, lead.candidate, knob, spent
+        self._builder, self._lead, self._knob, self._spent = builder, lead.candidate, knob, spent
         self._left, self.used = left, 0
-        self._order = shuffle_dev(maker.task)[: len(lead.scores)]
+        self._order = shuffle_dev(builder.task)[: len(lead.scores)]
         self._rows: dict[float, tuple[Row, ...]] = {}
 
     @property
@@ -90,12 +90,12 @@ class ThresholdTrials:
 
     async def _answer(self, *points: float) -> None:
         """Answers the questions with the threshold at each of `points` that is not evaluated yet."""
-        task, name = self._maker.task, self._knob.name
+        task, name = self._builder.task, self._knob.name
         fresh = [point for point in dict.fromkeys(points) if point not in self._rows]
         settings = [replace(self._lead, knobs={**self._lead.knobs, name: self._knob.check(p)}) for p in fresh]
-        programs = [await self._maker.program(setting) for setting in settings]
+        programs = [await self._builder.program(setting) for setting in settings]
         row_lists = await together(
-            *(evaluate(program, self._order, task.scorer, limit=self._maker.limit) for program in programs)
+            *(evaluate(program, self._order, task.scorer, limit=self._builder.limit) for program in programs)
         )
         self.used += sum(setting != self._lead for setting in settings)
         for point, rows in zip(fresh, row_lists, strict=True):
@@ -126,7 +126,7 @@ class ThresholdTrials:
         ]
 
     def _values(self, rows: tuple[Row, ...]) -> dict[str, float]:
-        return {row.question.id: self._maker.task.pick.of(row.scores) for row in rows}
+        return {row.question.id: self._builder.task.pick.of(row.scores) for row in rows}
 
 
 MOST = 3
@@ -139,14 +139,16 @@ SHARE = 0.5
 
 
 class ThresholdTuner:
-    """Calibrates the thresholds of `maker`'s task. `attributes` stores the results, `note` writes to the log.
+    """Calibrates the thresholds of the task of `builder`.
+
+    `attributes` stores the results, `note` writes to the log.
 
     `done` is True once this process has computed the candidates.
     """
 
-    def __init__(self, maker: ProgramBuilder, attributes: Attributes, note: Callable[[str], None]) -> None:
-        self._maker, self._attributes, self._note = maker, attributes, note
-        self._task = maker.task
+    def __init__(self, builder: ProgramBuilder, attributes: Attributes, note: Callable[[str], None]) -> None:
+        self._builder, self._attributes, self._note = builder, attributes, note
+        self._task = builder.task
         self.done = False
 
     async def candidates(
@@ -227,10 +229,10 @@ class ThresholdTuner:
             return record
         left = self._evaluation_limit(program, lead, len(knobs), held)
         spent, fits, left_out = Counters(), dict[str, Any](), dict[str, str]()
-        self._maker.progress.phase("calibrating thresholds", None)
+        self._builder.progress.phase("calibrating thresholds", None)
         for knob in knobs:
             try:
-                bench = ThresholdTrials(self._maker, lead, knob, left, spent)
+                bench = ThresholdTrials(self._builder, lead, knob, left, spent)
                 fitted = await bench.fit_threshold()
                 fits[knob.name], left = fitted.to_json(), left - bench.used
                 self._note(self._describe_fit(knob, fitted))

@@ -5,7 +5,6 @@ Nothing in a row is run, and no module that a metric's name refers to is importe
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import metrics
-from ragc.core import inputs
-from ragc.errors import DataError, RagcError, UsageError
+from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric
 from ragc.metrics.reports import runs as run_files
 from ragc.metrics.reports.runs import Run
@@ -47,11 +45,8 @@ class RunRows:
 
 def read_rows(path: Path, name: str) -> RunRows:
     """The run in the JSONL file `path`. Raises DataError with every problem, as `ragc eval A B` does."""
-    try:
-        lines = inputs.read_text(path, "utf-8-sig", LARGEST).split("\n")
-    except (OSError, ValueError) as error:
-        raise DataError(str(path), [f"cannot be read as UTF-8 text ({error})"]) from None
-    return rows_of(name, (_parse(line) for line in lines if line.strip()), str(path))
+    run, rows = run_files.read_whole(path, name=name, largest=LARGEST)
+    return RunRows(run, {row["id"]: row for row in rows})
 
 
 def rows_of(name: str, values: Iterable[Any], where: str = "") -> RunRows:
@@ -59,13 +54,6 @@ def rows_of(name: str, values: Iterable[Any], where: str = "") -> RunRows:
     rows = list(values)
     run = run_files.of_rows(where or name, rows)
     return RunRows(Run(name, run.answered), {row["id"]: row for row in rows})
-
-
-def _parse(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:

@@ -53,22 +53,22 @@ def judging(request: ChatRequest) -> dict[str, Any]:
     return {"answer": colour_of(request) if "number1" in prompt else "no idea"}
 
 
-def maker_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> ProgramBuilder:
+def builder_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> ProgramBuilder:
     wanted = ("search.knobs=[]", "search.demos=2", *sets)
     recipe = recipes.load(folder / "recipe.toml", wanted)
     task = prepare(recipe, store=CallStore(None), targets={"main": target or ScriptedTarget(judging)})
     return ProgramBuilder(task, InMemoryAttributes(), asyncio.Semaphore(8), Silent())
 
 
-def shown(maker: ProgramBuilder, **more: Any) -> dict[str, list[dict[str, Any]]]:
-    candidate = replace(maker.task.space.first.baseline_with_demos(), **more)
-    program = event_loop.run(maker.program(candidate))
+def shown(builder: ProgramBuilder, **more: Any) -> dict[str, list[dict[str, Any]]]:
+    candidate = replace(builder.task.space.first.baseline_with_demos(), **more)
+    program = event_loop.run(builder.program(candidate))
     return {name: [dict(demo) for demo in call.demos] for name, call in program.named_predictors()}
 
 
-def pool_of(maker: ProgramBuilder) -> Pool:
-    (name,) = (name for name in maker._attributes.names() if name.startswith("pool:"))
-    text = json.dumps(maker._attributes.get(name))
+def pool_of(builder: ProgramBuilder) -> Pool:
+    (name,) = (name for name in builder._attributes.names() if name.startswith("pool:"))
+    text = json.dumps(builder._attributes.get(name))
     assert json.dumps(Pool.of(json.loads(text)).to_json()) == text
     return Pool.of(json.loads(text))
 
@@ -78,10 +78,10 @@ def kinds(*names: str) -> str:
 
 
 def test_bootstrapped_labelled_and_filled_are_what_they_say(folder: Path) -> None:
-    maker = maker_of(folder, kinds("filled", "bootstrapped", "labelled"))
-    by_kind = {kind: shown(maker, demo_kind=kind, demos=8)["answer"] for kind in ("filled", "bootstrapped")}
-    labelled_demos = shown(maker, demo_kind="labelled", demos=8)["answer"]
-    pool = pool_of(maker)
+    builder = builder_of(folder, kinds("filled", "bootstrapped", "labelled"))
+    by_kind = {kind: shown(builder, demo_kind=kind, demos=8)["answer"] for kind in ("filled", "bootstrapped")}
+    labelled_demos = shown(builder, demo_kind="labelled", demos=8)["answer"]
+    pool = pool_of(builder)
     n = len(pool.scores)
     assert 0 < n < 8
     assert len(by_kind["filled"]) == 8
@@ -97,7 +97,7 @@ def test_bootstrapped_labelled_and_filled_are_what_they_say(folder: Path) -> Non
 def test_without_the_kind_labelled_nothing_more_is_asked(folder: Path) -> None:
     one, two = ScriptedTarget(judging), ScriptedTarget(judging)
     for target, named in ((one, "filled"), (two, "bootstrapped")):
-        shown(maker_of(folder, kinds(named), 'program="self_eval"', target=target))
+        shown(builder_of(folder, kinds(named), 'program="self_eval"', target=target))
     assert len(one.requests) == len(two.requests)
 
 
@@ -108,13 +108,13 @@ def test_judgement_calls_are_shown_balanced_by_what_they_decided(folder: Path) -
         return {"need": int(number) % 5 > 0} if need else {"answer": COLOURS[int(number) % 5]}
 
     sets = ('program="self_eval"', kinds("balanced"), "search.demos=4")
-    maker = maker_of(folder, *sets, target=ScriptedTarget(knows_some))
-    seen = shown(maker, demos=4)["gate"]
+    builder = builder_of(folder, *sets, target=ScriptedTarget(knows_some))
+    seen = shown(builder, demos=4)["gate"]
     assert Counter(demo["need"] for demo in seen) == {True: 2, False: 2}
-    labels = Counter(one.label for one in pool_of(maker).by_label["gate"])
+    labels = Counter(one.label for one in pool_of(builder).by_label["gate"])
     assert labels == {"true": 8, "false": 3}
-    assert shown(maker, demos=4, demo_set=1)["gate"] != seen
-    assert len(shown(maker, demos=4)["answer"]) == 4, "what gives no label shows as many as ever"
+    assert shown(builder, demos=4, demo_set=1)["gate"] != seen
+    assert len(shown(builder, demos=4)["answer"]) == 4, "what gives no label shows as many as ever"
 
 
 DRAWN = st.lists(st.sampled_from("abc"), max_size=14)
@@ -141,9 +141,9 @@ def test_a_judgement_is_an_output_of_a_closed_set() -> None:
 
 
 def test_a_program_without_judgement_calls_is_not_balanced(folder: Path) -> None:
-    assert maker_of(folder, kinds("balanced", "nearest")).task.space.first.demo_kinds == ("nearest",)
+    assert builder_of(folder, kinds("balanced", "nearest")).task.space.first.demo_kinds == ("nearest",)
     with pytest.raises(UsageError, match="'vanilla' has none whose output is one of a few labels"):
-        maker_of(folder, kinds("balanced"))
+        builder_of(folder, kinds("balanced"))
 
 
 def test_the_nearest_are_chosen_by_each_question_of_the_compiled_program(run: Run, folder: Path) -> None:
@@ -194,13 +194,13 @@ def test_demonstrations_of_another_domain_come_from_its_own_file_and_corpus(
     folder: Path, other: Path
 ) -> None:
     target = ScriptedTarget(lambda request: {"answer": "no idea"})
-    maker = maker_of(folder, kinds("filled", "cross-domain"), *CROSSED, target=target)
-    crossed = shown(maker, demo_kind="cross-domain", demos=2)["answer"]
-    own = shown(maker, demo_kind="filled", demos=2)["answer"]
+    builder = builder_of(folder, kinds("filled", "cross-domain"), *CROSSED, target=target)
+    crossed = shown(builder, demo_kind="cross-domain", demos=2)["answer"]
+    own = shown(builder, demo_kind="filled", demos=2)["answer"]
     assert all("wall" in demo["question"] and "Wall" in demo["passages"][0] for demo in crossed)
     assert all("thing" in demo["question"] and "Thing" in demo["passages"][0] for demo in own)
-    assert len(maker.costs()) == 2
-    assert maker.task.facts["data"]["cross_domain"]["n"] == 12
+    assert len(builder.costs()) == 2
+    assert builder.task.facts["data"]["cross_domain"]["n"] == 12
 
 
 def test_a_study_of_cross_domain_ones_alone_needs_no_train_questions(
@@ -219,7 +219,7 @@ def test_a_study_of_cross_domain_ones_alone_needs_no_train_questions(
 
 def test_another_domain_shares_no_question_with_this_one(folder: Path) -> None:
     with pytest.raises(DataError, match="share"):
-        maker_of(folder, kinds("cross-domain"), 'data.cross_domain="questions.jsonl"')
+        builder_of(folder, kinds("cross-domain"), 'data.cross_domain="questions.jsonl"')
 
 
 @pytest.mark.parametrize(

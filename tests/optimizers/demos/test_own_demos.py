@@ -46,7 +46,7 @@ def gated(request: ChatRequest) -> dict[str, Any]:
     return needs_demos(request)
 
 
-def maker_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> ProgramBuilder:
+def builder_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> ProgramBuilder:
     recipe = recipes.load(folder / "recipe.toml", (*GATED, *sets))
     task = prepare(recipe, store=CallStore(None), targets={"main": target or ScriptedTarget(gated)})
     return ProgramBuilder(task, InMemoryAttributes(), asyncio.Semaphore(8), Silent())
@@ -96,11 +96,11 @@ def test_each_predictor_is_moved_alone_and_there_is_an_end() -> None:
 
 
 def test_a_program_shows_each_predictor_its_own(folder: Path) -> None:
-    maker = maker_of(folder)
-    assert maker.task.space.first.predictors == ("answer", "closed", "gate")
-    base = replace(maker.task.space.baseline(), demos=2)
-    same = event_loop.run(maker.program(base))
-    own = event_loop.run(maker.program(base.with_own_demos("answer", 1, 2).with_own_demos("gate", 0, 3)))
+    builder = builder_of(folder)
+    assert builder.task.space.first.predictors == ("answer", "closed", "gate")
+    base = replace(builder.task.space.baseline(), demos=2)
+    same = event_loop.run(builder.program(base))
+    own = event_loop.run(builder.program(base.with_own_demos("answer", 1, 2).with_own_demos("gate", 0, 3)))
     shown = {name: [list(p.demos) for p in (call, dict(own.named_predictors())[name])] for name, call in
              same.named_predictors()}  # fmt: skip
     assert [len(demos) for demos in shown["answer"]] == [2, 1]
@@ -116,10 +116,10 @@ def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
             reply["answer"] = colour_of(request) if "number1" in request.messages[-1].content else "no idea"
         return reply
 
-    maker = maker_of(folder, 'search.objectives=["f1"]', target=ScriptedTarget(sometimes))
-    event_loop.run(maker.program(replace(maker.task.space.baseline(), demos=2)))
-    (name,) = (name for name in maker._attributes.names() if name.startswith("pool:"))
-    text = json.dumps(maker._attributes.get(name))
+    builder = builder_of(folder, 'search.objectives=["f1"]', target=ScriptedTarget(sometimes))
+    event_loop.run(builder.program(replace(builder.task.space.baseline(), demos=2)))
+    (name,) = (name for name in builder._attributes.names() if name.startswith("pool:"))
+    text = json.dumps(builder._attributes.get(name))
     pool = Pool.of(json.loads(text))
     assert json.dumps(pool.to_json()) == text
     scores = {name: [one.score for one in demos] for name, demos in pool.filled.items()}

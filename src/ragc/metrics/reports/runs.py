@@ -91,17 +91,22 @@ def read(path: str | Path, *, name: str = "") -> Run:
     return _run(name or Path(path).stem, str(path), _values(Path(path)))
 
 
-def read_whole(path: str | Path) -> tuple[Run, tuple[Mapping[str, Any], ...]]:
-    """As `read`, with the whole rows beside the run, in the same order."""
-    values = list(_values(Path(path)))
-    run = _run(Path(path).stem, str(path), values)
+def read_whole(
+    path: str | Path, *, name: str = "", largest: int = LARGEST
+) -> tuple[Run, tuple[Mapping[str, Any], ...]]:
+    """As `read`, with the whole rows beside the run, in the same order.
+
+    A file of more than `largest` bytes is refused.
+    """
+    values = list(_values(Path(path), largest))
+    run = _run(name or Path(path).stem, str(path), values)
     return run, tuple(value for _, value in values)
 
 
-def _values(path: Path) -> Iterator[tuple[str, Any]]:
+def _values(path: Path, largest: int = LARGEST) -> Iterator[tuple[str, Any]]:
     """The values of the lines of `path`, each with its place."""
     try:
-        lines = inputs.read_text(path, "utf-8-sig", LARGEST).split("\n")
+        lines = inputs.read_text(path, "utf-8-sig", largest).split("\n")
     except FileNotFoundError:
         problem = missing_file("the rows of an earlier run", str(path), Path())
         raise DataError(str(path), [problem]) from None
