@@ -115,5 +115,5 @@ docs: env $(DOCS)/.installed ## write the generated pages anew and build the doc
 	PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet --strict
 
 clean: ## remove .venv and everything that can be made again
-	rm -rf $(VENV) $(DOCS) $(CONSUMERS) $(TRAINERS) $(TRAIN) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DOCS) $(CONSUMERS) $(TRAIN) build dist ragc.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
