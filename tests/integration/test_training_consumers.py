@@ -47,8 +47,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def loaded(folder: Path) -> Mapping[str, Any]:
-    if not PYTHON:
-        pytest.skip("needs TRL in the Python that RAGC_TRAIN_PYTHON names; run: make consumers")
+    check = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, ('trl', 'llamafactory'))))"
+    if not PYTHON or subprocess.run([PYTHON, "-c", check], check=False).returncode:
+        pytest.skip("needs TRL and LLaMA-Factory in the Python of RAGC_TRAIN_PYTHON; run: make consumers")
     script = ROOT / "tests/integration/trainers_load.py"
     environment = {
         **os.environ,
