@@ -7,7 +7,7 @@ several objectives: a stopped one is PRUNED without values and has attributes al
 
 Other programs, such as optuna-dashboard, show what ragc itself does not read: the attributes `questions`,
 `failed`, `total lm_calls`, `total tokens` and `mean METRIC` of every metric, and with one objective its mean
-after 5, 10, 20, 40 ... questions as intermediate values.
+after each look and after 5, 10, 20, 40 ... questions as intermediate values.
 """
 
 from __future__ import annotations

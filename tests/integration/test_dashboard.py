@@ -82,7 +82,8 @@ def check(study: dict[str, Any], trials: list[dict[str, Any]], objectives: list[
         curve = {one["step"]: one["value"] for one in shown["intermediate_values"]}
         if len(objectives) == 1:
             series = [score["em"] for score in ours["scores"]]
-            assert curve == pytest.approx({n: sum(series[:n]) / n for n in {5, 10, 20, seen} if n <= seen})
+            assert {n for n in (5, 10, 20, seen) if n <= seen} <= curve.keys() <= {*range(1, seen + 1)}
+            assert curve == pytest.approx({n: sum(series[:n]) / n for n in curve})  # also after each look
         else:
             assert curve == {}
 
