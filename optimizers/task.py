@@ -32,7 +32,7 @@ from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import CROSS, OWN_OPTIMIZER
+from ragc.recipe.resolved import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets import build as build_target
@@ -296,10 +296,11 @@ def _judge_facts(scorer: Scorer) -> dict[str, Any]:
 def objective_of(written: str) -> Objective:
     """The objective `written` in a recipe: a metric's id, with `-` before it if less is better.
 
-    Raises UnknownName, and UsageError for the wrong sign.
+    In a stored recipe it may be a function that only the Python of the compile had. Raises UnknownName, and
+    UsageError for the wrong sign.
     """
     name, minus = written.removeprefix("-"), written.startswith("-")
-    metric = metrics.get(name)
+    metric = own.own_metric(name) if name == CALLERS_METRIC else metrics.get(name)
     if minus == metric.higher_is_better:
         better, sign = ("more", "") if metric.higher_is_better else ("less", "-")
         raise UsageError(f"Of {name!r} {better} is better; write {sign}{name} in the objectives.")

@@ -37,6 +37,7 @@ import dspy
 from dspy.teleprompt import Teleprompter
 
 from ragc.core import event_loop
+from ragc.core.digest import pretty
 from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import check_disjoint
@@ -48,7 +49,7 @@ from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import SILENT, baseline, failures_json, search, select
-from ragc.optimizers.integrations.dspy_examples import METRIC, ExampleAssessor, ExampleSet, read_examples
+from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.optimizers.results.verdict import intervals_to_json
@@ -59,6 +60,7 @@ from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
+from ragc.recipe.resolved import CALLERS_METRIC
 from ragc.targets.dspy_lm import target_of
 
 HELD_OUT = 0.8
@@ -136,11 +138,12 @@ class Compile(Teleprompter):
             )
             try:
                 with translate_storage_errors(directory), event_loop.frozen_gc():
-                    best, self.compiled = event_loop.run(self._search(task, recipe, directory))
+                    best, self.compiled, trials = event_loop.run(self._search(task, recipe, directory))
             finally:
                 task.ledger.close()
-        if self.out is not None:
-            self.compiled.save(self.out, best)
+            if self.out is not None:
+                self.compiled.save(self.out, best)
+                (directory / "trials.json").write_text(pretty(trials), "utf-8")
         compiled = self.compiled.build(program.runtime)
         compiled._compiled = True
         return compiled
@@ -166,7 +169,7 @@ class Compile(Teleprompter):
         method = program.method
         search_spec, budget = settings(method, self.search, self.budget, where="Compile")
         if not isinstance(self.metric, str):
-            search_spec = replace(search_spec, objectives=(METRIC,), pick=METRIC)
+            search_spec = replace(search_spec, objectives=(CALLERS_METRIC,), pick=CALLERS_METRIC)
         return Recipe(
             program=method.id,
             seed=self.seed,
@@ -204,7 +207,7 @@ class Compile(Teleprompter):
         else:
             assessor = ExampleAssessor(self.metric, {**train.examples, **dev.examples})
             objective = Objective(assessor.as_metric, 1)
-            scorer = Scorer((assessor.as_metric,), {METRIC: assessor})
+            scorer = Scorer((assessor.as_metric,), {CALLERS_METRIC: assessor})
         return Task(
             recipe,
             runtime,
@@ -218,8 +221,8 @@ class Compile(Teleprompter):
 
     async def _search(
         self, task: Task, recipe: Recipe, directory: Path
-    ) -> tuple[RagProgram, CompiledProgram]:
-        """The program of the best candidate, and its compiled form; no test questions are answered."""
+    ) -> tuple[RagProgram, CompiledProgram, list[Any]]:
+        """The best candidate's program, its compiled form and all trials; no test questions are answered."""
         check_optimizers(task)
         await task.runtime.open()
         limit = asyncio.Semaphore(task.in_flight)
@@ -234,7 +237,8 @@ class Compile(Teleprompter):
             "search": dict(selected.facts),
         }
         best = selected.best
-        return best, CompiledProgram.of(best, provenance=provenance, recipe=recipe.to_toml(), run={})
+        compiled = CompiledProgram.of(best, provenance=provenance, recipe=recipe.to_toml(), run={})
+        return best, compiled, list(selected.trials)
 
 
 def documents_of(program: RagProgram) -> Sequence[str]:

@@ -12,10 +12,9 @@ import dspy
 
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.own import own_metric
+from ragc.recipe.resolved import CALLERS_METRIC
 from ragc.records import Passage, Question
-
-METRIC = "metric"
-"""The id of a metric that is a function of the caller's."""
 
 _KEY = "example"
 
@@ -94,7 +93,7 @@ class ExampleAssessor:
     The prediction has `answer` and `passages`. An answer that could not be read scores 0.
     """
 
-    family, backend = METRIC, "the caller's metric"
+    family, backend = CALLERS_METRIC, "the caller's metric"
 
     def __init__(self, metric: Callable[..., Any], examples: Mapping[str, dspy.Example]) -> None:
         self._metric, self._examples = metric, examples
@@ -117,12 +116,8 @@ class ExampleAssessor:
     @property
     def as_metric(self) -> Metric:
         """The metric that reads what this finds out."""
-        name = getattr(self._metric, "__name__", METRIC)
-        return Metric(METRIC, f"the caller's {name}", "share", True, _read_score, reads=METRIC)
-
-
-def _read_score(outcome: Outcome) -> float:
-    return float(outcome.finding(METRIC))
+        name = getattr(self._metric, "__name__", CALLERS_METRIC)
+        return own_metric(CALLERS_METRIC, f"the caller's {name}")
 
 
 def _share(score: Any) -> float:

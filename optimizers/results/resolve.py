@@ -18,8 +18,11 @@ from ragc.errors import RecipeError
 from ragc.optimizers.results import trust
 from ragc.optimizers.results.compiled import CompiledProgram, ProgramState
 from ragc.optimizers.results.trust_record import base_of, is_trusted
-from ragc.programs import NAMES
+from ragc.programs import NAMES, method
 from ragc.recipe import Recipe, parse, set_keys
+from ragc.recipe.resolved import CALLERS_METRIC
+from ragc.recipe.validate import lacking_parts
+from ragc.targets.base import ROLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ def resolve(
 
     No model and no data is read. `questions` says whether the splits' questions are needed. `stand_ins` says
     that the caller supplies targets in place of the recipe's. Raises Untrusted, and RecipeError with
-    everything that is wrong or missing.
+    everything that is wrong or missing, such as a target that was an object of the caller's.
     """
     whole, folder, root, outside = _read(compiled, how)
     recipe = _strip_unused(whole, compiled.state, questions=questions)
@@ -68,7 +71,10 @@ def resolve(
             trust_targets=how.trust_targets,
             trust_code=how.trust_code,
         )
-    if problems := [text for want in trust.list_accesses(used) if (text := _missing(want, root))]:
+    problems = [text for want in trust.list_accesses(used) if (text := _missing(want, root))]
+    roles = ROLES if stand_ins else recipe.targets
+    problems += lacking_parts(method(recipe.program), roles, recipe.sources)
+    if problems:
         raise RecipeError(str(folder / "recipe.toml"), problems)
     return recipe
 
@@ -115,6 +121,8 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
     own = state.method if state.method in NAMES else recipe.program
     data = replace(recipe.data, cross_domain="", cross_domain_corpus="")
     needed = replace(recipe, program=own, search=search, data=data, prompts={})
+    if CALLERS_METRIC in recipe.report:  # a function, which is not here
+        needed = replace(needed, report=("em",), search=replace(search, objectives=("em",), pick="em"))
     if questions:
         return needed
     if not _brings_passages(recipe):
@@ -127,7 +135,7 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
         listed = recipe.targets[name].options.get("fallbacks", ())
         names += [other for other in listed if other in recipe.targets and other not in names]
     playing_targets = {name: spec for name, spec in recipe.targets.items() if name in names}
-    scored = tuple(name for name in recipe.report if not is_reference(name)) or ("em",)
+    scored = tuple(name for name in needed.report if not is_reference(name)) or ("em",)
     needed = replace(needed, report=scored, search=replace(search, objectives=("em",), pick="em"))
     return replace(needed, targets=playing_targets, assessing=replace(recipe.assessing, entailment="lexical"))
 

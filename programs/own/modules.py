@@ -21,11 +21,42 @@ ROW = ("question", "id", "context_ids", "query_time", "domain", "sub_questions")
 _KEY = re.compile(r"[\w.'\[\] -]+")
 
 
+class PredictModule(dspy.Module):
+    """A predictor by itself as a module, whose parts can be replaced."""
+
+    def __init__(self, predict: dspy.Predict) -> None:
+        super().__init__()
+        self.predict = predict
+        inputs = list(predict.signature.input_fields)
+        if inputs != ["question"]:
+            raise UsageError(
+                f"The predictor takes {', '.join(inputs) or 'nothing'}, and alone it is given a question; "
+                "call its one input `question`, or put what makes its inputs into a dspy.Module around it."
+            )
+
+    def forward(self, question: str) -> Any:
+        """What the predictor gives."""
+        return self.predict(question=question)
+
+
 def instance_of(name: str, module: Any, knobs: Knobs) -> dspy.Module:
     """`module`, an instance or its class, with its declared values; `__init__` of a class sees them already.
 
-    Raises UsageError where the class cannot be built without arguments.
+    A predictor becomes a module that calls it. Raises UsageError where the class cannot be built without
+    arguments.
     """
+    built = _instance_of(name, module, knobs)
+    plain = isinstance(built, dspy.Predict) and not hasattr(built, "runtime") and not overrides_call(built)
+    return PredictModule(built) if plain else built
+
+
+def overrides_call(predictor: dspy.Predict) -> bool:
+    """Whether the class of `predictor` calls a model otherwise than dspy.Predict does."""
+    cls = type(predictor)
+    return any(getattr(cls, part) is not getattr(dspy.Predict, part) for part in ("forward", "aforward"))
+
+
+def _instance_of(name: str, module: Any, knobs: Knobs) -> dspy.Module:
     shared = {knob.name for knob in OwnKnobs.list_knobs()}
     values = {name: value for name, value in knobs.to_json().items() if name not in shared}
     if not isinstance(module, type):
@@ -122,11 +153,10 @@ def check(module: dspy.Module, *, retriever: bool) -> None:
     for where, one in predictors:
         if hasattr(one, "runtime"):
             raise UsageError(f"The module {name} holds a program of ragc; compile that one by itself.")
-        cls = type(one)
-        if any(getattr(cls, part) is not getattr(dspy.Predict, part) for part in ("forward", "aforward")):
+        if overrides_call(one):
             raise UsageError(
-                f"The predictor {where!r} of {name} is a {cls.__name__}, which changes how dspy.Predict "
-                "calls a model; put what it does into a dspy.Module around a dspy.Predict."
+                f"The predictor {where!r} of {name} is a {type(one).__name__}, which changes how "
+                "dspy.Predict calls a model; put what it does into a dspy.Module around a dspy.Predict."
             )
         if not _KEY.fullmatch(where):
             raise UsageError(

@@ -21,13 +21,13 @@ from ragc.metrics.base import Metric, Outcome
 from ragc.records import Question
 
 
-def own_metric(reference: str) -> Metric:
+def own_metric(reference: str, about: str = "the user's own") -> Metric:
     """The metric that `reference` names; nothing is imported. What it found is read from its family."""
 
     def score(outcome: Outcome) -> float:
         return float(outcome.finding(reference))
 
-    return Metric(reference, "the user's own", "share", True, score, reads=reference)
+    return Metric(reference, about, "share", True, score, reads=reference)
 
 
 class OwnAssessor:

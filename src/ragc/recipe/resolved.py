@@ -39,6 +39,9 @@ class StudySpec:
 OWN_OPTIMIZER = "ragc"
 """The value of `search.optimizer` that selects ragc's own study."""
 
+CALLERS_METRIC = "metric"
+"""The id of a metric that is a function of the caller's, which only their Python has."""
+
 FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS, HELPFUL = DEMO_KINDS = (
     "filled",
     "bootstrapped",

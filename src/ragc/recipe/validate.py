@@ -27,7 +27,16 @@ from ragc.programs.knobs import Value
 from ragc.recipe.knobs import KnobChecks, Methods
 from ragc.recipe.models import BudgetTable, RecipeTables, SearchTable
 from ragc.recipe.problems import Problems
-from ragc.recipe.resolved import Budget, Data, Recipe, Search, SourceSpec, StudySpec, TrainingSpec
+from ragc.recipe.resolved import (
+    CALLERS_METRIC,
+    Budget,
+    Data,
+    Recipe,
+    Search,
+    SourceSpec,
+    StudySpec,
+    TrainingSpec,
+)
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import PROGRAMS
 from ragc.targets.base import ROLES, TargetSpec
@@ -45,9 +54,13 @@ _PASSAGE = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
 def read(values: Mapping[str, object], base: Path, problems: Problems, *, files: bool, code: bool) -> Recipe:
     """The recipe in `values`; it may only be used when there is no problem.
 
-    Relative paths are relative to `base`. `files=False` skips the check that files exist. `code` allows the
-    import of the author's own program; without it the recipe only names it, and its knobs are left out.
+    Relative paths are relative to `base`. `files=False` is for a recipe that ragc stored: files may be
+    missing, and so may what only the caller's Python had, which are targets and sources that were objects and
+    a metric that was a function. `code` allows the import of the author's own program; without it the recipe
+    only names it, and its knobs are left out.
     """
+    called = [] if files else _callers_metric(values)
+    values = _without(values, called)
     spoiled = []
     for secret in find_secrets(values):
         problems.add(secret.keys, secret.text, hidden=secret.hidden)
@@ -56,7 +69,12 @@ def read(values: Mapping[str, object], base: Path, problems: Problems, *, files:
     for problem in wrong:
         if not any(problem.keys[: len(keys)] == keys for keys in spoiled):
             problems.add(problem.keys, str(problem))
-    return _Reader(values, tables, problems, tuple(spoiled), base, files, code).recipe()
+    recipe = _Reader(values, tables, problems, tuple(spoiled), base, files, code).recipe()
+    if called:
+        metric = (CALLERS_METRIC,)
+        search = replace(recipe.search, objectives=metric, pick=CALLERS_METRIC)
+        recipe = replace(recipe, search=search, report=metric)
+    return recipe
 
 
 def read_settings(
@@ -113,8 +131,9 @@ class _Reader:
             training_data=TrainingSpec(**dict(tables.training_data)),
             base=self.base,
         )
-        for program in methods:
-            self._check_needs(program)
+        for program in methods if self.files else ():
+            for text in lacking_parts(program, self._written("targets"), self._written("sources")):
+                self.problems.add(("program",), text)
         self._check_players(recipe.search)
         self._check_files()
         return recipe
@@ -171,7 +190,7 @@ class _Reader:
             if sizes:
                 keys = ("data", sizes[0])
                 self.problems.add(keys, f"{dotted(keys)} is drawn from a question file; add data.questions")
-            elif "dataset" in written and not any((data.train, data.dev, data.test)):
+            elif self.files and "dataset" in written and not any((data.train, data.dev, data.test)):
                 text = f"data set {data.dataset!r} needs a question file; add data.questions"
                 self.problems.add(("data", "dataset"), text)
         return data
@@ -262,17 +281,6 @@ class _Reader:
                 self.problems.add(("study", key), text)
         return study
 
-    def _check_needs(self, program: Method) -> None:
-        """Report the target roles and sources that `program` needs and the recipe lacks."""
-        for family, names, example in (
-            ("targets", program.roles, 'with kind = "embedded", "vllm" or "hosted"'),
-            ("sources", program.sources, 'with kind = "bm25" and a corpus'),
-        ):
-            for name in names:
-                if name not in self._written(family):
-                    need = f"program {program.id!r} needs [{family}.{name}]; add [{family}.{name}] {example}"
-                    self.problems.add(("program",), need)
-
     def _check_players(self, search: Search) -> None:
         for role, names in search.targets.items():
             for index, name in enumerate(names):
@@ -306,6 +314,40 @@ class _Reader:
                 yield ("targets", name, "model"), target.get("model")
         for predictor, file in self._written("prompts").items():
             yield ("prompts", predictor), file
+
+
+def lacking_parts(program: Method, targets: Collection[str], sources: Collection[str]) -> list[str]:
+    """The target roles and sources that `program` needs and that are not among the names, a sentence each."""
+    families = (
+        ("targets", program.roles, targets, 'with kind = "embedded", "vllm" or "hosted"'),
+        ("sources", program.sources, sources, 'with kind = "bm25" and a corpus'),
+    )
+    return [
+        f"program {program.id!r} needs [{family}.{name}]; add [{family}.{name}] {example}"
+        for family, names, there, example in families
+        for name in names
+        if name not in there
+    ]
+
+
+def _callers_metric(values: Mapping[str, object]) -> list[Location]:
+    """The keys whose metric was a function in Python."""
+    return [
+        (table, key)
+        for table, key in (("search", "objectives"), ("search", "pick"), ("metrics", "report"))
+        if isinstance(held := values.get(table), Mapping)
+        and held.get(key) in (CALLERS_METRIC, [CALLERS_METRIC])
+    ]
+
+
+def _without(values: Mapping[str, object], keys: Collection[Location]) -> Mapping[str, object]:
+    """`values` without the `keys` of its tables."""
+    return {
+        table: {name: one for name, one in held.items() if (table, name) not in keys}
+        if isinstance(held, Mapping)
+        else held
+        for table, held in values.items()
+    }
 
 
 def _named(fields: PassageFields, names: Collection[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ import pytest
 from dspy.teleprompt import Teleprompter
 
 import ragc
+from ragc.cli.main import main
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers.integrations import dspy_compile
 from ragc.optimizers.integrations.dspy_examples import read_examples
@@ -68,6 +69,42 @@ def test_the_example_of_its_own_page_runs(tmp_path: Path) -> None:
     assert names["compiled"](question="Capital of France?").answer == "Paris"
     again = ragc.load(tmp_path / "compiled" / "france").build(names["program"].runtime)
     assert again(question="Capital of France?").answer == "Paris"
+
+
+def test_what_was_compiled_in_python_is_of_use_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    compiled = ragc.Compile(metric=exact, trials=2, demos=1, out=out).compile(
+        build_program(), trainset=TRAIN, valset=VAL
+    )
+
+    def ran(*words: str) -> str:
+        code = main(list(words))
+        printed = capsys.readouterr()
+        return printed.out if code == 0 else printed.err
+
+    status = ran("study", "status", str(out))
+    assert re.search(r"^state +finished$", status, re.MULTILINE)
+    assert re.search(r"^objectives +metric$", status, re.MULTILINE)
+    assert "is trusted on this machine" in ran("trust", str(out))
+    assert "promptfoo" in ran("export", str(out), "--to", "promptfoo", "--out", str(tmp_path / "export"))
+    config = (tmp_path / "export/answer/promptfooconfig.yaml").read_text("utf-8")
+    assert compiled.predictors()[0].demos[0]["answer"] in config
+    lacking = ran("ask", str(out), "What colour is thing number3?")
+    assert "program 'vanilla' needs [targets.main]; add [targets.main]" in lacking
+    assert "[sources.local]" in lacking
+    corpus = tmp_path / "things.jsonl"
+    corpus.write_text(
+        "".join(json.dumps({"id": t.id, "title": t.title, "text": t.text}) + "\n" for t in THINGS), "utf-8"
+    )
+    sets = {
+        "targets.main": "{kind = 'hosted', model = 'openai/x', base_url = 'http://127.0.0.1:9'}",
+        "targets.main.options": "{tries = 1}",
+        "sources.local": f"{{kind = 'bm25', corpus = {str(corpus)!r}}}",
+    }
+    words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    assert "127.0.0.1:9" in ran("ask", str(out), "What colour is thing number3?", *words)
 
 
 @pytest.mark.parametrize("metric", [exact, "em"])

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import dspy
@@ -486,6 +487,33 @@ def test_two_predictors_of_one_signature_get_demonstrations_of_their_own() -> No
     assert second.demos
     assert "Surely" in second.demos[0]["question"]
     assert compiled(question="What is number 100?").answer == "a100"
+
+
+class Alone(dspy.Predict):
+    """A predictor with a signature of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(QA)
+
+
+@pytest.mark.parametrize(
+    "program", [dspy.Predict(QA), dspy.Predict("question: str -> answer, sure: bool"), Alone]
+)
+def test_a_predictor_alone_is_a_program(program: Any, tmp_path: Path) -> None:
+    own, _ = built(program, half)
+    optimizer = ragc.Compile(metric=exact, trials=2, demos=2, out=tmp_path / "compiled")
+    compiled = optimizer.compile(own, trainset=examples()[:6], valset=examples()[6:])
+    (call,) = compiled.predictors()
+    assert call.demos
+    assert compiled(question="What is number 100?").answer == "a100"
+    assert json.loads((tmp_path / "compiled/program.json").read_text("utf-8"))["predictors"]["predict"]
+
+
+def test_inputs_that_no_question_has_are_named() -> None:
+    with pytest.raises(
+        UsageError, match="The predictor takes context, question, and alone it is given a question"
+    ):
+        built(dspy.Predict("context, question -> answer"))
 
 
 @pytest.mark.parametrize("module", [Slow, Awaited, Stateful, Hops, Draws, Parallel])
