@@ -166,7 +166,7 @@ def recipe_in(directory: Path) -> Recipe:
         raise ArtefactError(
             f"{path} is damaged; leave --resume out to begin anew, which replays what was answered."
         )
-    return parse(text, where=str(path), base=directory, files=False)
+    return parse(text, where=str(path), base=directory, files=False, stored=True)
 
 
 def facts_differ(mine: Mapping[str, object], theirs: Mapping[str, object]) -> str:

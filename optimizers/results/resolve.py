@@ -107,7 +107,7 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
                 where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
             )
     allowed = not outside or how.trust_code or ("program",) in set_keys(how.sets)
-    recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, code=allowed)
+    recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, stored=True, code=allowed)
     return recipe, folder, root, outside
 
 

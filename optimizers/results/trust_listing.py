@@ -90,7 +90,7 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
         raise UsageError(
             f"--base {str(base)!r} is no folder; name where the relative paths of {folder} lead."
         )
-    recipe = parse(compiled.recipe, where=str(folder / "recipe.toml"), base=root, files=False)
+    recipe = parse(compiled.recipe, where=str(folder / "recipe.toml"), base=root, files=False, stored=True)
     acts: dict[str, list[str]] = {kind: [] for kind in _HEADS}
     for want in list_accesses(recipe):
         acts[want.kind].append(_line(want, root))

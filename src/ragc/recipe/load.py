@@ -53,14 +53,15 @@ def parse(
     base: Path = Path(),
     files: bool = True,
     code: bool = False,
+    stored: bool = False,
 ) -> Recipe:
     """Parse the recipe in the TOML `text`; `where` names it in errors. Otherwise as `load`.
 
     Without `code` no module of the recipe's author is imported; a program of their own that was not imported
-    before is only named.
+    before is only named. A recipe that ragc `stored` beside a program may lack what only Python had.
     """
     values, problems = read_tables(text, sets, where)
-    recipe = read(values, base, problems, files=files, code=code)
+    recipe = read(values, base, problems, files=files, code=code, stored=stored)
     if texts := problems.texts():
         raise RecipeError(where, texts)
     return recipe

@@ -51,15 +51,17 @@ _QUESTION = (*QUESTION_FIELDS, *QUESTION_OPTIONS)
 _PASSAGE = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
 
 
-def read(values: Mapping[str, object], base: Path, problems: Problems, *, files: bool, code: bool) -> Recipe:
+def read(
+    values: Mapping[str, object], base: Path, problems: Problems, *, files: bool, code: bool, stored: bool
+) -> Recipe:
     """The recipe in `values`; it may only be used when there is no problem.
 
-    Relative paths are relative to `base`. `files=False` is for a recipe that ragc stored: files may be
-    missing, and so may what only the caller's Python had, which are targets and sources that were objects and
-    a metric that was a function. `code` allows the import of the author's own program; without it the recipe
-    only names it, and its knobs are left out.
+    Relative paths are relative to `base`. `files=False` skips the check that files exist. `code` allows the
+    import of the author's own program; without it the recipe only names it, and its knobs are left out. In a
+    recipe that ragc `stored` what only the caller's Python had may lack: targets and sources that were
+    objects, and a metric that was a function.
     """
-    called = [] if files else _callers_metric(values)
+    called = _callers_metric(values) if stored else []
     values = _without(values, called)
     spoiled = []
     for secret in find_secrets(values):
@@ -69,7 +71,7 @@ def read(values: Mapping[str, object], base: Path, problems: Problems, *, files:
     for problem in wrong:
         if not any(problem.keys[: len(keys)] == keys for keys in spoiled):
             problems.add(problem.keys, str(problem))
-    recipe = _Reader(values, tables, problems, tuple(spoiled), base, files, code).recipe()
+    recipe = _Reader(values, tables, problems, tuple(spoiled), base, files, code, stored).recipe()
     if called:
         metric = (CALLERS_METRIC,)
         search = replace(recipe.search, objectives=metric, pick=CALLERS_METRIC)
@@ -103,6 +105,7 @@ class _Reader:
     base: Path
     files: bool
     code: bool
+    stored: bool
 
     def recipe(self) -> Recipe:
         """The recipe; reports every problem across tables."""
@@ -131,7 +134,7 @@ class _Reader:
             training_data=TrainingSpec(**dict(tables.training_data)),
             base=self.base,
         )
-        for program in methods if self.files else ():
+        for program in () if self.stored else methods:
             for text in lacking_parts(program, self._written("targets"), self._written("sources")):
                 self.problems.add(("program",), text)
         self._check_players(recipe.search)
@@ -190,7 +193,7 @@ class _Reader:
             if sizes:
                 keys = ("data", sizes[0])
                 self.problems.add(keys, f"{dotted(keys)} is drawn from a question file; add data.questions")
-            elif self.files and "dataset" in written and not any((data.train, data.dev, data.test)):
+            elif not self.stored and "dataset" in written and not any((data.train, data.dev, data.test)):
                 text = f"data set {data.dataset!r} needs a question file; add data.questions"
                 self.problems.add(("data", "dataset"), text)
         return data

@@ -496,9 +496,7 @@ class Alone(dspy.Predict):
         super().__init__(QA)
 
 
-@pytest.mark.parametrize(
-    "program", [dspy.Predict(QA), dspy.Predict("question: str -> answer, sure: bool"), Alone]
-)
+@pytest.mark.parametrize("program", [dspy.Predict(QA), dspy.Predict("question -> reasoning, answer"), Alone])
 def test_a_predictor_alone_is_a_program(program: Any, tmp_path: Path) -> None:
     own, _ = built(program, half)
     optimizer = ragc.Compile(metric=exact, trials=2, demos=2, out=tmp_path / "compiled")
