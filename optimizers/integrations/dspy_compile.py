@@ -52,9 +52,11 @@ from ragc.optimizers.compile import SILENT, baseline, failures_json, search, sel
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.results.compiled import CompiledProgram
+from ragc.optimizers.results.study_rows import write_questions, write_results
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import check_optimizers, open_search
+from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
@@ -138,11 +140,14 @@ class Compile(Teleprompter):
             )
             try:
                 with translate_storage_errors(directory), event_loop.frozen_gc():
+                    if self.out is not None:
+                        write_questions(directory, shuffle_dev(task))
                     best, self.compiled, trials = event_loop.run(self._search(task, recipe, directory))
             finally:
                 task.ledger.close()
             if self.out is not None:
                 self.compiled.save(self.out, best)
+                write_results(directory, self.compiled.provenance, {})
                 (directory / "trials.json").write_text(pretty(trials), "utf-8")
         compiled = self.compiled.build(program.runtime)
         compiled._compiled = True

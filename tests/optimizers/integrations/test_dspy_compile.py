@@ -87,6 +87,10 @@ def test_what_was_compiled_in_python_is_of_use_on_the_command_line(
     status = ran("study", "status", str(out))
     assert re.search(r"^state +finished$", status, re.MULTILINE)
     assert re.search(r"^objectives +metric$", status, re.MULTILINE)
+    assert "18 questions" in ran("report", str(out), "--out", str(tmp_path / "report.html"))
+    rows = (tmp_path / "report.jsonl").read_text("utf-8").splitlines()
+    shown = [one for one in map(json.loads, rows) if one["row"] == "question"]
+    assert {one["question"] for one in shown} == {one.question for one in VAL}
     assert "is trusted on this machine" in ran("trust", str(out))
     assert "promptfoo" in ran("export", str(out), "--to", "promptfoo", "--out", str(tmp_path / "export"))
     config = (tmp_path / "export/answer/promptfooconfig.yaml").read_text("utf-8")
