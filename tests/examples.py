@@ -6,9 +6,14 @@ import os
 from collections.abc import Iterable
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
 
 THOROUGH = bool(os.environ.get("CI"))
+
+thorough = pytest.mark.skipif(not THOROUGH, reason="takes seconds; runs where CI is set")
+"""Marks a slow test: kills and damage at many places, simulations, waits."""
 
 
 def examples(full: int) -> int:

@@ -6,6 +6,7 @@ import pytest
 
 from experiments.benchmarks.serving.path_length import PathLength, measure
 from tests import processes
+from tests.examples import thorough
 
 PROGRAMS = ("a compiled program", "a recipe")
 EACH_QUESTION = 32
@@ -18,6 +19,7 @@ def paths() -> dict[str, PathLength]:
     return dict(zip(PROGRAMS, (compiled, recipe), strict=True))
 
 
+@thorough
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_question_passes_few_files(program: str, paths: dict[str, PathLength]) -> None:
     files = paths[program].each_question

@@ -17,6 +17,7 @@ import pytest
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.cli import progress as console_watch
 from tests import processes
+from tests.examples import thorough
 from tests.optimizers.colours import write_data
 from tests.paths import ROOT
 
@@ -166,6 +167,7 @@ def test_small_data_is_named_before_anything_is_sent(folder: Path, server: Loopb
     assert "changed by 0.000" not in out
 
 
+@thorough
 def test_a_spent_budget_may_be_raised_and_the_study_goes_on(folder: Path, server: Loopback) -> None:
     compiling = "compile", "recipe.toml", "--out"
     tight, roomy = ("--set", "budget.lm_calls=30"), ("--set", "budget.lm_calls=5000")

@@ -16,6 +16,7 @@ import ragc as library
 from experiments.benchmarks.serving.loopback import TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from tests import processes
+from tests.examples import thorough
 from tests.paths import ROOT
 
 RECIPE = (
@@ -64,6 +65,7 @@ def run(folder: Path, *words: str) -> tuple[int, str, str]:
     return process.wait(), out, err
 
 
+@thorough
 def test_a_recording_killed_in_the_middle_goes_on_and_nothing_is_answered_twice(
     folder: Path, server: Loopback
 ) -> None:
@@ -98,6 +100,7 @@ def test_a_recording_killed_in_the_middle_goes_on_and_nothing_is_answered_twice(
     assert np.array_equal(again.scores("f1"), grid.scores("f1"))
 
 
+@thorough
 def test_an_interrupt_says_that_the_same_command_goes_on(folder: Path, server: Loopback) -> None:
     process = start(folder, "recipe.toml", "--out", "mine")
     deadline = time.monotonic() + 60

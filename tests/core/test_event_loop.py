@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 from ragc.core import event_loop
+from tests.examples import thorough
 
 
 class Knot:
@@ -28,6 +29,7 @@ def test_what_was_there_is_left_alone_and_all_is_as_before_at_the_end() -> None:
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
 
 
+@thorough
 def test_what_is_made_inside_is_freed_and_what_was_there_afterwards() -> None:
     old = Knot()
     there = weakref.ref(old)

@@ -16,7 +16,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.optimizers.colours import COLOURS, Killed, Run, Unbroken, colour_of, dying, identical, needs_demos
 
 
@@ -46,6 +46,7 @@ def test_the_number_of_questions_in_flight_changes_nothing(
         assert (unbroken()[0] / name).read_bytes() == (folder / "two" / name).read_bytes()
 
 
+@thorough
 @pytest.mark.parametrize("after", cases([3, 25, 47, 80, 110], 3))
 def test_a_study_cut_off_anywhere_resumes_to_the_same_program(
     run: Run, unbroken: Unbroken, folder: Path, after: int

@@ -32,6 +32,7 @@ from ragc.optimizers.search.driver import Baseline, Searched, Selected, open_sea
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import thorough
 from tests.optimizers.colours import Killed, Run, Unbroken, dying, identical, needs_demos
 
 FREE = Cost(0, 0, 0, 0.0, 0.0)
@@ -346,6 +347,7 @@ def test_compile_calls_the_passes_in_their_order_each_once(
     assert tuple(order) == names
 
 
+@thorough
 @pytest.mark.parametrize("after", [5, 40, 90, 120])
 def test_a_compile_killed_in_any_pass_goes_on_to_the_same_bytes(
     folder: Path, run: Run, unbroken: Unbroken, after: int

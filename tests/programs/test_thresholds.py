@@ -20,6 +20,7 @@ from ragc.programs.trace import Call, Gate, Search
 from ragc.records import Passage
 from ragc.store.call_store import CallStore
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
+from tests.examples import thorough
 
 QUESTION = "What is the colour of thing 3?"
 FOUND = [Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red.") for i in range(30)]
@@ -91,6 +92,7 @@ def test_every_number_that_is_compared_with_a_score_is_declared_a_threshold() ->
     assert all(knob.kind in ("int", "float") for _, knob in CASES)
 
 
+@thorough
 @pytest.mark.parametrize(("entry", "knob"), CASES, ids=lambda value: getattr(value, "id", "") or value.name)
 def test_a_threshold_on_either_side_of_the_recorded_score_takes_another_way(
     entry: Method, knob: Knob

@@ -25,6 +25,7 @@ from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import SourceError
 from ragc.records import Hit
 from tests.corpora.sources.test_dense import HashedWords
+from tests.examples import thorough
 
 SEED = 20_261_122
 FLIPS = 50  # a kind
@@ -122,6 +123,7 @@ def outcome(make: Open, file: Path, home: Path, right: list[tuple[Hit, ...]]) ->
     return "right"
 
 
+@thorough
 @pytest.mark.parametrize("small", [True, False], ids=["small", "large"])
 @pytest.mark.parametrize(("make", "kinds"), KINDS)
 def test_a_flipped_bit_in_an_index_is_never_searched(

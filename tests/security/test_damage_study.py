@@ -22,7 +22,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
-from tests.examples import THOROUGH
+from tests.examples import THOROUGH, thorough
 from tests.optimizers.colours import Killed, Run, begun, dying, identical, needs_demos, written
 
 SEED = 20_261_122
@@ -104,6 +104,7 @@ def one_sentence(text: str) -> None:
     assert "\x1b" not in text
 
 
+@thorough
 def test_mutated_files_of_a_study(
     home: Path, study: tuple[Path, Path, float], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,7 +18,7 @@ from experiments.benchmarks.serving.loopback_world import reply
 from ragc.cli.main import main
 from ragc.optimizers.results.compiled import load
 from tests import processes
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.security.command_line import (
     NOISE,
     command,
@@ -59,6 +59,7 @@ def filled(folder: Path, leave: int) -> Path:
     return path
 
 
+@thorough
 @pytest.mark.parametrize("leave", cases([130_000, 0, 180_000], 1))
 def test_a_full_cache_is_one_sentence_and_what_was_answered_is_replayed(
     leave: int, server: Loopback, tmp_path: Path
@@ -101,6 +102,7 @@ def test_a_full_disk_for_the_result_is_noticed_before_the_first_request(
         assert "cannot be written: No space left on device" in ended.err
 
 
+@thorough
 def test_a_disk_that_fills_up_meanwhile_leaves_the_old_program(tmp_path: Path) -> None:
     small = tmp_path / "small"
     filling = False

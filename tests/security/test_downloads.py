@@ -17,6 +17,7 @@ import pytest
 
 from ragc.downloads.package_index import LARGEST_PAGE, PipSettings, find_wheel, pip_settings
 from ragc.downloads.wheels import LIMIT_ENV, Unfit, WheelFile, fetch_part
+from tests.examples import thorough
 
 CONTENT = bytes(range(256)) * 300
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -154,6 +155,7 @@ def test_a_file_that_is_longer_than_promised_is_not_read_on_and_not_kept(
     assert server.sent < 64 << 20
 
 
+@thorough
 @pytest.mark.parametrize("part", ["page", "file"])
 @pytest.mark.parametrize("what", ["headers", "body"])
 def test_a_server_that_drips_is_left_when_the_time_is_over(

@@ -24,6 +24,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.testing import ScriptedTarget
 from tests import processes
+from tests.examples import thorough
 from tests.integration.loopback_server import Loopback, loopback
 from tests.optimizers.colours import RECIPE, Run, begun, needs_demos, written
 from tests.paths import SRC
@@ -133,6 +134,7 @@ def test_the_key_survives_being_written() -> None:
     assert recipes.parse(recipe.to_toml(), files=False) == recipe
 
 
+@thorough
 def test_the_command_line_leaves_no_question_prompt_or_reply(folder: Path, server: Loopback) -> None:
     served(folder, server)
     home = folder / "home"

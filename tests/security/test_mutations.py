@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
-from tests.examples import THOROUGH
+from tests.examples import THOROUGH, thorough
 from tests.paths import ROOT
 from tests.security.fuzzing import SUBJECTS
 
@@ -22,6 +22,7 @@ COUNT = 300 if THOROUGH else 15
 SEED = 20261122
 
 
+@thorough
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_damage_ends_in_one_sentence(subject: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}

@@ -27,7 +27,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
 from ragc.store.call_store import CallStore
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.examples import THOROUGH, cases
+from tests.examples import THOROUGH, cases, thorough
 from tests.exports.common import build_program
 from tests.optimizers.colours import Run, begun, written
 from tests.security.command_line import contents, prepared, ragc
@@ -271,6 +271,7 @@ def test_a_changed_file_of_an_export_is_not_overwritten(tmp_path: Path) -> None:
         export(build_program(CRAG), "jinja2", tmp_path / "out", force=True)
 
 
+@thorough
 def test_rows_replace_only_rows(server: Loopback, tmp_path: Path) -> None:
     prepared(tmp_path, server)
     (tmp_path / "mine.jsonl").write_text('{"id": "my own data"}\n')

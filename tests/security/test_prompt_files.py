@@ -15,6 +15,7 @@ from ragc.core.digest import digest
 from ragc.errors import DataError, UsageError
 from ragc.prompts.files import DEEPEST, MOST_BYTES
 from ragc.prompts.load import import_prompt
+from tests.examples import thorough
 
 RECIPE = """
 program = "vanilla"
@@ -150,6 +151,7 @@ def said_of(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> str:
     return err
 
 
+@thorough
 @pytest.mark.parametrize("name", HOSTILE)
 def test_each_is_refused_in_one_sentence(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     held = HOSTILE[name]

@@ -42,7 +42,7 @@ from ragc.targets.options import VllmOptions
 from ragc.targets.probe import probe
 from ragc.targets.vllm.prefix_cache import read as read_metrics
 from ragc.testing import ScriptedTarget
-from tests.examples import cases, examples
+from tests.examples import cases, examples, thorough
 from tests.targets.conftest import only_our_key
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
 from tests.targets.fault_server import Answer, build_answer, serving
@@ -101,6 +101,7 @@ BROKEN: dict[str, Any] = {
 }
 
 
+@thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("body", cases(BROKEN, 8))
 def test_a_body_of_another_shape_is_tried_again_and_then_one_sentence(kind: str, body: str) -> None:
@@ -289,6 +290,7 @@ def test_a_reply_without_end_is_read_up_to_the_cap(kind: str, begun: bytes, endl
         assert server.poured < 40 * 2**20  # buffers of the system included, for two tries
 
 
+@thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("packing", ["gzip", "deflate"])
 def test_a_bomb_is_unpacked_up_to_the_cap(kind: str, packing: str) -> None:
@@ -377,6 +379,7 @@ def questioned(target: ScriptedTarget, store: CallStore, layout: str, ledger: An
     return event_loop.run(go())
 
 
+@thorough
 @pytest.mark.parametrize("layout", ["minimal", "chat", "xml"])
 @pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
 def test_a_reply_that_cannot_be_read_is_a_failure_that_is_counted_and_replayed_alike(

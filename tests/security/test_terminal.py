@@ -21,6 +21,7 @@ from ragc.core.text import json_text, visible
 from ragc.optimizers.answering import Row
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
+from tests.examples import thorough
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\r\x00\u202egnp.exe\u2066\ud800 [bold red]Lima[/] :smile:"
 ACTING = ["\x1b", "\x07", "\x9b", "\x7f", "\r", "\x00", "\u202e", "\u2066", "\ud800"]
@@ -52,6 +53,7 @@ def test_an_answer_is_printed_without_acting(
         assert "\\u001b]0;owned\\u0007" in printed
 
 
+@thorough
 def test_errors_and_file_names_are_printed_without_acting(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from ragc.optimizers.results.resolve import Opening
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets.base import TargetSpec
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.security.foreign import (
     QUESTION,
     RECIPE,
@@ -300,6 +300,7 @@ def test_a_question_opens_no_judge(
     assert "A: red" in out
 
 
+@thorough
 @pytest.mark.parametrize(
     "words",
     cases(

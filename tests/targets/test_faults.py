@@ -10,6 +10,7 @@ import pytest
 
 from ragc.errors import TargetUnavailable
 from ragc.targets.base import ChatRequest, Message, Reply
+from tests.examples import thorough
 from tests.targets.fault_clients import KINDS, QUESTIONS, Waits, finished, number_of, right, scored, target_of
 from tests.targets.fault_server import Answer, Asked, FaultServer, build_answer, failing, serving
 
@@ -67,6 +68,7 @@ def test_a_fault_that_stays_is_one_error_after_the_stated_tries(kind: str, fault
     assert sum(waits.slept) <= 60
 
 
+@thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sent", [-1, 0, 40], ids=["before the first byte", "after the head", "mid-body"])
 def test_a_stall_is_asked_for_again_after_the_read_timeout(kind: str, sent: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.chunking import markdown_blocks
 from ragc.corpora.chunking.markdown_blocks import Block, Outline, blocks
-from tests.examples import examples
+from tests.examples import examples, thorough
 
 PIECES = st.sampled_from(
     ["# One\n", "### Three\n", "Set\n===\n", "- item\n", "  - inner\n", "1. first\n", "| a | b |\n",
@@ -158,6 +158,7 @@ def test_a_heading_of_many_lines_or_characters_is_one_short_line() -> None:
     assert Outline(f"# {'[' * 100_000}").path(0) == ("[" * (markdown_blocks.LONGEST_HEADING - 2),)
 
 
+@thorough
 @pytest.mark.parametrize(
     "text",
     [

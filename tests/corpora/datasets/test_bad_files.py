@@ -18,7 +18,7 @@ from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files import rows as module
 from ragc.corpora.files.records import content_fingerprint, read_corpus
 from ragc.errors import DataError
-from tests.examples import examples
+from tests.examples import examples, thorough
 
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
@@ -164,6 +164,7 @@ def test_what_json_does_not_have_is_named_wherever_it_stands(
         assert message in outcome
 
 
+@thorough
 def test_ten_megabytes_in_one_line_are_read(folder: Path, name: str) -> None:
     long = "word " * 2_000_000
     outcome = read(folder, name, official(name, 2, **asking(name, long)).encode())

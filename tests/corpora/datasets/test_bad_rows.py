@@ -18,7 +18,7 @@ from ragc.corpora import datasets
 from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files.records import content_fingerprint, read_corpus, read_questions
 from ragc.errors import DataError
-from tests.examples import examples
+from tests.examples import examples, thorough
 
 EXAMPLES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
@@ -177,6 +177,7 @@ def test_there_is_an_example_of_every_data_set() -> None:
     assert set(datasets.FILES) < set(EXAMPLES)
 
 
+@thorough
 def test_every_value_is_replaced_by_everything_else(name: str, folder: Path) -> None:
     table = EXAMPLES[name]["file"].endswith(("csv", "tsv"))
     for at in places(EXAMPLES[name]["row"]):
@@ -222,6 +223,7 @@ def test_a_row_that_is_no_object_is_named(folder: Path, wrong: Any) -> None:
             assert all(problem.startswith(("line 2: ", "item 2: ")) for problem in complaints)
 
 
+@thorough
 @pytest.mark.parametrize("wrong", [[0] * 20_000, [""] * 20_000, [{}] * 20_000, "x" * 100_000])
 def test_a_large_wrong_value_gives_few_and_short_problems(folder: Path, wrong: Any) -> None:
     for name, example in EXAMPLES.items():

@@ -21,6 +21,7 @@ from ragc.corpora.files.records import is_address
 from ragc.corpora.files.splits import check_disjoint
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.records import Passage, Question
+from tests.examples import thorough
 
 ADDRESS = "hf:org/name"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -231,6 +232,7 @@ def point_to(monkeypatch: pytest.MonkeyPatch, library: Any, endpoint: str) -> No
     monkeypatch.setattr(library.config, "HF_ENDPOINT", endpoint)
 
 
+@thorough
 @pytest.mark.parametrize(
     ("status", "code", "message"),
     [

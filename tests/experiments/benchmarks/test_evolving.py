@@ -7,6 +7,7 @@ from math import inf
 import pytest
 
 from experiments.benchmarks.search.evolving import WORLDS, Answers, Kind, World, instruction, run, teach
+from tests.examples import thorough
 
 TWO = World({"a": Kind(0.5, frozenset({"mark1"})), "b": Kind(0.5, frozenset({"mark2"}))})
 
@@ -44,6 +45,7 @@ def test_the_leader_is_the_best_of_those_that_saw_all_dev_questions() -> None:
     assert answers.reached() == (5, 3)
 
 
+@thorough
 @pytest.mark.parametrize("system", ["ragc", "gepa"])
 def test_both_systems_come_near_the_top(system: str) -> None:
     leader, tried = run("together", system, 1)

@@ -16,7 +16,7 @@ from ragc.metrics.stats.headroom import (
     solved,
     spread,
 )
-from tests.examples import cases
+from tests.examples import cases, thorough
 
 RECIPES = 100
 SETTINGS, QUESTIONS, TRIALS, DEV = 9, 30, 20, 60
@@ -33,6 +33,7 @@ def true_gain(lead: float, between: float, within: float, rng: np.random.Generat
     return float(np.where(beats, chosen, 0.0).mean())
 
 
+@thorough
 @pytest.mark.parametrize(
     ("lead", "between"), cases([(0.0, 0.0), (0.0, 0.05), (0.0, 0.12), (-0.08, 0.05), (0.1, 0.08)], 3)
 )

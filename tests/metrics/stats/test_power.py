@@ -21,6 +21,7 @@ from ragc.metrics.stats.power import (
     smallest_gain,
 )
 from ragc.metrics.stats.resampling import sign_flip
+from tests.examples import thorough
 
 RUNS = 400
 SLACK = 0.065
@@ -57,6 +58,7 @@ def test_so_many_must_change_as_the_sign_flip_test_needs() -> None:
         assert (compared([0.0] * 20, after, seed=0).p < 0.05) is shown
 
 
+@thorough
 @pytest.mark.parametrize("n", [20, 50, 100, 200, 500])
 def test_the_smallest_gain_is_shown_as_often_as_the_note_says(n: int) -> None:
     gain = smallest_gain(n)

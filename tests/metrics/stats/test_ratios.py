@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ragc.errors import UsageError
 from ragc.metrics.stats.intervals import mean_ci, paired
 from ragc.metrics.stats.ratios import pooled_ci, pooled_paired
-from tests.examples import examples
+from tests.examples import examples, thorough
 
 shares = st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0])
 scores = st.lists(st.tuples(shares, shares), min_size=1, max_size=20)
@@ -86,6 +86,7 @@ def test_a_question_scored_on_one_side_alone_counts_on_neither() -> None:
     assert (result.diff, result.n) == (0.5, 2)
 
 
+@thorough
 def test_pooled_figures_are_covered() -> None:
     """30 samples of 40: the simulation error of a coverage of 95% is 4 points."""
     rng = np.random.default_rng(5)

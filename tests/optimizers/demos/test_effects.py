@@ -22,7 +22,7 @@ from ragc.optimizers.space import Candidate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
 EM = Objective(metrics.get("em"), 1)
@@ -151,6 +151,7 @@ def test_later_sets_show_what_helped_others(run: Run, seed: int) -> None:
     assert identical(compiled.path, again.path)
 
 
+@thorough
 def test_killed_anywhere_it_chooses_the_same_sets(run: Run, tmp_path: Path) -> None:
     target = ScriptedTarget(helped)
     whole = run(sets=HELPFUL, target=target)

@@ -22,7 +22,7 @@ from ragc.core.digest import pretty
 from ragc.errors import ArtefactError
 from ragc.optimizers.grids.files import read_files
 from ragc.optimizers.grids.grid import Grid
-from tests.examples import examples
+from tests.examples import examples, thorough
 from tests.optimizers.colours import written
 from tests.optimizers.grids.common import RECIPE, recorder
 
@@ -189,6 +189,7 @@ def test_cells_of_a_setting_in_two_files_are_refused(grid: Path) -> None:
         ragc.read_grid(grid)
 
 
+@thorough
 @pytest.mark.parametrize(("settings", "questions"), [(20_000, 20_000), (9, 40_000)])
 def test_a_small_file_that_names_a_huge_grid_takes_no_memory(
     grid: Path, settings: int, questions: int

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ragc.optimizers.answering import Row
 from ragc.optimizers.instructions.filters import LONGEST, SHORT_TEXT, TrainTexts, candidates, trim, usable
 from ragc.records import Passage, Question
+from tests.examples import thorough
 from tests.paths import ROOT
 
 
@@ -111,6 +112,7 @@ def test_a_real_question_copied_into_an_instruction_is_seen_and_general_english_
         assert texts.copied_in(f"Answer shortly. For example: {shouted} needs one word."), question.question
 
 
+@thorough
 def test_general_english_passes_beside_all_passages_of_a_data_set() -> None:
     with gzip.open(data_folder() / "hotpotqa/corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
         passages = tuple(Passage(row["id"], row["title"], row["text"]) for row in map(json.loads, lines))

@@ -31,7 +31,7 @@ from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
 ROUNDS = ("search.instructions=2", "search.instruction_rounds=3", "search.demos=0", "search.knobs=[]")
@@ -135,6 +135,7 @@ def test_no_request_is_repeated_and_the_same_store_sends_nothing(run: Run) -> No
     assert identical(first.path, again.path)
 
 
+@thorough
 @pytest.mark.parametrize("more", [(), ("search.knobs=['top_k']", "search.demos=1", "search.trials=9")])
 def test_killed_anywhere_it_ends_as_if_it_had_not_been(
     run: Run, folder: Path, tmp_path_factory: pytest.TempPathFactory, more: tuple[str, ...]
@@ -188,6 +189,7 @@ HOSTILE = {
 }
 
 
+@thorough
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_what_a_hostile_teacher_writes_is_a_bounded_text_or_nothing(
     kind: str, run: Run, folder: Path, capsys: pytest.CaptureFixture[str]

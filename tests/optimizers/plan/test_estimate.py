@@ -28,7 +28,7 @@ from ragc.programs import METHODS
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.examples import THOROUGH, examples
+from tests.examples import THOROUGH, examples, thorough
 from tests.optimizers.colours import COLOURS, RECIPE, Run, needs_demos
 
 SMALL = RECIPE.replace("concurrency = 8", "concurrency = 16")
@@ -197,6 +197,7 @@ def test_the_bound_holds_for_each_thing_that_sends_requests(
     assert 0 < sent <= plan["lm_calls"], plan["phases"]
 
 
+@thorough
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 @settings(max_examples=examples(10))
 @given(data=st.data())

@@ -13,7 +13,7 @@ from ragc.optimizers.plan.estimate import estimate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.optimizers.colours import Run, colour_of, needs_demos
 
 SHORT = ("knobs.chunk_size=50", "knobs.top_k=1", "search.knobs=[]")
@@ -42,6 +42,7 @@ def demos_of(run: Run, *sets: str) -> tuple[int, int]:
     return len(compiled.program.state.predictors["answer"].demos), longest(target)
 
 
+@thorough
 def test_candidates_show_fewer_demonstrations_under_a_cap(run: Run) -> None:
     free, _ = demos_of(run)
     assert free == 2

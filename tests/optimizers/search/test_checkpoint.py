@@ -17,6 +17,7 @@ from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
+from tests.examples import thorough
 from tests.optimizers.colours import Killed, Run, Unbroken, dying, identical, needs_demos
 
 
@@ -49,6 +50,7 @@ def test_before_the_baseline_is_done_there_is_none(run: Run, folder: Path) -> No
     assert not best_of(folder / "cut").exists()
 
 
+@thorough
 @pytest.mark.parametrize("after", [25, 100])
 def test_resumed_it_ends_with_the_bytes_of_an_unbroken_study(
     run: Run, unbroken: Unbroken, folder: Path, after: int

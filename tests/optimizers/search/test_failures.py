@@ -18,7 +18,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, identical
 
 RUBBISH = "%%%"
@@ -72,6 +72,7 @@ def trials_of(out: Path) -> list[dict[str, Any]]:
     return records
 
 
+@thorough
 @pytest.mark.parametrize(
     ("failing", "objectives", "seed"),
     cases(  # of five each program fails, under each of the objectives

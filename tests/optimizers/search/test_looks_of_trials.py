@@ -15,6 +15,7 @@ from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical, needs_demos
 from tests.optimizers.search.test_tell import SETS, needs_three
 
@@ -59,6 +60,7 @@ def test_what_answers_in_looks_sends_nothing_twice(run: Run) -> None:
     assert len(prompts) == len(set(prompts))
 
 
+@thorough
 @pytest.mark.parametrize("calls", range(85, 150, 10))
 def test_a_spent_budget_leaves_a_winner_that_saw_enough(run: Run, folder: Path, calls: int) -> None:
     sets = (f"budget.lm_calls={calls}", "search.trials=12")
@@ -108,6 +110,7 @@ def test_a_small_budget_asks_fewer_dev_questions_and_says_so(run: Run, folder: P
     assert dev["baseline"]["em"]["n"] == 15
 
 
+@thorough
 @pytest.mark.parametrize("limit", ["lm_calls=170", "tokens=100000", "usd=100"])
 def test_a_sufficient_budget_asks_all_after_a_first_look_at_its_cost(
     run: Run, folder: Path, limit: str
@@ -117,6 +120,7 @@ def test_a_sufficient_budget_asks_all_after_a_first_look_at_its_cost(
     assert "remarks" not in search_of(folder / "out")
 
 
+@thorough
 @pytest.mark.parametrize("after", [12, 15, 16, 40])
 def test_a_small_study_that_was_killed_ends_with_the_same_bytes(run: Run, folder: Path, after: int) -> None:
     run("whole", sets=SMALL, store=CallStore(None))

@@ -23,7 +23,7 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.testing import SchemaReplies, ScriptedTarget
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.optimizers.colours import RECIPE, Killed, Run, begun, colour_of, dying, identical, written
 
 THREE = ('search.optimizer=["ragc","gepa","mipro"]', "search.trials=7", 'search.knobs=["top_k"]')
@@ -134,6 +134,7 @@ def whole(
     return request.param, (result.path, len(target.requests))
 
 
+@thorough
 @pytest.mark.parametrize("after", cases([5, 30, 60, 90, 110], 2))
 def test_a_portfolio_cut_off_anywhere_resumes_to_the_same_bytes(
     run: Run, folder: Path, after: int, whole: tuple[tuple[str, ...], Whole]

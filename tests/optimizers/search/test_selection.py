@@ -15,7 +15,7 @@ from ragc.metrics.failures import Failures
 from ragc.optimizers.search.selection import best, eligible_trials, expected_scores, pareto_front, select
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
-from tests.examples import cases
+from tests.examples import cases, thorough
 
 F1, COST = Objective(metrics.get("f1"), 1), Objective(metrics.get("tokens"), -1)
 
@@ -122,6 +122,7 @@ def test_what_is_expected_does_not_depend_on_the_unit() -> None:
     assert expected(1.0) == pytest.approx(expected(5000.0))
 
 
+@thorough
 @pytest.mark.parametrize(("dev", "spread"), cases([(24, 0.0), (24, 0.05), (40, 0.03), (80, 0.1)], 2))
 def test_the_expected_score_of_the_winner_is_right_where_its_mean_is_too_high(
     dev: int, spread: float

@@ -16,6 +16,7 @@ from ragc.optimizers.search import storage as study_file
 from ragc.optimizers.search.storage import study_directory
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.examples import thorough
 from tests.optimizers.colours import Run, Unbroken, identical, needs_demos
 
 
@@ -77,6 +78,7 @@ def test_a_record_that_is_none_is_one_sentence(run: Run, folder: Path, signed: b
         run("out", resume=True)
 
 
+@thorough
 @pytest.mark.parametrize("torn", [1, 12, 40])
 def test_half_of_a_line_that_a_kill_left_is_cut_off(
     run: Run, unbroken: Unbroken, folder: Path, torn: int
@@ -90,6 +92,7 @@ def test_half_of_a_line_that_a_kill_left_is_cut_off(
     assert identical(unbroken()[0], folder / "out")
 
 
+@thorough
 def test_a_locked_storage_is_one_sentence_and_free_again_goes_on(
     run: Run, unbroken: Unbroken, folder: Path
 ) -> None:
@@ -101,6 +104,7 @@ def test_a_locked_storage_is_one_sentence_and_free_again_goes_on(
     assert identical(unbroken()[0], folder / "out")
 
 
+@thorough
 @pytest.mark.parametrize("garbage", [b"[1]\n", b'{"op_code":5,"ragc.check":"0"}\n', b"half a line\n"])
 def test_a_storage_that_is_damaged_while_the_study_runs(
     run: Run, unbroken: Unbroken, folder: Path, garbage: bytes
@@ -122,6 +126,7 @@ def test_a_storage_that_is_damaged_while_the_study_runs(
     assert identical(unbroken()[0], folder / "out")
 
 
+@thorough
 @pytest.mark.parametrize("how", ["locked", "gone"])
 def test_a_storage_that_is_lost_while_the_study_runs(
     run: Run, unbroken: Unbroken, folder: Path, how: str

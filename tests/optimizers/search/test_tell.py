@@ -25,7 +25,7 @@ from ragc.optimizers.space import Candidate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
-from tests.examples import cases
+from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
 SETS = ("search.demos=0", "search.trials=10", "search.ranges.top_k=[1, 10]", "knobs.wording=brief")
@@ -134,6 +134,7 @@ def test_killed_and_resumed_it_learns_the_same(
     ]
 
 
+@thorough
 @pytest.mark.parametrize(("objectives", "reply"), KINDS)
 def test_a_kill_between_two_tells_loses_nothing(
     objectives: str, reply: Reply, run: Run, folder: Path

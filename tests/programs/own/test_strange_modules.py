@@ -23,6 +23,7 @@ from ragc.programs.base import RagProgram
 from ragc.records import Passage, Question
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
+from tests.examples import thorough
 from tests.programs.own.common import fit, number_in
 
 QUESTIONS = [Question(f"q{n}", f"What is number {n}?", (f"a{n}",)) for n in range(40)]
@@ -514,6 +515,7 @@ def test_inputs_that_no_question_has_are_named() -> None:
         built(dspy.Predict("context, question -> answer"))
 
 
+@thorough
 @pytest.mark.parametrize("module", [Slow, Awaited, Stateful, Hops, Draws, Parallel])
 def test_every_shape_can_be_compiled(module: Any) -> None:
     program, target = built(module(), half)

@@ -27,7 +27,7 @@ from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.vllm.launcher import last_error, last_line
 from ragc.targets.vllm.managed import ManagedTarget
-from tests.examples import THOROUGH
+from tests.examples import THOROUGH, thorough
 from tests.paths import SRC
 from tests.targets.vllm import fake_server
 
@@ -138,6 +138,7 @@ def test_another_process_finds_it_and_leaves_it_running(serve: Any) -> None:
     assert ask(target)["pid"] == pid
 
 
+@thorough
 @pytest.mark.parametrize("how", [signal.SIGKILL, *([signal.SIGINT] if THOROUGH else [])])
 def test_it_ends_with_the_process_that_started_it_and_who_shared_it_goes_on(serve: Any, how: int) -> None:
     owner = subprocess.Popen(
