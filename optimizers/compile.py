@@ -28,7 +28,6 @@ from typing import Any
 
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.core.digest import pretty
 from ragc.core.display import describe
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
@@ -42,7 +41,7 @@ from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
 from ragc.optimizers.results.evaluate import look_at_test
-from ragc.optimizers.results.study_rows import write_questions, write_results
+from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
 from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
 from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import (
@@ -389,7 +388,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     compiled.save(prepared.out, selected.best)
     if task.recipe.study.keep:
         write_results(prepared.directory, provenance, verified.rows)
-    (prepared.directory / "trials.json").write_text(pretty(list(selected.trials)), "utf-8")
+    write_trials(prepared.directory, selected.trials)
     prepared.progress.close()
     return Compiled(
         path=prepared.out,

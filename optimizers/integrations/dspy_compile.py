@@ -37,7 +37,6 @@ import dspy
 from dspy.teleprompt import Teleprompter
 
 from ragc.core import event_loop
-from ragc.core.digest import pretty
 from ragc.core.display import describe
 from ragc.core.progress import Progress
 from ragc.corpora.files.splits import check_disjoint
@@ -52,7 +51,7 @@ from ragc.optimizers.compile import SILENT, baseline, failures_json, search, sel
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.results.compiled import CompiledProgram
-from ragc.optimizers.results.study_rows import write_questions, write_results
+from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import check_optimizers, open_search
@@ -148,7 +147,7 @@ class Compile(Teleprompter):
             if self.out is not None:
                 self.compiled.save(self.out, best)
                 write_results(directory, self.compiled.provenance, {})
-                (directory / "trials.json").write_text(pretty(trials), "utf-8")
+                write_trials(directory, trials)
         compiled = self.compiled.build(program.runtime)
         compiled._compiled = True
         return compiled

@@ -121,8 +121,9 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
     own = state.method if state.method in NAMES else recipe.program
     data = replace(recipe.data, cross_domain="", cross_domain_corpus="")
     needed = replace(recipe, program=own, search=search, data=data, prompts={})
-    if CALLERS_METRIC in recipe.report:  # a function, which is not here
-        needed = replace(needed, report=("em",), search=replace(search, objectives=("em",), pick="em"))
+    if CALLERS_METRIC in (*recipe.report, recipe.search.pick):  # a function, which is not here
+        report = tuple(name for name in recipe.report if name != CALLERS_METRIC) or ("em",)
+        needed = replace(needed, report=report, search=replace(search, objectives=("em",), pick="em"))
     if questions:
         return needed
     if not _brings_passages(recipe):

@@ -4,6 +4,7 @@
     STUDY/test-baseline.jsonl   the baseline on test, a row a question, with prompts and replies
     STUDY/test-winner.jsonl     the compiled program on test
     STUDY/provenance.json       that of the compiled program, with the verdict
+    STUDY/trials.json           all trials, once the study has ended
 
 The rows are those of `ragc eval --out`. They are of no use to a resumed study, which answers again by replay.
 """
@@ -23,9 +24,11 @@ from ragc.records import Question
 DEV = "dev.jsonl"
 """The name of the file of dev questions in the study's directory."""
 
-
 PROVENANCE = "provenance.json"
 """The name of the copy of the compiled program's provenance in the study's directory."""
+
+TRIALS = "trials.json"
+"""The name of the file of all trials in the directory of a study that has ended."""
 
 
 def answers_file(program: str) -> str:
@@ -56,6 +59,11 @@ def write_results(directory: Path, provenance: Mapping[str, Any], rows: Mapping[
             _write(path, (row.to_json(prompts=True) for row in answered))
         else:
             path.unlink(missing_ok=True)
+
+
+def write_trials(directory: Path, trials: Sequence[Mapping[str, Any]]) -> None:
+    """Writes all `trials` of a study that has ended: with them it counts as finished. Raises OSError."""
+    outputs.put_file(directory / TRIALS, pretty(list(trials)).encode("utf-8", "surrogatepass"))
 
 
 def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -29,8 +29,8 @@ MARGIN = 0.01
 RISK = 0.15
 """The greatest probability of being worse than the baseline that a winner may have.
 
-On generated grids .1, .12, .15 and .2 chose ever better settings, by about .01 to .02 of regret a step, and
-ever more often settings worse than the baseline: at .15 in 1.8% of runs (experiments/LOG.md).
+On generated grids .12 in place of .1, and .15 in place of .12, chose settings better by about .01 to .02 of
+regret, and more often settings worse than the baseline: at .15 in 1.8% of runs (experiments/LOG.md).
 """
 
 TOLERANCE = 1e-9

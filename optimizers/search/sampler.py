@@ -295,10 +295,10 @@ class TrialSampler:
             candidate = self._children.get(index) or self._planned_at(self._own_index(index))
             turn = (self._own_index(index) - len(self._first)) % 3
             if candidate is None and shown and turn < 2:
-                candidate = self._if_it_may_begin(self._space.next_demo_set(shown[0], tried))
+                candidate = self._space.next_demo_set(shown[0], tried)
             if candidate is None and shown and turn == 0:
-                candidate = self._if_it_may_begin(self._space.next_own_demo_set(shown[0], tried))
-            if candidate is None:
+                candidate = self._space.next_own_demo_set(shown[0], tried)
+            if candidate is None or self._is_early(candidate):
                 pending.append(self._sample(done, position, tried, shown))
             else:
                 pending.append(self._enqueue(candidate, done, position))
@@ -316,7 +316,7 @@ class TrialSampler:
             )
             drawn = (self._space.written(suggest(self._space, study.ask())) for _ in range(RESERVE))
             self._reserve = tuple({candidate.mark: candidate for candidate in drawn}.values())
-        return [c for c in self._reserve if c.mark not in tried and self._if_it_may_begin(c)]
+        return [c for c in self._reserve if c.mark not in tried and not self._is_early(c)]
 
     def _are_sets_known(self, trials: Sequence[TrialResult]) -> bool:
         """Whether enough demonstration sets were tried to tell which demonstrations help (`KNOWN_SETS`)."""
@@ -330,10 +330,9 @@ class TrialSampler:
         )
         return len(sets) >= min(KNOWN_SETS, there)
 
-    def _if_it_may_begin(self, candidate: Candidate | None) -> Candidate | None:
-        """`candidate`; None if its demonstrations are chosen by an effect of which too little is known."""
-        is_early = candidate is not None and candidate.demos and candidate.demo_kind == HELPFUL
-        return None if is_early and not self._knows_sets else candidate
+    def _is_early(self, candidate: Candidate) -> bool:
+        """Whether the demonstrations of `candidate` are chosen by an effect of which too little is known."""
+        return not self._knows_sets and candidate.demos > 0 and candidate.demo_kind == HELPFUL
 
     def _copy(self, waiting: Mapping[int, TrialResult]) -> None:
         """Makes a new copy of the study in memory."""
@@ -365,7 +364,7 @@ class TrialSampler:
             index = position + attempt * self._task.batch
             trial, candidate = self._ask(done, index, explore=attempt >= DRAWS // 2)
             written = self._space.written(candidate)
-            is_new = written.mark not in tried and self._if_it_may_begin(written) is not None
+            is_new = written.mark not in tried and not self._is_early(written)
             if is_new and written == candidate:
                 return trial, candidate
             self._view.tell(trial.number, state=optuna.trial.TrialState.FAIL)

@@ -26,6 +26,7 @@ from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.distributed.study_address import read_address, recipe_in
 from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.results.compiled import load
+from ragc.optimizers.results.study_rows import TRIALS
 from ragc.optimizers.search.builder import Round, round_name
 from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
@@ -233,7 +234,7 @@ def study_trials(directory: Path) -> list[TrialResult]:
     recipe = recipe_in(directory)
     if trials := _read_trials(_study(directory, recipe)):
         return trials
-    path = directory / "trials.json"
+    path = directory / TRIALS
     if not path.exists():
         return []
     try:
@@ -311,7 +312,7 @@ def damage(directory: Path) -> str:
             _read_trials(read_study(directory))
         if (directory / BEST).exists():
             load(directory / BEST)
-        if (trials := directory / "trials.json").exists():
+        if (trials := directory / TRIALS).exists():
             json.loads(trials.read_text("utf-8"))
     except RagcError as error:
         return visible(" ".join(str(error).split()))
@@ -393,7 +394,7 @@ def _state(directory: Path) -> str:
                 pass
         except Timeout:
             return RUNNING
-    return FINISHED if (directory / "trials.json").exists() else CUT
+    return FINISHED if (directory / TRIALS).exists() else CUT
 
 
 def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:

@@ -72,11 +72,13 @@ def read(
         if not any(problem.keys[: len(keys)] == keys for keys in spoiled):
             problems.add(problem.keys, str(problem))
     recipe = _Reader(values, tables, problems, tuple(spoiled), base, files, code, stored).recipe()
-    if called:
-        metric = (CALLERS_METRIC,)
-        search = replace(recipe.search, objectives=metric, pick=CALLERS_METRIC)
-        recipe = replace(recipe, search=search, report=metric)
-    return recipe
+    search = recipe.search
+    if ("search", "objectives") in called:
+        search = replace(search, objectives=(CALLERS_METRIC,))
+    if ("search", "pick") in called:
+        search = replace(search, pick=CALLERS_METRIC)
+    report = (CALLERS_METRIC,) if ("metrics", "report") in called else recipe.report
+    return replace(recipe, search=search, report=report)
 
 
 def read_settings(
@@ -134,9 +136,8 @@ class _Reader:
             training_data=TrainingSpec(**dict(tables.training_data)),
             base=self.base,
         )
-        for program in () if self.stored else methods:
-            for text in lacking_parts(program, self._written("targets"), self._written("sources")):
-                self.problems.add(("program",), text)
+        if not self.stored:
+            self._check_needs(methods)
         self._check_players(recipe.search)
         self._check_files()
         return recipe
@@ -283,6 +284,11 @@ class _Reader:
                 text = f"study.{key} shares what a study keeps, and keep = false keeps nothing; leave one out"
                 self.problems.add(("study", key), text)
         return study
+
+    def _check_needs(self, methods: Methods) -> None:
+        for program in methods:
+            for text in lacking_parts(program, self._written("targets"), self._written("sources")):
+                self.problems.add(("program",), text)
 
     def _check_players(self, search: Search) -> None:
         for role, names in search.targets.items():

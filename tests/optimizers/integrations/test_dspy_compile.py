@@ -18,6 +18,7 @@ from ragc.cli.main import main
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers.integrations import dspy_compile
 from ragc.optimizers.integrations.dspy_examples import read_examples
+from ragc.optimizers.results.resolve import opening, resolve
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -49,6 +50,13 @@ TRAIN, VAL = with_passages(*range(12)), with_passages(*range(12, 30))
 
 def exact(gold: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
     return bool(prediction.answer == gold.answer)
+
+
+def write_things(folder: Path) -> Path:
+    path = folder / "things.jsonl"
+    passages = ({"id": one.id, "title": one.title, "text": one.text} for one in THINGS)
+    path.write_text("".join(json.dumps(one) + "\n" for one in passages), "utf-8")
+    return path
 
 
 def build_program(target: ScriptedTarget | None = None, **knobs: Any) -> RagProgram:
@@ -98,10 +106,7 @@ def test_what_was_compiled_in_python_is_of_use_on_the_command_line(
     lacking = ran("ask", str(out), "What colour is thing number3?")
     assert "program 'vanilla' needs [targets.main]; add [targets.main]" in lacking
     assert "[sources.local]" in lacking
-    corpus = tmp_path / "things.jsonl"
-    corpus.write_text(
-        "".join(json.dumps({"id": t.id, "title": t.title, "text": t.text}) + "\n" for t in THINGS), "utf-8"
-    )
+    corpus = write_things(tmp_path)
     sets = {
         "targets.main": "{kind = 'hosted', model = 'openai/x', base_url = 'http://127.0.0.1:9'}",
         "targets.main.options": "{tries = 1}",
@@ -148,6 +153,33 @@ def test_what_is_searched_are_the_sources_of_the_program_where_examples_bring_no
         build_program(target), trainset=[], valset=questions
     )
     assert "[1] Thing 0\n" in target.requests[0].messages[-1].content
+
+
+def test_it_is_evaluated_by_the_metrics_that_are_named_in_place_of_the_function(tmp_path: Path) -> None:
+    out, target = tmp_path / "out", ScriptedTarget(needs_demos)
+    ragc.Compile(metric=exact, trials=2, demos=1, out=out).compile(
+        build_program(target), trainset=TRAIN, valset=VAL
+    )
+    rows = (
+        {"id": f"q{n}", "question": example(n).question, "answers": [example(n).answer]} for n in range(4)
+    )
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_things(tmp_path)
+    sets = [
+        "data.questions='questions.jsonl'", "data.train=0", "data.dev=0", "data.test=4",
+        "sources.local={kind = 'bm25', corpus = 'things.jsonl'}",
+    ]  # fmt: skip
+    how = opening(sets, base=tmp_path)
+    assert resolve(ragc.load(out), how, stand_ins=True).report == ("em",)
+    how = opening([*sets, "metrics.report=['f1', 'recall@5']"], base=tmp_path)
+    assert resolve(ragc.load(out), how, stand_ins=True).report == ("f1", "recall@5")
+    with pytest.raises(RecipeError, match=r"needs \[targets.main\]"):
+        resolve(ragc.load(out), how)
+
+
+def test_the_id_of_a_function_is_no_metric_to_name() -> None:
+    with pytest.raises(RecipeError, match="metric"):
+        ragc.Compile(metric="metric", trials=1, demos=0).compile(build_program(), trainset=[], valset=VAL)
 
 
 def test_without_a_valset_four_fifths_of_the_trainset_are_compared_on() -> None:

@@ -148,7 +148,7 @@ def test_the_expected_score_of_the_winner_is_right_where_its_mean_is_too_high(
     curse, error, plain, ours = np.mean(rows, axis=0)
     assert curse > 0.01
     assert abs(error) < max(0.01, curse / 3)
-    assert ours > plain - 0.03  # caution beside the baseline costs something
+    assert ours > plain - 0.025  # caution beside the baseline costs something
 
 
 def costed(number: int, costs: list[float | None]) -> TrialResult:
