@@ -113,6 +113,11 @@ class Task:
         return self.recipe.search.batch
 
     @property
+    def looks(self) -> int:
+        """The most looks of a round, decided together."""
+        return min(self.recipe.search.looks, self.recipe.search.batch)
+
+    @property
     def demo_metric(self) -> Metric:
         """The metric that qualifies demonstrations: the first objective that is a share, else the first
         share.

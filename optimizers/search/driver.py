@@ -32,7 +32,7 @@ from ragc.optimizers.search.portfolio import (
 )
 from ragc.optimizers.search.portfolio import Outcome as PartOutcome
 from ragc.optimizers.search.run_trial import shuffle_dev
-from ragc.optimizers.search.selection import expected_scores, is_outdone, pareto_front, select
+from ragc.optimizers.search.selection import expected_of_choice, is_outdone, pareto_front, select
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.search.study import Study
 from ragc.optimizers.search.trial import TrialResult
@@ -162,7 +162,8 @@ class StudySearch:
         chosen = study.select(trials, searched.budget)
         if chosen.failures.all:
             raise no_answer_error(chosen.failures, len(trials))
-        first, expected = trials[0], expected_scores(trials, task.pick)[chosen.number]
+        first = trials[0]
+        expected = expected_of_choice(trials, task.objectives, task.pick, chosen)
         facts: dict[str, Any] = {
             "candidate": chosen.candidate.to_json(),
             "expected": {task.pick.metric.id: expected.to_json(task.pick.sign)},
@@ -338,7 +339,7 @@ class PortfolioSearch:
             raise no_answer_error(chosen.failures, len(entrants))
         first, winner = entrants[0], entrants[chosen.number]
         by_name = {entrant.name: entrant for entrant in entrants[1:]}
-        expected = expected_scores(results, task.pick)[chosen.number]
+        expected = expected_of_choice(results, task.objectives, task.pick, chosen)
         facts: dict[str, Any] = {
             "optimizer": [part.optimizer for part, _ in self._outcomes],
             "winner": winner.name,

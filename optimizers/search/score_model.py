@@ -19,8 +19,8 @@ questions enter; `experiments/benchmarks/search/choosing` measures how far expec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,14 @@ DIFFICULTIES = (0.3, 1.0, 3.0)
 MOST = 200
 """The most settings from which variances are estimated: the time grows with their number to the third."""
 
+REPETITIONS = 1024
+"""Repetitions in which the bias of a choice is measured."""
+
 _PRIOR_RATIO, _PRIOR_SPREAD = 0.05, 2.0
 _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.1, 0.5
 _JITTER = 1e-9
 _FREEDOM = 4.0
+_SEED = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +62,24 @@ class Posterior:
     covariance: Array
     residual: float
 
-    def worse_than(self, reference: int, margin: float) -> Array:
-        """The probability that each setting's mean is more than `margin` below that of `reference`."""
+    def after(self, setting: int, answers: float) -> Posterior:
+        """What is known once `setting` gave `answers` more answers, before they are known: less is unsure."""
+        column = self.covariance[:, setting]
+        unsure = column[setting] + self.residual / answers
+        return replace(self, covariance=self.covariance - np.outer(column, column) / unsure)
+
+    def worse_than(self, reference: int, margin: float, means: Array | None = None) -> Array:
+        """The probability that each setting's mean is more than `margin` below that of `reference`.
+
+        `means`, shape (..., settings), are other posterior means with the same covariance.
+        """
         from scipy.special import ndtr
 
-        cov = self.covariance
+        cov, means = self.covariance, self.mean if means is None else means
         variance = np.diag(cov) + cov[reference, reference] - 2 * cov[:, reference]
-        gap = self.mean[reference] - margin - self.mean
+        gap = means[..., [reference]] - margin - means
         chance: Array = ndtr(gap / np.sqrt(np.maximum(variance, 1e-12)))
-        chance[reference] = 0.0
+        chance[..., reference] = 0.0
         return chance
 
 
@@ -121,16 +134,46 @@ class ScoreModel:
             self.fix(part.variances)
             return self.posterior(scores)
         seen = _Seen.of(scores)
-        average = self._average(seen)
         if tails:
+            self._weigh(seen, DIFFICULTIES[1:2])
             self._scale = self._own_scales(seen)
-            average = self._average(seen)
-        return average
+        points, weights = self._weigh(seen, DIFFICULTIES)
+        return Posterior(*points.average(weights), self.variances.residual)
 
     def posterior(self, scores: Array) -> Posterior:
         """The posterior given `scores`, with the variances that were fixed or fitted last."""
         mean, cov, level = self._effects(_Seen.of(scores))
         return Posterior(level + mean, cov, self.variances.residual)
+
+    def bias_of_choice(self, scores: Array, choose: Callable[[Array], NDArray[np.intp]]) -> float:
+        """How far the posterior mean of the setting that is chosen lies above its true mean, on average.
+
+        `choose` maps posterior means, shape (repetitions, settings), to the settings chosen. Two things pull
+        apart: the choice takes the luckiest (upwards), and the prior draws a setting that truly stands alone
+        towards the others (downwards; a prior is right for the mean over settings, not for the best).
+
+        A parametric bootstrap of `REPETITIONS` fresh answers to the same cells, with the variances that were
+        fixed or fitted last, tells both. As true effects stand the posterior's, with what the model takes
+        away from effects put back once: without, the second part is measured on effects that are drawn
+        together already. 0 where all scores are equal.
+        """
+        seen = _Seen.of(scores)
+        if np.nanmin(scores) == np.nanmax(scores):
+            return 0.0
+        reduced = seen.without_questions(self.variances.difficulty)
+        effects, cov, _ = self._effects(seen)
+        smoother = cov / self.variances.residual
+        true = 2 * effects - smoother @ (reduced.weights @ effects)
+        strengths, directions = np.linalg.eigh(reduced.weights)
+        # The symmetric root: eigenvectors of equal strengths are arbitrary and change with the last bits.
+        root = (directions * np.sqrt(self.variances.residual * np.maximum(strengths, 0))) @ directions.T
+        spread = smoother @ root
+        normal = np.random.default_rng(_SEED).normal(size=(REPETITIONS // 2, len(effects)))
+        errors = smoother @ (reduced.weights @ true) - true + np.vstack([normal, -normal]) @ spread.T
+        errors -= (errors @ reduced.pull / reduced.mass)[:, None]
+        level = reduced.level(true)
+        chosen = choose(level + true + errors)
+        return float(errors[np.arange(len(errors)), chosen].mean())
 
     def _mix(self, shares: Sequence[float]) -> Array:
         single, pair = self._kinds
@@ -147,40 +190,26 @@ class ScoreModel:
         effects = half.T @ (half @ reduced.sums)
         return effects, self.variances.residual * half.T @ half, reduced.level(effects)
 
-    def _average(self, seen: _Seen) -> Posterior:
-        """The posterior averaged over the grid of variances, whose means are fixed."""
+    def _weigh(self, seen: _Seen, difficulties: Sequence[float]) -> tuple[_Points, Array]:
+        """The grid of variances and what each point weighs, shape (points, ratios); fixes their means."""
         ratios = np.array(RATIOS)
         log_prior = -0.5 * ((np.log(ratios) - np.log(_PRIOR_RATIO)) / _PRIOR_SPREAD) ** 2
-        roots = [_root(self._mix(shares)) for shares in SHARES]
-        points = [
-            _Point.of(seen.without_questions(difficulty), root, ratios, seen.count)
-            for difficulty in DIFFICULTIES
-            for root in roots
-        ]
-        likelihoods = np.array([point.likelihood for point in points]) + log_prior
-        weights = np.exp(likelihoods - likelihoods.max())
+        mixes = np.array([self._mix(shares) for shares in SHARES])
+        points = _Points.of([seen.without_questions(d) for d in difficulties], mixes, ratios, seen)
+        likelihoods = points.likelihood + log_prior
+        weights: Array = np.exp(likelihoods - likelihoods.max())
         weights /= weights.sum()
-        shares = weights.sum(1).reshape(len(DIFFICULTIES), len(SHARES)).sum(0) @ np.array(SHARES)
-        difficulties = np.log(np.repeat(DIFFICULTIES, len(SHARES)))
-        residual = float((weights * np.array([point.residual for point in points])).sum())
+        shares = weights.sum(1).reshape(len(difficulties), len(SHARES)).sum(0) @ np.array(SHARES)
+        by_point = np.log(np.repeat(difficulties, len(SHARES)))
         self.fix(
             Variances(
                 (float(shares[0]), float(shares[1]), float(shares[2])),
                 float(np.exp(weights.sum(0) @ np.log(ratios))),
-                float(np.exp(weights.sum(1) @ difficulties)),
-                residual,
+                float(np.exp(weights.sum(1) @ by_point)),
+                float((weights * points.residual).sum()),
             )
         )
-        means = np.array([point.means(weight) for point, weight in zip(points, weights, strict=True)])
-        shape = (len(self._root),) * 2
-        cov: Array = np.zeros(shape)
-        total = means.sum(0)
-        for point, weight, mean in zip(points, weights, means, strict=True):
-            share = float(weight.sum())
-            if share > 1e-4:
-                gap = mean / share - total
-                cov += point.covariance(weight) + share * np.outer(gap, gap)
-        return Posterior(total, cov, residual)
+        return points, weights
 
     def _own_scales(self, seen: _Seen) -> Array:
         """Factors for the variances of the settings' own effects: an EM step for Student's t."""
@@ -195,14 +224,17 @@ class ScoreModel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
-    """The posteriors at one difficulty and one mix of shares, for all ratios.
+class _Points:
+    """The posteriors at all points: difficulties by mixes of shares, and ratios.
 
-    `likelihood` and `residual` have shape (ratios,). `basis` maps coordinates in which effects are
-    independent to settings; `sums` and `values` are what the scores say of each coordinate.
+    Only settings that answered something have equations, so effects are independent in as many coordinates:
+    `basis`, shape (points, settings, answered), maps them to settings, `sums` and `values`, shape (points,
+    answered), are what the scores say of each. The other directions are as before any answer. `likelihood`
+    and `residual` have shape (points, ratios), `reduced` and `mixes` length difficulties and shares.
     """
 
-    reduced: _Reduced
+    reduced: Sequence[_Reduced]
+    mixes: Array
     ratios: Array
     likelihood: Array
     residual: Array
@@ -211,35 +243,49 @@ class _Point:
     values: Array
 
     @classmethod
-    def of(cls, reduced: _Reduced, root: Array, ratios: Array, count: float) -> _Point:
-        values, vectors = np.linalg.eigh(root.T @ reduced.weights @ root)
-        values = np.maximum(values, 0)
-        basis = root @ vectors
-        sums = basis.T @ reduced.sums
+    def of(cls, reduced: Sequence[_Reduced], mixes: Array, ratios: Array, seen: _Seen) -> _Points:
+        rows, count = np.flatnonzero(seen.mask.any(axis=1)), seen.count
+        strengths, directions = np.linalg.eigh(np.array([one.weights[np.ix_(rows, rows)] for one in reduced]))
+        half = directions * np.sqrt(np.maximum(strengths, 0))[:, None]
+        within = half.transpose(0, 2, 1)[:, None] @ mixes[:, rows[:, None], rows] @ half[:, None]
+        values, vectors = np.linalg.eigh(within.reshape(-1, len(rows), len(rows)))
+        informative = values > 1e-12 * np.maximum(values[:, -1:], 1e-300)
+        scale = np.where(informative, 1 / np.sqrt(np.where(informative, values, 1.0)), 0.0)
+        values = np.where(informative, values, 0.0)
+        turned = half[:, None] @ vectors.reshape(len(reduced), len(mixes), len(rows), len(rows))
+        basis = (mixes[:, :, rows] @ turned).reshape(len(values), -1, len(rows)) * scale[:, None]
+        by_point = [one for one in reduced for _ in mixes]
+        sums = np.array([one.sums @ part for one, part in zip(by_point, basis, strict=True)])
         column = ratios[:, None]
-        explained = (column * sums**2 / (1 + column * values)).sum(1)
-        rest = np.maximum(reduced.squares - explained, 1e-6 * count)
-        residual = (rest + _PRIOR_VARIANCE * _PRIOR_WEIGHT) / (count - 1 + _PRIOR_WEIGHT)
-        log_det = reduced.log_det + np.log1p(column * values).sum(1)
+        ratio_values = column * values[:, None]
+        explained = (column * sums[:, None] ** 2 / (1 + ratio_values)).sum(2)
+        squares = np.array([one.squares for one in by_point])[:, None]
+        residual = np.maximum(squares - explained, 1e-6 * count) + _PRIOR_VARIANCE * _PRIOR_WEIGHT
+        residual /= count - 1 + _PRIOR_WEIGHT
+        log_det = np.array([one.log_det for one in by_point])[:, None] + np.log1p(ratio_values).sum(2)
         likelihood = -0.5 * ((count - 1) * np.log(residual) + log_det)
-        return cls(reduced, ratios, likelihood, residual, basis, sums, values)
+        return cls(reduced, mixes, ratios, likelihood, residual, basis, sums, values)
 
-    def _shrinkage(self, weights: Array) -> Array:
-        """The variance of each coordinate relative to the residual variance, times its weight, added up."""
+    def average(self, weights: Array) -> tuple[Array, Array]:
+        """Mean scores of all settings and the covariance of their effects; `weights` add up to 1."""
         column = self.ratios[:, None]
-        shrunk: Array = weights @ (column / (1 + column * self.values))
-        return shrunk
-
-    def means(self, weights: Array) -> Array:
-        """The mean scores of all settings, times the sum of the weights."""
-        effects: Array = self.basis @ (self._shrinkage(weights) * self.sums)
-        total = float(weights.sum())
-        return total * self.reduced.level(effects / total) + effects if total else effects
-
-    def covariance(self, weights: Array) -> Array:
-        """The covariance of the settings' effects, times the sum of the weights."""
-        cov: Array = (self.basis * self._shrinkage(weights * self.residual)) @ self.basis.T
-        return cov
+        shrunk = column / (1 + column * self.values[:, None])
+        means = np.zeros(self.basis.shape[:2])
+        cov: Array = np.zeros(self.mixes.shape[1:])
+        shares = weights.sum(1)
+        for point in np.flatnonzero(shares):
+            basis, weight, share = self.basis[point], weights[point], shares[point]
+            effects = basis @ (weight @ shrunk[point] * self.sums[point])
+            reduced = self.reduced[int(point) // len(self.mixes)]
+            means[point] = share * reduced.level(effects / share) + effects
+        total: Array = means.sum(0)
+        for point in np.flatnonzero(shares > 1e-4):
+            basis, scaled = self.basis[point], weights[point] * self.residual[point]
+            before = float(scaled @ self.ratios)
+            gap = means[point] / shares[point] - total
+            cov += before * self.mixes[point % len(self.mixes)]
+            cov += (basis * (scaled @ shrunk[point] - before)) @ basis.T + shares[point] * np.outer(gap, gap)
+        return total, cov
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,7 +251,7 @@ class Study:
         first = list(range(min(len(fresh), batch, n_trials - done)))
         if not self._in_looks or (fresh and asking.is_planned(done)):
             return first, []
-        looks = worth_looking(self.trials, fresh, self.task.objectives[0], batch)
+        looks = worth_looking(self.trials, fresh, self.task.objectives[0], self.task.looks)
         beginning = [index - done for index in looks if index >= done][: n_trials - done]
         going_on = sorted(index for index in looks if index < done)
         return (beginning, going_on) if looks else (first, [])

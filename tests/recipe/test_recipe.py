@@ -502,6 +502,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
             instructions=draw(st.integers(0, 99)),
             trials=draw(st.integers(1, 999)),
             batch=draw(st.integers(1, 99)),
+            looks=draw(st.integers(1, 99)),
             objectives=objectives,
             optimizer=draw(st.sampled_from(["ragc", "mipro", "gepa", "random", "reanchor"])),
             pick=draw(st.sampled_from(objectives)),

@@ -102,6 +102,11 @@ class SearchTable(Model):
     )
     trials: Positive = Field(default=30, description="Trials of the search. From 1.")
     batch: Positive = Field(default=4, description="Trials that are drawn together. From 1.")
+    looks: Positive = Field(
+        default=2,
+        description="Trials at most, of a batch at most, that answer more questions before it is decided "
+        "again who goes on. More take less time, fewer choose better. From 1.",
+    )
     objectives: Annotated[tuple[str, ...], Names(check=check_objective)] = Field(
         default=(),
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "

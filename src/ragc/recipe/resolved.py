@@ -74,7 +74,8 @@ class Search:
     ids, prefixed with `-` where less is better; `pick` is the one that selects a program from the Pareto
     front. `calibrate` says whether searched thresholds are also fitted to recorded scores. `demo_kinds` are
     the kinds of demonstrations to choose from, some of `DEMO_KINDS`. `optimizer` is a name, or several that
-    run one after another; `shares` are then their shares of the budget, () for equal ones. In each of
+    run one after another; `shares` are then their shares of the budget, () for equal ones. `batch` trials are
+    drawn together, and at most `looks` go on together between two decisions. In each of
     `instruction_rounds` at most `instructions` candidates are written; with 0 they are proposed once.
     `prompt_tokens` bounds the prompts of candidates; 0 bounds nothing.
     """
@@ -95,6 +96,7 @@ class Search:
     instruction_rounds: int = 0
     prompt_tokens: int = 0
     shares: tuple[float, ...] = ()
+    looks: int = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,35 @@ def test_what_answered_nothing_may_begin_where_it_may_be_good() -> None:
     assert looks([0.5, 0.45], [0.01, 0.2], [100, 0]) == [1]
 
 
+def test_a_second_look_of_a_round_goes_to_another_kind_of_setting() -> None:
+    """Settings 1 and 2 are alike in all but name, 3 promises a little less: a look at 1 tells of 2, too."""
+    covariance = np.diag([1e-4, 0.04, 0.04, 0.0361])
+    covariance[1, 2] = covariance[2, 1] = 0.0399
+    known = Posterior(np.array([0.5, 0.5, 0.5, 0.5]), covariance, 0.2)
+
+    def round_of(most: int) -> list[int]:
+        return next_looks(known, [40, 0, 0, 0], [1, 2, 3], questions=100, most=most, tolerance=0.001)
+
+    assert round_of(1) == [1]
+    assert round_of(2) == [1, 3]
+    assert sorted(round_of(3)) == [1, 2, 3]
+
+
+@given(st.integers(0, 1000), st.integers(1, 5))
+def test_a_longer_round_begins_with_the_looks_of_a_shorter_one(seed: int, most: int) -> None:
+    rng = np.random.default_rng(seed)
+    loadings = rng.normal(size=(6, 4)) / 10
+    known = Posterior(rng.random(6), loadings @ loadings.T + np.eye(6) / 1000, 0.2)
+    seen = [60, *rng.integers(0, 60, 5).tolist()]
+
+    def round_of(count: int) -> list[int]:
+        return next_looks(known, seen, range(1, 6), questions=60, most=count, tolerance=1e-9)
+
+    shorter, longer = round_of(most), round_of(most + 1)
+    assert longer[: len(shorter)] == shorter
+    assert len(set(longer)) == len(longer) <= most + 1
+
+
 def test_a_leader_goes_on_until_it_may_win_though_nobody_can_overtake_it() -> None:
     means, deviations = [0.1, 0.9, 0.1], [0.01, 0.01, 0.01]
     assert looks(means, deviations, [100, 10, 10]) == [1]

@@ -15,6 +15,7 @@ from ragc.optimizers.search.score_model import (
     ScoreModel,
     Variances,
 )
+from tests.examples import thorough
 
 GRID = [{"top_k": k, "layout": layout} for k in (1, 3, 5, 10) for layout in ("json", "markers", "chat")]
 VARIANCES = Variances((0.6, 0.3, 0.1), 0.2, 0.7, 0.15)
@@ -186,3 +187,53 @@ def test_of_many_settings_a_sample_gives_the_variances() -> None:
 def test_without_scores_there_is_no_posterior() -> None:
     with pytest.raises(ValueError, match="at least one score"):
         ScoreModel(GRID).posterior(np.full((len(GRID), 4), np.nan))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_bias_of_a_choice_is_that_of_repeated_studies(seed: int) -> None:
+    """Fresh answers to the same cells, and the choice among their posterior means, one study after the other.
+
+    As true means stand the posterior's and what the model takes away from them when there is no noise.
+    """
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(0.5, 0.4, (len(GRID), 8)) + rng.normal(0, 0.2, (len(GRID), 1))
+    scores[rng.random(scores.shape) > 0.6] = np.nan
+    scores[0, 0] = 0.5
+    seen = ~np.isnan(scores)
+    model = ScoreModel(GRID)
+    model.fix(VARIANCES)
+    mean = model.posterior(scores).mean
+    without_noise = np.where(seen, mean[:, None], np.nan)
+    true = 2 * mean - model.posterior(without_noise).mean
+    gaps = []
+    for _ in range(4000):
+        questions = rng.normal(0, np.sqrt(VARIANCES.residual / VARIANCES.difficulty), 8)
+        answers = true[:, None] + questions + rng.normal(0, np.sqrt(VARIANCES.residual), scores.shape)
+        again = model.posterior(np.where(seen, answers, np.nan)).mean
+        gaps.append(again[again.argmax()] - true[again.argmax()])
+    bias = model.bias_of_choice(scores, lambda means: means.argmax(-1))
+    error = np.std(gaps) * np.sqrt(1 / len(gaps) + 1 / 1024)
+    assert bias == pytest.approx(np.mean(gaps), abs=4 * error)
+
+
+@thorough
+def test_what_is_expected_of_the_best_is_right_where_it_stands_alone_and_where_all_are_alike() -> None:
+    """Two kinds of studies with the same true means each time: the prior alone is right for one of them."""
+    errors: dict[str, list[tuple[float, float]]] = {"alone": [], "alike": []}
+    for kind, lead in (("alone", 0.35), ("alike", 0.0)):
+        true = np.full(len(GRID), 0.4)
+        true[5] += lead
+        for seed in range(150):
+            rng = np.random.default_rng([seed, 7])
+            scores = true[:, None] + rng.normal(0, 0.3, 24) + rng.normal(0, 0.3, (len(GRID), 24))
+            model = ScoreModel(GRID)
+            posterior = model.fit(scores)
+            best, luck = int(posterior.mean.argmax()), float((scores - true[:, None]).mean())
+            bias = model.bias_of_choice(scores, lambda means: means.argmax(-1))
+            error = posterior.mean[best] - true[best] - luck
+            errors[kind].append((error, error - bias))
+    plain, corrected = np.mean(errors["alone"], axis=0)
+    assert plain < -0.02
+    assert abs(corrected) < abs(plain) / 2
+    plain, corrected = np.mean(errors["alike"], axis=0)
+    assert abs(corrected) < max(0.015, plain + 0.005)

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from ragc import metrics
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
-from ragc.optimizers.search.selection import best, eligible_trials, expected_scores, pareto_front, select
+from ragc.optimizers.search.selection import (
+    best,
+    eligible_trials,
+    expected_of_choice,
+    expected_scores,
+    pareto_front,
+    select,
+)
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
 from tests.examples import cases, thorough
@@ -105,6 +112,10 @@ def test_expected_scores_are_finite_and_differ_from_the_means_by_what_was_shrunk
         assert expected.value + expected.shrunk == pytest.approx(sum(scores[number]) / 6, abs=1e-9)
         assert -1 <= expected.value <= 2
         assert 0 <= expected.risk <= 1
+    chosen = select([only(t) for t in trials], [F1], F1)
+    expected = expected_of_choice([only(t) for t in trials], [F1], F1, chosen)
+    assert expected.value + expected.shrunk == pytest.approx(sum(scores[chosen.number]) / 6, abs=1e-9)
+    assert 0 <= expected.value <= 1
 
 
 def test_what_is_expected_does_not_depend_on_the_unit() -> None:
@@ -117,7 +128,9 @@ def test_what_is_expected_does_not_depend_on_the_unit() -> None:
             replace(t, scores=tuple({"tokens": c * scale} for c in line))
             for t, line in zip(trials, costs, strict=True)
         ]
-        return [e.value / scale for e in expected_scores(rows, COST).values()]
+        chosen = select([replace(t, values=t.values[1:]) for t in rows], [COST], COST)
+        of_chosen = expected_of_choice(rows, [COST], COST, chosen)
+        return [e.value / scale for e in (of_chosen, *expected_scores(rows, COST).values())]
 
     assert expected(1.0) == pytest.approx(expected(5000.0))
 
@@ -142,13 +155,28 @@ def test_the_expected_score_of_the_winner_is_right_where_its_mean_is_too_high(
         chosen = select(trials, [F1], F1).number
         leader = int(np.argmax(seen.mean(1)))
         luck = float(np.mean(seen - truth[:, None]))
-        expected = expected_scores(trials, F1)[chosen].value
+        expected = expected_of_choice(trials, [F1], F1, trials[chosen]).value
         curse = seen.mean(1)[leader] - truth[leader] - luck
         rows.append((curse, expected - truth[chosen] - luck, truth[leader], truth[chosen]))
     curse, error, plain, ours = np.mean(rows, axis=0)
     assert curse > 0.01
     assert abs(error) < max(0.01, curse / 3)
     assert ours > plain - 0.025  # caution beside the baseline costs something
+
+
+def test_what_is_expected_of_the_choice_leaves_out_trials_that_cannot_win() -> None:
+    """Twenty stopped trials of luck do not make the choice between two others a lucky one."""
+    rng = np.random.default_rng(4)
+    trials = [only(tried(0, [0.0, 1.0] * 12)), only(tried(1, [1.0] * 22 + [0.0] * 2))]
+    stopped = [
+        only(tried(n, [float(rng.random() < 0.5) for _ in range(5)], complete=False)) for n in range(2, 22)
+    ]
+    chosen = select([*trials, *stopped], [F1], F1)
+    assert chosen.number == 1
+    open_to_all = expected_of_choice(
+        [*trials, *(replace(t, complete=True) for t in stopped)], [F1], F1, chosen
+    )
+    assert expected_of_choice([*trials, *stopped], [F1], F1, chosen).value >= open_to_all.value - 1e-9
 
 
 def costed(number: int, costs: list[float | None]) -> TrialResult:
@@ -195,6 +223,7 @@ def test_a_cost_that_was_not_measured_says_nothing_about_other_trials(unmeasured
 def test_where_no_cost_was_measured_the_baseline_stays() -> None:
     trials = [costed(n, [None] * 4) for n in range(3)]
     assert select(trials, [COST], COST).number == 0
+    assert expected_of_choice(trials, [COST], COST, trials[0]).value == -UNMEASURED
     assert {e.value for e in expected_scores(trials, COST).values()} == {-UNMEASURED}
 
 

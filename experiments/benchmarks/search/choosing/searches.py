@@ -27,9 +27,10 @@ from typing import Any
 
 import numpy as np
 import optuna
+from numpy.typing import NDArray
 from scipy import stats
 
-from experiments.benchmarks.search.choosing.worlds import Pick, World
+from experiments.benchmarks.search.choosing.worlds import Array, Pick, World
 from ragc.optimizers.search.allocation import (
     MARGIN,
     RISK,
@@ -50,7 +51,7 @@ STEP = 5
 
 MINIBATCH, FULL_EVERY = 35, 5
 POPULATION, ARRIVALS, ALPHA = 10, 4, 0.2
-BATCH, SCREENING = 4, 0.25
+BATCH, LOOKS, SCREENING = 4, 2, 0.25
 
 
 def _all(world: World) -> range:
@@ -383,7 +384,7 @@ def _allocated(world: World, seed: int, variances: Variances | None) -> Pick:
         begun = [s for s in range(len(seen)) if 0 < seen[s] < questions]
         looks = next_looks(
             posterior(), seen.tolist(), [*begun, *fresh[:RESERVE]],
-            questions=questions, most=BATCH, tolerance=TOLERANCE,
+            questions=questions, most=LOOKS, tolerance=TOLERANCE,
         )  # fmt: skip
         for setting in looks or fresh[:BATCH]:
             if setting in fresh:
@@ -393,14 +394,22 @@ def _allocated(world: World, seed: int, variances: Variances | None) -> Pick:
             break
     while world.left > 0 and seen[leader := int(posterior().mean.argmax())] < questions:
         look(leader, questions)
-    while True:
-        final = posterior()
-        risk = final.worse_than(world.baseline, MARGIN)
-        possible = (risk <= RISK) & (seen >= least_to_win(questions))
-        winner = int(np.argmax(np.where(possible, final.mean, -np.inf))) if possible.any() else world.baseline
-        if world.left <= 0 or seen[winner] >= questions:
-            return Pick(winner, float(final.mean[winner]))
+    final = posterior()
+
+    def choose(means: Array) -> NDArray[np.intp]:
+        risk = final.worse_than(world.baseline, MARGIN, means)
+        possible = (risk <= RISK) & (
+            (seen >= least_to_win(questions)) | (np.arange(len(seen)) == world.baseline)
+        )
+        chosen: NDArray[np.intp] = np.where(possible, means, -np.inf).argmax(-1)
+        return chosen
+
+    winner = int(choose(final.mean))
+    while world.left > 0 and seen[winner] < questions:
         look(winner, questions)
+        final = posterior()
+        winner = int(choose(final.mean))
+    return Pick(winner, float(final.mean[winner]) - model.bias_of_choice(scores, choose))
 
 
 def ragc(world: World, seed: int) -> Pick:
