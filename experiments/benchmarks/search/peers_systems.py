@@ -46,6 +46,7 @@ knobs = ["top_k", "query_pos"]
 demos = {DEMOS}
 trials = {TRIALS}
 batch = %d
+looks = %d
 objectives = ["em"]
 optimizer = "%s"
 [metrics]
@@ -55,9 +56,9 @@ report = ["em"]
 )
 
 
-def ours(optimizer: str, url: str, folder: Path, batch: int = 4) -> float:
+def ours(optimizer: str, url: str, folder: Path, batch: int = 4, looks: int = 2) -> float:
     """Seconds of a search by `optimizer` in ragc."""
-    (folder / "recipe.toml").write_text(RECIPE % (batch, optimizer, url), "utf-8")
+    (folder / "recipe.toml").write_text(RECIPE % (batch, looks, optimizer, url), "utf-8")
     store = CallStore(folder / "store")
     compiled = compiling.compile(
         recipes.load(folder / "recipe.toml"), folder / "out", store=store, resume=True
@@ -67,7 +68,7 @@ def ours(optimizer: str, url: str, folder: Path, batch: int = 4) -> float:
 
 def evaluation(url: str, folder: Path) -> float:
     """Seconds in which ragc answers and scores the dev questions."""
-    (folder / "recipe.toml").write_text(RECIPE % (4, "ragc", url), "utf-8")
+    (folder / "recipe.toml").write_text(RECIPE % (4, 2, "ragc", url), "utf-8")
     opened = open_program(folder / "recipe.toml", ("search.demos=0",), store=CallStore(folder / "store"))
     return float(scored(opened, "dev").counters["seconds"])
 
@@ -92,7 +93,7 @@ def em(gold: Any, pred: Any, trace: Any = None) -> float:
 
 def plain(optimizer: str, url: str, folder: Path) -> float:
     """Seconds of a search by `optimizer` in DSPy as it comes."""
-    (folder / "recipe.toml").write_text(RECIPE % (4, "ragc", url), "utf-8")
+    (folder / "recipe.toml").write_text(RECIPE % (4, 2, "ragc", url), "utf-8")
     task = prepare(recipes.load(folder / "recipe.toml"), store=CallStore(None))
     search = task.runtime.source("local").search
     questions = (*task.train, *task.dev)
@@ -167,7 +168,8 @@ PLAIN = {"mipro": mipro, "random": random_search, "gepa": gepa}
 
 SYSTEMS: dict[str, Callable[[str, Path], float]] = {
     "ragc": lambda url, folder: ours("ragc", url, folder),
-    "ragc, batch 10": lambda url, folder: ours("ragc", url, folder, TRIALS),
+    "ragc, 4 looks": lambda url, folder: ours("ragc", url, folder, looks=4),
+    "ragc, batch 10": lambda url, folder: ours("ragc", url, folder, TRIALS, TRIALS),
     "ragc: mipro": lambda url, folder: ours("mipro", url, folder),
     "ragc: random": lambda url, folder: ours("random", url, folder),
     "ragc: gepa": lambda url, folder: ours("gepa", url, folder),
