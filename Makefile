@@ -32,10 +32,13 @@ exports: $(VENV)/.exports ## add the systems that compiled programs are exported
 
 # $(1): the line of constraints.txt that the wanted part ends before, $(2): the extras that it holds. First the
 # locked files, whose hashes pip checks; then ragc itself, offline, which also tells whether anything lacks.
-# setuptools is locked too and nothing is built in isolation: so the build's own tools are pinned as well.
+# setuptools is locked too and nothing is built in isolation: so the build's own tools are pinned as well. It
+# comes first, as rouge-score has no wheel, and the setuptools that Python brings along builds none.
 define install
 @sed -E '/^ +--hash/d; s/ \\$$//' constraints.txt > $(VENV)/pins.txt
 @if test "$(HASHES)" = yes; then \
+	sed -n '/^setuptools==/,/[^\\]$$/p' constraints.txt > $(VENV)/setuptools.txt; \
+	$(PIP) install --quiet --no-deps --require-hashes -r $(VENV)/setuptools.txt; \
 	sed '/^# $(1)/,$$d' constraints.txt > $(VENV)/locked.txt; \
 	$(PIP) install --quiet --no-deps --no-build-isolation --require-hashes -r $(VENV)/locked.txt; \
 else \
