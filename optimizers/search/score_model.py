@@ -135,6 +135,7 @@ class ScoreModel:
             return self.posterior(scores)
         seen = _Seen.of(scores)
         if tails:
+            # For the scales the means of the variances do, and those at the middle difficulty.
             self._weigh(seen, DIFFICULTIES[1:2])
             self._scale = self._own_scales(seen)
         points, weights = self._weigh(seen, DIFFICULTIES)
