@@ -18,9 +18,9 @@ winners are worse than it.
 
 A posterior mean is right on average over trials, and not for the one that is chosen: that is the luckiest of
 its equals, or stands so far above the others that the model does not believe it. `expected_of_choice` takes
-off what choosing adds (`ScoreModel.bias_of_choice`). On generated grids that makes the error of what is
-expected of a winner a half to a fifth, in the mean of a grid (experiments/LOG.md); where few questions are
-asked of trials that hardly differ, it stays .01 to .03 too high, and the plain mean .04 to .12.
+off what choosing adds (`ScoreModel.bias_of_choice`). On generated grids three fifths to a fifth of the error
+remain, in the mean of a grid (experiments/LOG.md); where few questions are asked of trials that hardly
+differ, what is expected stays .01 to .03 too high, and the plain mean .04 to .12.
 
 Only eligible trials can win, be a rival in a race or be on the front:
 
