@@ -356,7 +356,8 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     if measured and all(program.all for program in failures.values()):
         verdict = f"nothing answered: {failures['winner'].reason}"
     if measured and state_of(selected.best) == state_of(selected.baseline):
-        note = "The baseline is kept: on the dev questions no trial promised to be better."
+        led = selected.led or "on the dev questions no trial promised to be better"
+        note = f"The baseline is kept: {led}."
     look = await asyncio.to_thread(look_at_test, task, programs.values(), prepared.out) if measured else None
     if look and look.warning:
         progress.note(look.warning)

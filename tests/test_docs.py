@@ -133,6 +133,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for kind in targets.TARGETS:
             patch.setitem(targets._BUILDERS, kind, lambda spec: scripted())
         patch.chdir(folder)
+        patch.setenv("RAGC_HOME", str(folder.with_name("home")))
         ragc.compile("recipe.toml", out="compiled/mine")
         shutil.copytree("compiled/mine", "theirs")
         shutil.copytree(folder, folder.with_name("as-new"))

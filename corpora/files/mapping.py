@@ -314,7 +314,7 @@ def _collect(
                 skipped.append(f"{row.location}: {rule}")
                 continue
             if row.absent:
-                problems.append(no_columns(row))
+                problems.append(no_columns(row, noun))
                 break
             if record is not None and not row.problems:
                 first = places.setdefault(record.id, row.location)

@@ -69,7 +69,7 @@ def passages_of(path: Path, problems: list[str]) -> Iterator[Passage]:
         if not row.problems:
             passage = _passage(row)
             if row.absent:
-                problems.append(no_columns(row))
+                problems.append(no_columns(row, "passage"))
                 return
             yield passage
         problems += [f"{row.location}: {problem}" if row.location else problem for problem in row.problems]
@@ -166,7 +166,7 @@ def _read(path: Path, name: str, make: Callable[[Row], _Record], limit: int | No
         if not row.problems:
             record = make(row)
             if row.absent:
-                problems.append(no_columns(row))
+                problems.append(no_columns(row, name))
                 break
             first = places.setdefault(record.id, row.location)
             if first != row.location and record.id:

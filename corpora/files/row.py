@@ -20,6 +20,10 @@ _FIELDS_COMPARED = 1000
 _LONGEST_SHOWN = 80
 _COLUMNS_SHOWN = 12
 _EXAMPLES = ("answers", "text", "question")
+_FIELD_TABLES = {
+    "question": "the recipe's table [data.fields]",
+    "passage": "the recipe's table [data.corpus_fields]",
+}
 
 _KINDS = {
     str: "a string", bool: "true or false", int: "a number", float: "a number",
@@ -95,8 +99,11 @@ class Row:
         return True
 
 
-def no_columns(row: Row) -> str:
-    """The problem of a table without its `absent` columns, with its columns and similar names."""
+def no_columns(row: Row, noun: str = "") -> str:
+    """The problem of a table without its `absent` columns, with its columns and similar names.
+
+    `noun` says what its rows are: "question", "passage", or "" for rows of both.
+    """
     absent = list(dict.fromkeys(row.absent))
     near = "".join(nearest(name, row.columns) for name in absent)
     listed = ", ".join(map(short_repr, row.columns[:_COLUMNS_SHOWN]))
@@ -106,10 +113,16 @@ def no_columns(row: Row) -> str:
     )
     if len(row.columns) == 1:
         return f'{lacks} If another character than a comma separates columns, name it: delimiter = ";".'
-    numbered = ' or, for an id, id = "#", the number of the row' if "id" in absent else ""
-    field = next((name for name in absent if name in _EXAMPLES), "question")
+    usual = "text" if noun == "passage" else "question"
+    field = next((name for name in absent if name in _EXAMPLES), usual)
     example = f"{field} = {json.dumps(row.columns[-1], ensure_ascii=False)}"
-    return f"{lacks} Name the column of each in the table of its fields, such as {example}{numbered}."
+    numbered = 'id = "#", the number of the row'
+    if absent == ["id"]:
+        example = numbered
+    elif "id" in absent:
+        example = f"{example} or, for an id, {numbered}"
+    table = _FIELD_TABLES.get(noun, "the table of its fields")
+    return f"{lacks} Name the column of each in {table}, such as {example}."
 
 
 def kind(value: object) -> str:

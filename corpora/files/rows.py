@@ -150,7 +150,7 @@ LARGEST_DOCUMENT = 4 * 2**30
 
 _SNIFFED_BYTES = 1 << 10
 _SNIFFED = 20
-"""The first lines of a list that is no JSON, which decide whether it is read as lines."""
+"""The first lines that decide whether a file is one of JSON lines, and whether a list that is no JSON is."""
 
 DENSEST = 200
 """The greatest ratio of unpacked to compressed size, for files that unpack to more than `LONGEST_LINE`."""
@@ -291,10 +291,26 @@ def _numbered_lines(stream: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
 
 
 def _lines(stream: BinaryIO) -> Iterator[Row]:
-    """One object a line."""
+    """One object a line; a file without one in its first `_SNIFFED` lines has one problem, not one a line."""
+    wrong: list[Row] | None = []
     for location, offset, line in _numbered_lines(stream):
-        if text := line.strip():
-            yield _row(location, _decode(text, offset + line.index(text)), _escapes(text))
+        if not (text := line.strip()):
+            continue
+        value = _decode(text, offset + line.index(text))
+        row = _row(location, value, _escapes(text))
+        if wrong is None:
+            yield row
+        elif isinstance(value, dict):
+            yield from wrong
+            yield row
+            wrong = None
+        else:
+            wrong.append(row)
+            if len(wrong) == _SNIFFED:
+                whole = f"none of its first {_SNIFFED} lines is a JSON object"
+                first = f"{wrong[0].location}: {wrong[0].problems[0]}"
+                raise Stop(problem_row(f"{whole} ({first}); {_ROW_FILES}"))
+    yield from wrong or ()
 
 
 def _list(stream: BinaryIO, under: str) -> Iterator[Row]:

@@ -155,7 +155,7 @@ class InstructionRounds:
         """
         task, dev = self._task, len(base.scores)
         left = answers_left(task.recipe.budget, task.ledger, base)
-        return left - 2 * len(task.test) - task.recipe.search.batch * dev
+        return left - 2 * len(task.test) - min(task.batch, self._trials) * dev
 
     async def _evolve(
         self, number: int, trials: Sequence[TrialResult], most: int, steps: int

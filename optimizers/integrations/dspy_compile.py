@@ -188,7 +188,7 @@ class Compile(Teleprompter):
     def _directory(self, recipe: Recipe) -> Iterator[Path]:
         """Where the study keeps its state: with those of recipes where there is an `out`, else for now."""
         if self.out is not None:
-            with open_directory(self.out, recipe, resume=False) as directory:
+            with open_directory(self.out, _without_starts(recipe), resume=False) as directory:
                 yield directory
         else:
             with tempfile.TemporaryDirectory() as folder:
@@ -241,8 +241,18 @@ class Compile(Teleprompter):
             "search": dict(selected.facts),
         }
         best = selected.best
-        compiled = CompiledProgram.of(best, provenance=provenance, recipe=recipe.to_toml(), run={})
+        text = _without_starts(recipe).to_toml()
+        compiled = CompiledProgram.of(best, provenance=provenance, recipe=text, run={})
         return best, compiled, list(selected.trials)
+
+
+def _without_starts(recipe: Recipe) -> Recipe:
+    """`recipe` as a file can have it: knobs that are searched start at the program's values in memory alone.
+
+    A file names a knob either in `[knobs]` or in `[search]`.
+    """
+    fixed = {name: value for name, value in recipe.knobs.items() if name not in recipe.search.knobs}
+    return replace(recipe, knobs=fixed)
 
 
 def documents_of(program: RagProgram) -> Sequence[str]:

@@ -335,6 +335,11 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         raise ArtefactError(
             f"The compiled program at {folder} has no {name}; copy the directory again, as a whole."
         ) from None
+    except UnicodeDecodeError as error:
+        name = next(name for name in contents if contents[name] == error.object)
+        raise ArtefactError(
+            f"The compiled program at {folder} cannot be read: {name} is not UTF-8; copy the directory again."
+        ) from None
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
     return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session)
@@ -391,8 +396,11 @@ def shown_as(program: RagProgram, facts: Mapping[str, Any]) -> str:
 
 
 def _object(content: bytes, name: str) -> dict[str, Any]:
-    """The JSON object in the file `name`. Raises ValueError and RecursionError."""
-    value = json.loads(content)
+    """The JSON object in the file `name`. Raises ValueError, which names it, and RecursionError."""
+    try:
+        value = json.loads(content)
+    except ValueError as error:
+        raise ValueError(f"{name} is damaged: {error}") from None
     if not isinstance(value, dict):
         raise ValueError(f"{name} holds no JSON object")
     return value

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ragc.core.display import quantity
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered
-from ragc.metrics.base import Scores
+from ragc.metrics.base import Objective, Scores
 from ragc.metrics.failures import Failures
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.runner import on_workers
@@ -32,7 +33,7 @@ from ragc.optimizers.search.portfolio import (
 )
 from ragc.optimizers.search.portfolio import Outcome as PartOutcome
 from ragc.optimizers.search.run_trial import shuffle_dev
-from ragc.optimizers.search.selection import expected_of_choice, is_outdone, pareto_front, select
+from ragc.optimizers.search.selection import best, expected_of_choice, is_outdone, pareto_front, select
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.search.study import Study
 from ragc.optimizers.search.trial import TrialResult
@@ -82,7 +83,8 @@ class Selected:
 
     `dev` has the scores of both on the dev questions that they answered and `failures` their unanswered
     questions, by "baseline" and "winner". `facts` are the search facts for provenance, `costs` the counters
-    of each part of the search, and `trials` all trials as JSON values.
+    of each part of the search, and `trials` all trials as JSON values. `led` is a clause about a trial with a
+    higher mean on dev than the baseline, where that is chosen nevertheless; "" if there is none.
     """
 
     baseline: RagProgram
@@ -92,6 +94,7 @@ class Selected:
     costs: Sequence[Mapping[str, float]]
     trials: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
     failures: Mapping[str, Failures] = field(default_factory=dict)
+    led: str = ""
 
 
 class DevSearch(Protocol):
@@ -189,7 +192,18 @@ class StudySearch:
             [*(trial.counters for trial in trials), *study.builder.costs(), *study.calibrating.costs()],
             [trial.to_json() for trial in trials],
             {"baseline": first.failures, "winner": chosen.failures},
+            "" if len(task.objectives) > 1 else _what_led(trials, task.pick),
         )
+
+
+def _what_led(trials: Sequence[TrialResult], objective: Objective) -> str:
+    """A clause about the trial that led the baseline, the first of `trials`, by its mean; "" if none did."""
+    leader = best(trials, [objective])
+    lead = leader.values[0] - trials[0].values[0]
+    if lead <= 0:
+        return ""
+    questions = quantity(len(leader.scores), "dev question")
+    return f"trial {leader.number} led by {lead:.4g} on {questions}, too little to expect that it is better"
 
 
 class ExternalSearch:

@@ -268,7 +268,11 @@ class _Points:
         return cls(reduced, mixes, ratios, likelihood, residual, basis, sums, values)
 
     def average(self, weights: Array) -> tuple[Array, Array]:
-        """Mean scores of all settings and the covariance of their effects; `weights` add up to 1."""
+        """Mean scores of all settings and the covariance of their effects; `weights` add up to 1.
+
+        How far means at different ratios of one point lie apart is left out, so the covariance is too small;
+        `allocation.RISK` was chosen with it (experiments/LOG.md).
+        """
         column = self.ratios[:, None]
         shrunk = column / (1 + column * self.values[:, None])
         means = np.zeros(self.basis.shape[:2])

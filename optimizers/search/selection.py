@@ -70,7 +70,7 @@ class ExpectedScore:
     def to_json(self, sign: int = 1) -> dict[str, float]:
         """JSON values only; `sign` turns signed values into the metric's."""
         amounts = {"value": sign * self.value, "shrunk": sign * self.shrunk, "risk": self.risk}
-        return {name: round(amount, 6) for name, amount in amounts.items()}
+        return {name: round(amount, 6) + 0.0 for name, amount in amounts.items()}  # + 0.0 avoids -0.0
 
 
 def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict[int, ExpectedScore]:
@@ -97,6 +97,7 @@ def expected_of_choice(
 
     Its expected score less the bias of choosing (`ScoreModel.bias_of_choice`), within the metric's bounds.
     So it may lie below or above that in `expected_scores`, which is right on average over all trials.
+    `trials` are all that were chosen among; what the parts of a portfolio chose before is not known here.
     """
     expected = expected_scores(trials, pick)[chosen.number]
     fitted = _Fitted.to(trials, pick)
@@ -108,9 +109,9 @@ def expected_of_choice(
         1 - float(fitted.table.unmeasured[marks.index(chosen.candidate.mark)])
     )
     value = expected.value - biased
-    if pick.metric.bounds is not None:
-        low, high = sorted(pick.sign * bound for bound in pick.metric.bounds)
-        value = min(max(value, low), high)
+    # Metrics without an upper bound start at 0.
+    low, high = sorted(pick.sign * bound for bound in pick.metric.bounds or (0.0, math.inf))
+    value = min(max(value, low), high)
     return replace(expected, value=value, shrunk=expected.value + expected.shrunk - value)
 
 
@@ -154,6 +155,10 @@ class _Fitted:
         model, posterior = self.model, self.posterior
         if model is None or posterior is None:
             return 0.0
+
+        # `UNMEASURED` is more than any cost: only trials with the least share of it can have the best value.
+        share = self.table.unmeasured
+        possible = possible & (share <= share[possible].min(initial=np.inf))
 
         def choose(means: Array) -> NDArray[np.intp]:
             safe = possible & (posterior.worse_than(0, self.table.margin, means) <= RISK)

@@ -51,6 +51,12 @@ _NEXT = {
     CUT: "Run the same `ragc compile` command with --resume to go on.",
     FINISHED: "It is finished; the compiled program is where --out of `ragc compile` said.",
 }
+_NEXT_IN_PYTHON = {
+    CUT: "Run the script that compiles it again; what was answered is replayed.",
+    FINISHED: "It is finished; the compiled program is where `out` of ragc.Compile said.",
+}
+"""For studies of ragc.Compile, which no command goes on with."""
+
 _NOTHING = (
     "No trial so far answered any question, so there is nothing to compile; mend what the reason names, then "
     "compile again without --resume."
@@ -214,7 +220,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         _budget(directory, recipe),
         read_address(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
-        _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _NEXT[state],
+        _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _next(recipe, state),
         tuple(
             {"trial": trial.number, "failures": trial.failures.to_json()}
             for trial in sorted(tried, key=lambda trial: -trial.failures.share)
@@ -223,6 +229,11 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         _rounds(study, recipe),
         tuple(_parts(directory, recipe, len(tried) - 1, _trial_json(best, objectives) if best else None)),
     )
+
+
+def _next(recipe: Recipe, state: str) -> str:
+    """What to do about a study; one of ragc.Compile has no targets, which are objects in Python."""
+    return _NEXT[state] if recipe.targets else _NEXT_IN_PYTHON.get(state, _NEXT[state])
 
 
 def study_trials(directory: Path) -> list[TrialResult]:
@@ -348,7 +359,8 @@ def _script_status(directory: Path) -> StudyStatus:
     trials = optuna_status.trials_of(directory)
     counts = optuna_status.counts(directory, trials, recipe)
     best, beside = optuna_status.best_and_front(trials, recipe)
-    state = RUNNING if counts["running"] else CUT if counts["stale"] or not counts["done"] else OWN
+    cut = counts["stale"] or (trials and not counts["done"])
+    state = RUNNING if counts["running"] else CUT if cut else OWN
     after = _NEXT[RUNNING] if state == RUNNING else "Run the script that optimizes it to go on."
     if not trials:
         after = "No trial is kept here; one with a storage of its own keeps them there."

@@ -14,7 +14,7 @@ from ragc.errors import UsageError
 from ragc.exports.derive import derive_export
 from ragc.exports.formats.base import format_of
 from ragc.exports.loading import HINT, example_inputs
-from ragc.exports.write import FORMATS, check, export
+from ragc.exports.write import FORMATS, check, export, refuse_for
 from ragc.programs import method
 from ragc.prompts.model import Case
 from ragc.prompts.render import render
@@ -135,6 +135,26 @@ def test_a_folder_is_not_named_like_a_file(id: str, format: str, name: str, tmp_
     with pytest.raises(UsageError, match=f"is a folder, and --out .*{name} is the name of a file; name a"):
         export(program, format, tmp_path / name)
     assert not any(tmp_path.iterdir())
+
+
+def test_a_file_that_is_imported_needs_its_suffix(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"does not end in \.py; name it .*answer\.py\."):
+        export(build_program(method("vanilla")), "python", tmp_path / "answer")
+    assert not any(tmp_path.iterdir())
+    export(build_program(method("crag")), "python", tmp_path / "several")
+
+
+@pytest.mark.parametrize(
+    "format", [id for id in FORMATS if not (format_of(id).folder or format_of(id).cases)]
+)
+def test_questions_are_refused_before_they_are_asked_where_they_have_no_place(
+    format: str, tmp_path: Path
+) -> None:
+    program = derive_export(build_program(method("vanilla")))
+    with pytest.raises(UsageError, match=r"has no place for them; .* openai-batch, promptfoo"):
+        refuse_for(program, format, tmp_path / f"one{format_of(format).suffix}", questions=2)
+    refuse_for(derive_export(build_program(method("crag"))), format, tmp_path / "several", questions=2)
+    refuse_for(program, "all", tmp_path / "every", questions=2)
 
 
 def test_the_command_line_prints_it_with_a_hint(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,21 @@ def test_nothing_to_search_gives_the_baseline_and_no_false_claim(run: Run) -> No
     result = run(sets=("search.demos=0", "search.knobs=[]"))
     assert result.verdict == "not shown to be better"
     assert result.differences["em"]["mean"] == 0
+
+
+def test_where_a_trial_led_by_luck_and_the_baseline_is_kept_the_note_says_so(run: Run) -> None:
+    def lucky(request: ChatRequest) -> dict[str, Any]:
+        prompt = request.messages[-1].content
+        thing = int(re.findall(r"number(\d+)\?", prompt)[-1])
+        right = thing % 2 == 0 if "[3] " in prompt else thing % 2 == 1 or thing == 16
+        return {"answer": COLOURS[thing % 5] if right else "none"}
+
+    sets = ("search.demos=0", "search.knobs=[]", "search.ranges.top_k=[2, 3]")
+    result = run(sets=sets, target=ScriptedTarget(lucky))
+    assert result.note == (
+        "The baseline is kept: trial 1 led by 0.05 on 20 dev questions, "
+        "too little to expect that it is better."
+    )
 
 
 def test_a_weak_model_gets_labelled_demonstrations(run: Run, folder: Path) -> None:

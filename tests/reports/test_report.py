@@ -158,6 +158,13 @@ def _headings(parts: Parts) -> Iterator[tuple[str, str]]:
             yield tag, next(text for text in texts if text.lower() == str(attributes["id"])[2:])
 
 
+def test_of_the_chosen_trial_is_expected_what_its_provenance_says(study: Path, tmp_path: Path) -> None:
+    _, lines = written_page(tmp_path / "report.html", study)
+    (chosen,) = (line for line in lines if line.get("chosen"))
+    provenance = json.loads((study / "provenance.json").read_text("utf-8"))
+    assert chosen["expected"] == pytest.approx(provenance["search"]["expected"]["em"]["value"], abs=1e-6)
+
+
 def test_a_compiled_directory_from_elsewhere_says_what_it_lacks(study: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(study, tmp_path / "elsewhere")
     parts, lines = written_page(tmp_path / "report.html", copy)
@@ -526,6 +533,7 @@ def test_the_study_of_a_script_of_ones_own_shows_its_trials(
 ) -> None:
     folder = written(tmp_path)
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     monkeypatch.setitem(targets._BUILDERS, "embedded", lambda spec: ScriptedTarget(needs_demos))
     scripted = ragc.study("recipe.toml", name="mine")
     scripted.optimize(ragc.objective("recipe.toml", name="mine"), n_trials=3)

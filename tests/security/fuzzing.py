@@ -421,7 +421,7 @@ COMMANDS: tuple[list[str], ...] = (
     ["eval", "recipe.toml", "--split", "dev", "--out", "compiled/program.json"],
     ["eval", "compiled", "--split", "dev", "--base", ".", "--trust-targets", "--trust-code"],
     ["export", "compiled", "--to", "all", "--out", "all", "--force"],
-    ["export", "compiled", "--to", "langchain", "--out", "other", "--force", "--questions", "2"],
+    ["export", "compiled", "--to", "promptfoo", "--out", "other", "--force", "--questions", "2"],
     ["export", "compiled", "--to", "python", "--out", "compiled/program.json", "--force"],
     ["export", "compiled", "--to", "jinja2", "--out", "compiled", "--force", "--base", "."],
     ["trust", "compiled", "--base", ".", "--json"],

@@ -308,7 +308,7 @@ def test_a_question_opens_no_judge(
             ("ask", "{d}", QUESTION),
             ("eval", "{d}"),
             ("eval", "{d}", "{d}"),
-            ("export", "{d}", "--to", "python", "--out", "x.py", "--questions", "1"),
+            ("export", "{d}", "--to", "promptfoo", "--out", "x", "--questions", "1"),
         ],
         2,
     ),
@@ -327,7 +327,7 @@ def test_no_command_sends_a_variable_away_or_starts_a_program(
         assert_refused((result.returncode, result.stdout, result.stderr), directory)
     assert server.seen == []
     assert not marker.exists()
-    assert not (tmp_path / "x.py").exists()
+    assert not (tmp_path / "x").exists()
 
 
 def test_the_same_directory_runs_its_program_once_that_is_allowed(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_the_python_functions_follow_the_same_rule(tmp_path: Path, server: Recor
         lambda **how: ragc.ask(directory, QUESTION, **how).prediction,
         lambda **how: ragc.load(directory, **how)(QUESTION).prediction,
         lambda **how: ragc.evaluate(directory, split="dev", **how).rows[0].prediction,
-        lambda **how: ragc.export(directory, "python", tmp_path / "x.py", questions=1, force=True, **how),
+        lambda **how: ragc.export(directory, "promptfoo", tmp_path / "x", questions=1, force=True, **how),
     ]
     for call in calls:
         for how in ({}, {"trust_code": True}):

@@ -29,7 +29,7 @@ def export_directory(
 
     write.refuse(format, out, force=force)
     if questions:
-        write.refuse_for(examples.open_for_export(path, how=how), format, out)
+        write.refuse_for(examples.open_for_export(path, how=how), format, out, questions=questions)
     program = examples.open_for_export(path, questions=questions, progress=progress, how=how)
     return write.export(program, format, out, force=force)
 

@@ -71,10 +71,31 @@ def refuse(format: str, out: str | Path, *, force: bool = False) -> None:
     refuse_existing(Path(out), force=force)
 
 
-def refuse_for(program: ExportedProgram, format: str, out: str | Path) -> None:
-    """Raise UsageError when `program` needs a folder in `format`, and `out` is the name of a file."""
-    if format != ALL and not program.single:
-        refuse_suffix(Path(out), f"{program.method} makes several calls, so its export --to {format}")
+def refuse_for(program: ExportedProgram, format: str, out: str | Path, *, questions: int = 0) -> None:
+    """Raise UsageError when `out` is no name for `program` in `format`, or `questions` have no place in it.
+
+    A program of several calls needs a folder; a single file has no place for questions unless it is one of
+    cases, and one that is imported needs its suffix.
+    """
+    if format == ALL:
+        return
+    out, chosen = Path(out), format_of(format)
+    if not program.single:
+        refuse_suffix(out, f"{program.method} makes several calls, so its export --to {format}")
+    elif chosen.folder or chosen.cases:
+        return
+    elif questions:
+        with_cases = ", ".join(id for id in FORMATS if format_of(id).cases)
+        raise UsageError(
+            f"--questions {questions} sends dev questions along, and the export of {program.method} --to "
+            f"{format} is one file of prompts, which has no place for them; leave --questions out, or export "
+            f"--to {ALL} or one of {with_cases}."
+        )
+    elif chosen.imported and out.suffix != chosen.suffix:
+        raise UsageError(
+            f"The export --to {format} is a file to import, and --out {out} does not end in {chosen.suffix}; "
+            f"name it {out.with_name(out.name + chosen.suffix)}."
+        )
 
 
 def refuse_suffix(out: Path, what: str) -> None:

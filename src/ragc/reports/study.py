@@ -18,7 +18,7 @@ from ragc.optimizers.distributed.study_address import recipe_in
 from ragc.optimizers.integrations import optuna_folder, optuna_status
 from ragc.optimizers.integrations.optuna_objective import CANDIDATE
 from ragc.optimizers.results.study_rows import DEV, PROVENANCE, answers_file
-from ragc.optimizers.search.selection import expected_scores
+from ragc.optimizers.search.selection import expected_of_choice, expected_scores
 from ragc.optimizers.search.status import StudyStatus, status, study_trials
 from ragc.optimizers.search.storage import find
 from ragc.optimizers.search.tell import failures_in
@@ -103,7 +103,10 @@ def _json_object(path: Path, home: Path) -> Mapping[str, Any]:
 
 
 def trials_of(files: StudyFiles) -> Iterator[Trial]:
-    """The trials of the study, in order, with the best value so far and what is expected of each."""
+    """The trials of the study, in order, with the best value so far and what is expected of each.
+
+    Of the chosen one that is less what choosing it adds, as in `search.expected` of the provenance.
+    """
     if files.is_script:
         yield from _script_trials(files)
     results, objectives = files.results, files.objectives
@@ -114,6 +117,8 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
     expected = expected_scores(results, pick)
     front = {trial["trial"] for trial in files.status.front}
     chosen = (files.status.best or {}).get("trial")
+    if winner := next((trial for trial in results if trial.number == chosen), None):
+        expected[winner.number] = expected_of_choice(results, objectives, pick, winner)
     whole = max((len(trial.scores) for trial in results if trial.complete), default=0)
     best: float | None = None
     for trial in results:

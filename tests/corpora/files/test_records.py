@@ -99,7 +99,7 @@ def test_every_problem_is_reported_with_its_line(tmp_path: Path) -> None:
 
 
 def test_a_long_list_of_problems_is_cut_in_the_message_only(tmp_path: Path) -> None:
-    path = write(tmp_path, *["{"] * (LISTED + 5))
+    path = write(tmp_path, GOOD, *["{"] * (LISTED + 5))
     with pytest.raises(DataError) as caught:
         read_questions(path)
     lines = str(caught.value).splitlines()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import _pydantic_core
 
 from ragc.corpora.files import rows as module
 from ragc.corpora.files.rows import rows
@@ -82,6 +83,25 @@ def test_a_document_of_another_shape_is_said_to_be_so(tmp_path: Path, data: byte
     path = tmp_path / "x.json"
     path.write_bytes(data)
     assert read_rows(path, under="data")[-1] == message
+
+
+@pytest.mark.parametrize("other", [_pydantic_core.__file__, gzip.__file__], ids=["library", "source"])
+def test_a_file_of_no_json_lines_is_one_problem(tmp_path: Path, other: str) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_bytes(Path(other).read_bytes()[: 2**21])
+    (problem,) = read_rows(path)
+    assert problem.startswith(": none of its first 20 lines is a JSON object (line 1: ")
+
+
+def test_bad_lines_of_a_file_of_json_lines_are_each_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("{no}\n" * 19 + LINES + "{no}\n", "utf-8")
+    read = read_rows(path)
+    assert len(read) == 19 + len(ITEMS) + 1
+    assert [row for row in read if not isinstance(row, str)] == ITEMS
+    assert read[-1] == f"line {20 + len(ITEMS)}: {str(read[0]).partition(': ')[2]}"
+    path.write_text("{no}\n" * 19, "utf-8")
+    assert len(read_rows(path)) == 19
 
 
 def test_damaged_streams_and_endless_lines_end_the_reading(

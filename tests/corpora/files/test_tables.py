@@ -170,10 +170,21 @@ def test_a_missing_column_is_told_once(tmp_path: Path, name: str) -> None:
     assert problem.startswith("has no column `Answer`, `id`; its columns are 'nr', 'question', 'Anwser'. ")
     assert "Did you mean 'Anwser'?" in problem
     assert 'id = "#", the number of the row' in problem
+    assert "in the recipe's table [data.fields], such as " in problem
     with pytest.raises(DataError) as caught:
         read_corpus(path)
     assert len(caught.value.problems) == 1
     assert caught.value.problems[0].startswith("has no column `id`, `text`; its columns are ")
+    assert "in the recipe's table [data.corpus_fields], such as text = " in caught.value.problems[0]
+
+
+def test_a_corpus_without_ids_is_shown_how_to_number_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.csv"
+    path.write_text("title,text\nAda,A mathematician.\n")
+    with pytest.raises(DataError) as caught:
+        read_corpus(path)
+    (problem,) = caught.value.problems
+    assert problem.endswith('[data.corpus_fields], such as id = "#", the number of the row.')
 
 
 def test_a_single_column_hints_at_the_separator(tmp_path: Path) -> None:

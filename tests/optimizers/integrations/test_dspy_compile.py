@@ -116,6 +116,30 @@ def test_what_was_compiled_in_python_is_of_use_on_the_command_line(
     assert "127.0.0.1:9" in ran("ask", str(out), "What colour is thing number3?", *words)
 
 
+@pytest.mark.parametrize("search", [{"knobs": ["top_k"]}, {"ranges": {"top_k": [1, 3]}}])
+def test_what_searched_knobs_opens_again_and_began_with_those_of_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], search: dict[str, Any]
+) -> None:
+    out, target = tmp_path / "out", ScriptedTarget(needs_demos)
+    ragc.Compile(metric=exact, trials=1, demos=0, out=out, **search).compile(
+        build_program(target, top_k=2), trainset=[], valset=[example(n) for n in range(20)]
+    )
+    first = target.requests[0].messages[-1].content
+    assert "[2] " in first
+    assert "[3] " not in first
+    assert main(["study", "status", str(out)]) == 0
+    assert "ragc.Compile" in capsys.readouterr().out
+    assert main(["export", str(out), "--to", "jinja2", "--out", str(tmp_path / "a.j2")]) == 0
+    sets = (
+        "targets.main={kind = 'hosted', model = 'openai/x', base_url = 'http://127.0.0.1:9'}",
+        "targets.main.options={tries = 1}",
+        f"sources.local={{kind = 'bm25', corpus = {str(write_things(tmp_path))!r}}}",
+    )
+    words = [word for one in sets for word in ("--set", one)]
+    assert main(["ask", str(out), "What colour is thing number3?", *words]) == 1
+    assert "127.0.0.1:9" in capsys.readouterr().err, "the recipe opens; the server does not answer"
+
+
 @pytest.mark.parametrize("metric", [exact, "em"])
 def test_a_better_program_comes_back_and_the_given_one_stays_as_it_was(metric: Any) -> None:
     target = ScriptedTarget(needs_demos)

@@ -85,6 +85,19 @@ def test_the_script_of_the_guide_runs_and_goes_on(project: Path, capsys: pytest.
     assert re.search(r"trials +39 of 39", capsys.readouterr().out)
 
 
+def test_the_guides_study_with_a_sampler_pruner_and_storage_of_its_own_runs_and_goes_on(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (block,) = re.findall(r"```python\n(import optuna\n.*?)```", GUIDE, re.DOTALL)
+    for runs in (1, 2):
+        names: dict[str, Any] = {}
+        exec(block, names)
+        assert len(names["study"].trials) == 20 * runs
+    assert (project / "mine.db").exists()
+    assert main(["study", "status", "mine"]) == 0
+    assert "cut off" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_budget_of_trials_stops_the_study_with_one_note(
     project: Path, jobs: int, caplog: pytest.LogCaptureFixture

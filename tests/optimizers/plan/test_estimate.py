@@ -370,6 +370,16 @@ def test_beside_the_bound_stands_what_average_settings_take(
     assert fixed["lm_calls_about"] == fixed["lm_calls_readable"]
 
 
+@pytest.mark.timeout(60)
+def test_more_trials_than_anybody_runs_are_planned_as_fast(folder: Path) -> None:
+    plans = [
+        estimate(recipes.load(folder / "recipe.toml", (f"search.trials={trials}", "budget.lm_calls=300")))
+        for trials in (10**4, 10**20)
+    ]
+    assert [plan["lm_calls"] for plan in plans] == [300, 300]
+    assert plans[1]["lm_calls_about"] == 300
+
+
 @pytest.mark.parametrize("program", ["rqrag", "flare", "selfrag"])
 def test_hosted_programs_that_need_log_probabilities_are_planned_before_anything_is_opened(
     program: str, folder: Path, monkeypatch: pytest.MonkeyPatch

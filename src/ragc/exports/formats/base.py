@@ -48,8 +48,9 @@ class Format:
     is deterministic: no time, machine path or secret. It raises NotExpressible for what the format cannot
     express. `load` returns the lines that load a prompt. `folder` is set for a format that needs more than
     one file per prompt, or whose consumer expects a folder; `alone` where a single call may still be one file
-    if the output has the name of a file; `cases` if the format includes cases. `named` returns the file name
-    of a prompt in a folder where that is not the prompt's name and `suffix`.
+    if the output has the name of a file; `cases` if the format includes cases; `imported` where a file
+    without its suffix cannot be loaded. `named` returns the file name of a prompt in a folder where that is
+    not the prompt's name and `suffix`.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Format:
     folder: bool = False
     alone: bool = False
     cases: bool = False
+    imported: bool = False
     named: Callable[[ExportedProgram, CompiledPrompt], str] | None = None
 
     def files(self, program: ExportedProgram) -> Mapping[str, bytes]:

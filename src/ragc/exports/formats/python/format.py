@@ -128,5 +128,6 @@ FORMAT = Format(
     consumer="Python 3.9 or later, the standard library alone",
     write=write,
     load=load,
+    imported=True,
     named=lambda program, prompt: _file_name(program),
 )
