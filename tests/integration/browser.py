@@ -89,16 +89,25 @@ class Browser:
         )
 
     def click(self, selector: str) -> None:
-        """Click the first element that `selector` names, scrolled into view."""
+        """Click the first element that `selector` names, scrolled into view, and wait for what follows."""
         element = self.send("POST", "/element", using="css selector", value=selector)[ELEMENT]
         self.send("POST", f"/element/{element}/click")
+        self.settle()
 
     def press(self, *keys: str) -> None:
-        """Press keys one after another, each a name of `KEYS` or a character."""
+        """Press keys one after another, each a name of `KEYS` or a character; wait for what follows."""
         actions = [
             {"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")
         ]
         self.send("POST", "/actions", actions=[{"type": "key", "id": "keyboard", "actions": actions}])
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the page has run what it queued: events as a dialog's close are tasks of their own."""
+        self.run_async(
+            "const end = arguments[0];"
+            "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => setTimeout(end))))"
+        )
 
     def wait(self, condition: str, seconds: float = 10.0) -> Any:
         """Wait until the expression `condition` is true, and give its value."""

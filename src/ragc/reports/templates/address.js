@@ -21,11 +21,20 @@ function writeAddress(isNew = false) {
   }
 }
 
+/** Closes the trace for an address without one. The close event, which comes later, must not write over a newer address. */
+function leave() {
+  if (!dialog.open) return;
+  const { at } = current;
+  current = null;
+  dialog.close();
+  goTo(at);
+}
+
 /** Shows what the address names; values that this report does not have are left out. */
 function readAddress() {
   const text = location.hash.slice(1);
   if (text && !text.includes("=")) {
-    if (dialog.open) dialog.close();
+    leave();
     return;
   }
   const held = new URLSearchParams(text);
@@ -54,7 +63,7 @@ function readAddress() {
     }
     open(row);
   } else {
-    if (dialog.open) dialog.close();
+    leave();
     if (text) byId("questions").scrollIntoView();
   }
 }

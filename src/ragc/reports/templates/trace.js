@@ -45,8 +45,9 @@ function startTrace() {
   });
   addEventListener("afterprint", () => byId("printed-trace")?.remove());
   dialog.addEventListener("close", () => {
+    if (!current) return;
     writeAddress();
-    if (current) goTo(current.at);
+    goTo(current.at);
   });
 }
 
