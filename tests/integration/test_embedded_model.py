@@ -276,12 +276,10 @@ def test_a_kept_beginning_is_loaded_by_a_later_process(
     assert again.read_bytes() == content
 
 
-def test_a_prompt_beyond_the_context_is_refused_at_once(target: EmbeddedTarget, call: Any) -> None:
+def test_a_prompt_beyond_the_context_is_refused(target: EmbeddedTarget, call: Any) -> None:
     for words in (900, 5000):  # with the reply, and alone
-        begun = time.monotonic()
         with pytest.raises(TargetError, match=r"The prompt has \d+ tokens .* context of 1024"):
             call(target.complete(build_request("word " * words, max_tokens=256)))
-        assert time.monotonic() - begun < 2
 
 
 def test_a_cancelled_request_frees_its_slot(target: EmbeddedTarget, call: Any) -> None:
@@ -303,11 +301,13 @@ def test_tokens_are_counted_exactly(target: EmbeddedTarget) -> None:
     assert target.count_tokens("") == 0
 
 
-def test_targets_of_one_file_share_the_model(target: EmbeddedTarget, weights: Path, call: Any) -> None:
+def test_targets_of_one_file_share_the_model(
+    target: EmbeddedTarget, weights: Path, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call(target.open())
+    monkeypatch.setattr("xllamacpp.Server", None)  # nobody can load a model from here on
     other = EmbeddedTarget(weights, context=1024, parallel=4, keep_prefixes=False)
-    begun = time.monotonic()
     call(other.open())
-    assert time.monotonic() - begun < 1
     call(other.aclose())
     assert call(target.complete(build_request("Hi", max_tokens=2))).usage.completion == 2
 

@@ -40,13 +40,13 @@ import asyncio, sys
 from pathlib import Path
 from ragc.core import event_loop as loop
 from ragc.store.call_store import CallStore
-from ragc.store.redis import RedisKeeper
+from ragc.store.redis import RedisBackend
 
 async def work():
     async def call():
         print("calling", flush=True)
         await asyncio.sleep(3600)
-    await CallStore(None, backend=RedisKeeper(sys.argv[1], lock_s=1.0)).fetch("k", call)
+    await CallStore(None, backend=RedisBackend(sys.argv[1], lock_s=1.0)).get_or_call("k", call)
 
 loop.run(work())
 """

@@ -169,6 +169,13 @@ def test_a_round_leaves_enough_of_the_budget_to_race_its_texts(run: Run, calls: 
     assert identical(compiled.path, again.path)
 
 
+@pytest.mark.parametrize("batch", [2, 64])
+def test_a_batch_that_the_trials_do_not_fill_takes_nothing_from_the_rounds(run: Run, batch: int) -> None:
+    sets = (*SMALL, "search.trials=2", f"search.batch={batch}", "budget.lm_calls=84")
+    compiled = run(sets=sets, target=ScriptedTarget(evolving))
+    assert any(trial["candidate"].get("instructions") for trial in attributes(compiled))
+
+
 def test_the_size_of_a_round_is_decided_once(run: Run, folder: Path) -> None:
     """What a killed process spent in a round does not make that round smaller."""
     sets, whole = (*SMALL, "budget.lm_calls=75"), ScriptedTarget(evolving)
