@@ -16,8 +16,8 @@ from ragc.errors import UsageError
 from ragc.optimizers.search.sampler import suggest
 from ragc.optimizers.task import Task
 
-DRAWN = (48, 1000)
-"""The least and the greatest number of candidates drawn; between them as many as there are trials."""
+LEAST_DRAWN, MOST_DRAWN = 48, 1000
+"""Candidates drawn: as many as there are trials, within these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Average:
 
     `calls` is the mean of the candidates' upper bounds, `fit` the mean calls for learning from one train
     question. `collections` is the number of different demonstration pools that as many candidates as trials
-    need, of `DRAWN` at most.
+    need, of `MOST_DRAWN` at most.
     """
 
     calls: float
@@ -44,7 +44,7 @@ def average(task: Task, trials: int) -> Average | None:
         optuna.logging.set_verbosity(verbosity)
     calls, fits = list[int](), list[int]()
     needed = set[tuple[object, ...]]()
-    for number in range(min(max(DRAWN[0], trials), DRAWN[1])):
+    for number in range(min(max(LEAST_DRAWN, trials), MOST_DRAWN)):
         candidate = suggest(task.space, study.ask())
         method = task.method_of(candidate.program)
         try:

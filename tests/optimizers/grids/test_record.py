@@ -378,6 +378,7 @@ def test_no_other_process_writes_a_grid_that_is_recorded(record: Record, folder:
         ways[how]()
 
 
+@pytest.mark.timeout(60)
 def test_a_sample_larger_than_the_space_is_refused_at_once(record: Record) -> None:
     for sample in (1000, 30_000, 10**12):
         with pytest.raises(UsageError, match=r"grid\.sample"):

@@ -67,7 +67,7 @@ class Slow(Simple):
 
 
 class Together(Simple):
-    """Answers once as many other questions are in `forward` as the barrier has places."""
+    """Answers once eight questions are in `forward` together."""
 
     barrier: ClassVar[threading.Barrier] = threading.Barrier(8)
 
