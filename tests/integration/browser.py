@@ -61,7 +61,11 @@ class Browser:
 
     def open(self, page: Path, link: str = "") -> None:
         """Open a file, with what `link` names in it, and wait until it is loaded."""
-        self.send("POST", "/url", url=page.absolute().as_uri() + link)
+        address = page.absolute().as_uri()
+        self.send("POST", "/url", url=address + link)
+        # The driver may answer while a large page is still read.
+        opened = f"location.href.split('#')[0] === {json.dumps(address)}"
+        self.wait(f"{opened} && document.readyState === 'complete'")
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What `script`, a function body, returns."""
