@@ -40,6 +40,7 @@ class Candidate:
     program: str = ""
     own_demos: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     demo_kind: str = FILLED
+    _mark: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def demos_of(self, predictor: str) -> tuple[int, int]:
         """The number of demonstrations that `predictor` shows, and the number of their set."""
@@ -94,7 +95,9 @@ class Candidate:
     @property
     def mark(self) -> str:
         """A digest of 12 hexadecimal digits; equal candidates have equal digests."""
-        return digest(self.to_json())[:12]
+        if not self._mark:
+            self._mark.append(digest(self.to_json())[:12])
+        return self._mark[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,8 @@ whose passages support the gold answer gives a labelled demonstration.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import io
-import logging
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -184,34 +181,34 @@ def _bootstrap(
     """Runs DSPy's bootstrapping on each question with its score; all calls are replayed from the store."""
     demos: dict[str, tuple[Demonstration, ...]] = {name: () for name, _ in program.named_predictors()}
     counters.current.set(())  # replayed calls were counted when the questions were answered
-    with _silence_dspy():
-        for question, score in earned:
-            teleprompter = dspy.BootstrapFewShot(
-                metric=lambda *_, score=score: score,
-                metric_threshold=threshold,
-                max_bootstrapped_demos=1,
-                max_labeled_demos=0,
-                max_rounds=1,
-            )
-            compiled = teleprompter.compile(program.deepcopy(), trainset=[_example(question)])
-            for name, predictor in compiled.named_predictors():
-                for values in (_fields(predictor, demo) for demo in predictor.demos):
-                    one = Demonstration(values, score, label_of(predictor.signature, values))
-                    demos[name] = (*demos[name], one)
+    for question, score in earned:
+        teleprompter = _BootstrapOne(
+            metric=lambda *_, score=score: score,
+            metric_threshold=threshold,
+            max_bootstrapped_demos=1,
+            max_labeled_demos=0,
+            max_rounds=1,
+        )
+        compiled = teleprompter.compile(program.deepcopy(), trainset=[_example(question)])
+        for name, predictor in compiled.named_predictors():
+            for values in (_fields(predictor, demo) for demo in predictor.demos):
+                one = Demonstration(values, score, label_of(predictor.signature, values))
+                demos[name] = (*demos[name], one)
     return demos
 
 
-@contextlib.contextmanager
-def _silence_dspy() -> Iterator[None]:
-    """Mutes the progress bar and the log of failed questions of DSPy's bootstrapping."""
-    log = logging.getLogger("dspy.teleprompt.bootstrap")
-    before, muted = log.level, io.StringIO()
-    log.setLevel(logging.ERROR)
-    try:
-        with contextlib.redirect_stderr(muted), contextlib.redirect_stdout(muted):
-            yield
-    finally:
-        log.setLevel(before)
+class _BootstrapOne(dspy.BootstrapFewShot):  # type: ignore[misc]
+    """BootstrapFewShot on a training set of one question, which writes nothing.
+
+    DSPy's own writes a progress bar and a summary. Several programs are bootstrapped in threads at once, and
+    `contextlib.redirect_stdout` replaces the stream of the whole process: two that overlap leave their
+    replacement in place for good.
+    """
+
+    def _bootstrap(self, *, max_bootstraps: int | None = None) -> None:
+        self.name2traces = {name: [] for name in self.name2predictor}
+        is_bootstrapped = self._bootstrap_one_example(self.trainset[0], 0)
+        self.validation = [] if is_bootstrapped else list(self.trainset)
 
 
 def _fields(predictor: Any, demo: Any) -> Demo:

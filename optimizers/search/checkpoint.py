@@ -21,7 +21,7 @@ from ragc.errors import ArtefactError
 from ragc.optimizers.results.compiled import RUN, CompiledProgram
 from ragc.optimizers.results.verdict import NOT_MEASURED, intervals_to_json
 from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.selection import select
+from ragc.optimizers.search.selection import FittedScores, select
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
@@ -40,13 +40,13 @@ class BestCheckpoint:
         self._directory, self._task, self._builder = directory, task, builder
         self._saved_trial: int | None = None
 
-    async def keep(self, trials: Sequence[TrialResult]) -> None:
+    async def keep(self, trials: Sequence[TrialResult], fitted: FittedScores | None = None) -> None:
         """Writes the program that `select` chooses from `trials`, unless it was the last one written.
 
-        Raises OSError.
+        `fitted` is the model of `trials`, if there is one already. Raises OSError.
         """
         task = self._task
-        leader = select(trials, task.objectives, task.pick)
+        leader = select(trials, task.objectives, task.pick, fitted)
         if leader.number == self._saved_trial:
             return
         program = await self._builder.program(leader.candidate)

@@ -23,6 +23,7 @@ import optuna
 from ragc.core.digest import digest
 from ragc.errors import UsageError
 from ragc.optimizers.search.selection import best
+from ragc.optimizers.search.storage import one_append
 from ragc.optimizers.search.tell import sampler_view
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
@@ -265,7 +266,8 @@ class TrialSampler:
             for index in chosen
         ]
         self._proposed, self._further = [], []
-        return [(self._storage_number(trial), candidate) for trial, candidate in pairs]
+        with one_append(self._study):
+            return [(self._storage_number(trial), candidate) for trial, candidate in pairs]
 
     def propose(
         self, trials: Sequence[TrialResult], size: int, waiting: Mapping[int, TrialResult]

@@ -21,12 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 Array = NDArray[np.float64]
+
+P, T = ParamSpec("P"), TypeVar("T")
 
 SHARES = ((0.9, 0.05, 0.05), (0.6, 0.3, 0.1), (0.3, 0.5, 0.2), (0.3, 0.2, 0.5), (0.05, 0.05, 0.9))
 """Shares of the variance between settings: of single values, of pairs of values, of each setting alone."""
@@ -48,6 +52,27 @@ _PRIOR_VARIANCE, _PRIOR_WEIGHT = 0.1, 0.5
 _JITTER = 1e-9
 _FREEDOM = 4.0
 _SEED = 18
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """The thread pools of the matrix libraries that are loaded."""
+    return ThreadpoolController()
+
+
+def _in_one_thread(function: Callable[P, T]) -> Callable[P, T]:
+    """Runs `function` with one thread of the matrix library.
+
+    The matrices are small, so that further threads only wait for each other: at 30 trials a fit took 50 times
+    as long on two cores (experiments/LOG.md).
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        with _threads().limit(limits=1, user_api="blas"):
+            return function(*args, **kwargs)
+
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +142,7 @@ class ScoreModel:
         self._similarity = self._mix(variances.shares)
         self._root = _root(self._similarity)
 
+    @_in_one_thread
     def fit(self, scores: Array, *, tails: bool = True) -> Posterior:
         """Estimates the variances from `scores`, shape (settings, questions), NaN where nothing was answered.
 
@@ -141,11 +167,13 @@ class ScoreModel:
         points, weights = self._weigh(seen, DIFFICULTIES)
         return Posterior(*points.average(weights), self.variances.residual)
 
+    @_in_one_thread
     def posterior(self, scores: Array) -> Posterior:
         """The posterior given `scores`, with the variances that were fixed or fitted last."""
         mean, cov, level = self._effects(_Seen.of(scores))
         return Posterior(level + mean, cov, self.variances.residual)
 
+    @_in_one_thread
     def bias_of_choice(self, scores: Array, choose: Callable[[Array], NDArray[np.intp]]) -> float:
         """How far the posterior mean of the setting that is chosen lies above its true mean, on average.
 

@@ -73,14 +73,16 @@ class ExpectedScore:
         return {name: round(amount, 6) + 0.0 for name, amount in amounts.items()}  # + 0.0 avoids -0.0
 
 
-def expected_scores(trials: Sequence[TrialResult], objective: Objective) -> dict[int, ExpectedScore]:
+def expected_scores(
+    trials: Sequence[TrialResult], objective: Objective, fitted: FittedScores | None = None
+) -> dict[int, ExpectedScore]:
     """The expected score of every trial, by trial number. The first of `trials` is the baseline.
 
     Trials with the same scores on the same questions are expected to score the same. Of a candidate that was
     tried several times the longest trial counts. Questions whose cost was not measured are left out of the
-    model, and count as `UNMEASURED` afterwards.
+    model, and count as `UNMEASURED` afterwards. `fitted` is the model of `trials`, if there is one already.
     """
-    fitted = _Fitted.to(trials, objective)
+    fitted = fitted or FittedScores.to(trials, objective)
     by_mark = {
         trial.candidate.mark: ExpectedScore(float(value), _mean(line) - float(value), float(risk))
         for trial, line, value, risk in zip(
@@ -99,8 +101,8 @@ def expected_of_choice(
     So it may lie below or above that in `expected_scores`, which is right on average over all trials.
     `trials` are all that were chosen among; what the parts of a portfolio chose before is not known here.
     """
-    expected = expected_scores(trials, pick)[chosen.number]
-    fitted = _Fitted.to(trials, pick)
+    fitted = FittedScores.to(trials, pick)
+    expected = expected_scores(trials, pick, fitted)[chosen.number]
     if fitted.model is None:
         return expected
     marks = [trial.candidate.mark for trial in fitted.trials]
@@ -116,10 +118,11 @@ def expected_of_choice(
 
 
 @dataclass(frozen=True, slots=True)
-class _Fitted:
+class FittedScores:
     """The model of the scores of `trials`, one of each candidate; without a model if all scores are equal.
 
-    `lines` are signed scores by question; `values` and `risks` are in the score's units.
+    `lines` are signed scores by question; `values` and `risks` are in the score's units. The model may hold
+    fresh candidates after the trials, which answered nothing yet.
     """
 
     trials: Sequence[TrialResult]
@@ -131,18 +134,22 @@ class _Fitted:
     risks: Array
 
     @classmethod
-    def to(cls, trials: Sequence[TrialResult], objective: Objective) -> _Fitted:
+    def to(
+        cls, trials: Sequence[TrialResult], objective: Objective, fresh: Sequence[Candidate] = ()
+    ) -> FittedScores:
+        """The model fitted to `trials`, of which the first is the baseline, and `fresh` candidates."""
         unique = _distinct(trials)
         lines = [trial.series(objective) for trial in unique]
-        table = ScoreTable.of(lines, objective)
+        table = ScoreTable.of([*lines, *([] for _ in fresh)], objective)
         model, posterior = None, None
         values, risks = np.full(len(unique), table.centre), np.zeros(len(unique))
         if table.scale:
-            model = ScoreModel([_columns(trial.candidate) for trial in unique])
+            candidates = (*(trial.candidate for trial in unique), *fresh)
+            model = ScoreModel([_columns(candidate) for candidate in candidates])
             posterior = model.fit(table.scores)
-            values = posterior.mean * table.scale + table.centre
-            risks = posterior.worse_than(0, table.margin)
-        share = table.unmeasured
+            values = posterior.mean[: len(unique)] * table.scale + table.centre
+            risks = posterior.worse_than(0, table.margin)[: len(unique)]
+        share = table.unmeasured[: len(unique)]
         values = (1 - share) * values - share * UNMEASURED
         risks = np.where(share == share[0], risks, share > share[0])
         for series in {tuple(line) for line in lines}:
@@ -215,20 +222,21 @@ class ScoreTable:
 
 
 def worth_looking(
-    trials: Sequence[TrialResult], fresh: Sequence[Candidate], objective: Objective, most: int
+    fitted: FittedScores,
+    trials: Sequence[TrialResult],
+    fresh: Sequence[Candidate],
+    objective: Objective,
+    most: int,
 ) -> list[int]:
     """Who answers more questions next: at most `most` indices into `trials` and then `fresh`, the best first.
 
-    A fresh candidate answered nothing yet. Left out are trials that saw all questions, those that answered
-    none of theirs, and looks that promise nothing (`allocation.next_looks`). The first of `trials` is the
-    baseline.
+    `fitted` is the model of both. A fresh candidate answered nothing yet. Left out are trials that saw all
+    questions, those that answered none of theirs, and looks that promise nothing (`allocation.next_looks`).
+    The first of `trials` is the baseline.
     """
-    unique = _distinct(trials)
-    lines = [*(trial.series(objective) for trial in unique), *([] for _ in fresh)]
-    table = ScoreTable.of(lines, objective)
-    if not table.scale:
+    if fitted.posterior is None:
         return []
-    columns = [_columns(candidate) for candidate in (*(trial.candidate for trial in unique), *fresh)]
+    unique, lines = fitted.trials, [*fitted.lines, *([] for _ in fresh)]
     among = [
         index
         for index, line in enumerate(lines)
@@ -236,12 +244,12 @@ def worth_looking(
         or (len(line) < len(lines[0]) and not _is_hopeless(unique[index], unique[0], objective))
     ]
     looks = next_looks(
-        ScoreModel(columns).fit(table.scores),
+        fitted.posterior,
         [len(line) for line in lines],
         among,
         questions=len(lines[0]),
         most=most,
-        tolerance=table.margin * TOLERANCE / MARGIN,
+        tolerance=fitted.table.margin * TOLERANCE / MARGIN,
     )
     at = {trial.number: index for index, trial in enumerate(trials)}
     positions = [*(at[trial.number] for trial in unique), *range(len(trials), len(trials) + len(fresh))]
@@ -255,9 +263,17 @@ def _is_hopeless(trial: TrialResult, baseline: TrialResult, objective: Objective
     )
 
 
-def select(trials: Sequence[TrialResult], objectives: Sequence[Objective], pick: Objective) -> TrialResult:
-    """The trial to compile: the best by `pick`, of the Pareto front if there are several objectives."""
-    expected = expected_scores(trials, pick)
+def select(
+    trials: Sequence[TrialResult],
+    objectives: Sequence[Objective],
+    pick: Objective,
+    fitted: FittedScores | None = None,
+) -> TrialResult:
+    """The trial to compile: the best by `pick`, of the Pareto front if there are several objectives.
+
+    `fitted` is the model of `trials`, if there is one already.
+    """
+    expected = expected_scores(trials, pick, fitted)
     pick_index = list(objectives).index(pick)
     amounts = (abs(score) for trial in trials for score in trial.series(pick))
     unit = max((amount for amount in amounts if amount < UNMEASURED), default=0.0) or 1.0

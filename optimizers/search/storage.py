@@ -22,6 +22,7 @@ import optuna
 from filelock import FileLock, Timeout
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.storages.journal._file import get_lock_file
 
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
@@ -78,8 +79,12 @@ class _Lock(JournalFileOpenLock):
 
 
 class _Lines(JournalFileBackend):
+    """The journal as lines with digests. While it gathers, lines wait and are written at once at the end."""
+
     def __init__(self, path: Path, mend: bool) -> None:
         self._path, lock = path, _Lock(path)
+        self._waiting: list[dict[str, Any]] | None = None
+        self._first_waiting = 0
         lock.acquire()
         try:
             if mend and path.exists():
@@ -88,12 +93,34 @@ class _Lines(JournalFileBackend):
         finally:
             lock.release()
 
+    @contextmanager
+    def gathering(self, number: int) -> Iterator[None]:
+        """Writes what is appended meanwhile with one append at the end, an error included.
+
+        `number` is the number of lines so far, all of which were read. The caller holds the lock.
+        """
+        self._first_waiting, self._waiting = number, []
+        try:
+            yield
+        finally:
+            logs, self._waiting = self._waiting, None
+            if logs:
+                self.append_logs(logs)
+                # Where the next lines begin; else they would be searched for from the first one.
+                self._log_number_offset[number + len(logs)] = self._path.stat().st_size
+
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        if self._waiting is not None:
+            self._waiting += [json.loads(json.dumps(log)) for log in logs]
+            return
         if not self._path.exists():  # a new file would lack the earlier operations
             raise FileNotFoundError(errno.ENOENT, "it is gone", str(self._path))
         super().append_logs([{**log, _CHECK: _digest(log)} for log in logs])
 
     def read_logs(self, log_number_from: int) -> Generator[dict[str, Any], None, None]:
+        if self._waiting is not None:
+            yield from self._waiting[log_number_from - self._first_waiting :]
+            return
         number = log_number_from
         try:
             for log in super().read_logs(log_number_from):
@@ -169,6 +196,23 @@ def name_objectives(study: optuna.Study, names: Sequence[str]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names(list(names))
+
+
+@contextmanager
+def one_append(study: optuna.Study) -> Iterator[None]:
+    """Writes all that is told to `study` meanwhile with one append to its journal.
+
+    A kill leaves all of it or a beginning. Other kinds of storage write at once, as ever.
+    """
+    journal_storage = study._storage
+    backend = getattr(journal_storage, "_backend", None)
+    if not isinstance(journal_storage, JournalStorage) or not isinstance(backend, _Lines):
+        yield
+        return
+    with get_lock_file(backend._lock):
+        journal_storage.get_all_studies()  # reads what others wrote
+        with backend.gathering(journal_storage._replay_result.log_number_read):
+            yield
 
 
 def close_study(study: optuna.Study) -> None:

@@ -33,8 +33,15 @@ from ragc.optimizers.search.checkpoint import BestCheckpoint
 from ragc.optimizers.search.log import StudyLog
 from ragc.optimizers.search.run_trial import LocalRunner, Runner
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
-from ragc.optimizers.search.selection import best, leading, pareto_front, select, worth_looking
-from ragc.optimizers.search.storage import DamagedJournal, StudyAttributes, name_objectives
+from ragc.optimizers.search.selection import (
+    FittedScores,
+    best,
+    leading,
+    pareto_front,
+    select,
+    worth_looking,
+)
+from ragc.optimizers.search.storage import DamagedJournal, StudyAttributes, name_objectives, one_append
 from ragc.optimizers.search.tell import finish, report
 from ragc.optimizers.search.trial import BATCH, NONE, TrialResult, read_results
 from ragc.optimizers.space import Candidate, SearchSpace, describe_candidate
@@ -229,11 +236,11 @@ class Study:
                         self._attributes.put(_SCREENED, screened)
                     fitted = await self.calibrating.candidates(space, self.trials[:screened], reserved)
                     asking.offer(fitted, screened)
-                beginning, going_on = self._next(asking, n_trials)
+                beginning, going_on, fitted = self._next(asking, n_trials)
+                await self._best.keep(self.trials, fitted)
                 if not beginning and not going_on:
                     break
                 await self._run_batch(await self._prepared(asking.start(beginning)), going_on)
-                await self._best.keep(self.trials)
             await self._complete_leader()
             await self._complete_winner()
         except BudgetExhausted as error:
@@ -241,27 +248,30 @@ class Study:
             self.progress.note(self.spent)
         self._stop_waiting()
 
-    def _next(self, asking: TrialSampler, n_trials: int) -> tuple[list[int], list[int]]:
+    def _next(self, asking: TrialSampler, n_trials: int) -> tuple[list[int], list[int], FittedScores | None]:
         """What comes next: which of the candidates that `asking` proposes begin, and which trials go on.
 
-        Planned trials begin before anything else, `n_trials` in all.
+        Also the model that decided it, None where a plan did. Planned trials begin before anything else,
+        `n_trials` in all.
         """
-        done, batch = len(self.trials), self.task.batch
+        done, batch, objective = len(self.trials), self.task.batch, self.task.objectives[0]
         fresh = asking.propose(self.trials, n_trials, self._waiting()) if done < n_trials else []
         first = list(range(min(len(fresh), batch, n_trials - done)))
         if not self._in_looks or (fresh and asking.is_planned(done)):
-            return first, []
-        looks = worth_looking(self.trials, fresh, self.task.objectives[0], self.task.looks)
+            return first, [], None
+        fitted = FittedScores.to(self.trials, objective, fresh)
+        looks = worth_looking(fitted, self.trials, fresh, objective, self.task.looks)
         beginning = [index - done for index in looks if index >= done][: n_trials - done]
         going_on = sorted(index for index in looks if index < done)
-        return (beginning, going_on) if looks else (first, [])
+        return (beginning, going_on, fitted) if looks else (first, [], fitted)
 
     def _stop_waiting(self) -> None:
         """Tells Optuna that the trials which still wait will not go on."""
         states = {trial.number: trial.state for trial in self._study.get_trials(deepcopy=False)}
-        for number, tried in self._waiting().items():
-            if not states[number].is_finished():
-                finish(self._study, number, tried)
+        with one_append(self._study):
+            for number, tried in self._waiting().items():
+                if not states[number].is_finished():
+                    finish(self._study, number, tried)
 
     def _waiting(self) -> dict[int, TrialResult]:
         """The trials that may go on, by Optuna's number."""
@@ -355,11 +365,12 @@ class Study:
             raise
         self._numbers += [number for number, _ in pending]
         record = [{"trial": self._numbers[tried.number], **tried.to_json()} for tried in results]
-        self._study.set_user_attr(f"{BATCH}{self._batches:06d}", record)
-        self._batches += 1
-        for tried in results:
-            self._tell(self._numbers[tried.number], tried)
-            self.trials[tried.number : tried.number + 1] = [tried]
+        with one_append(self._study):
+            self._study.set_user_attr(f"{BATCH}{self._batches:06d}", record)
+            self._batches += 1
+            for tried in results:
+                self._tell(self._numbers[tried.number], tried)
+                self.trials[tried.number : tried.number + 1] = [tried]
         self._journal.log_batch(results, [self.describe(tried.candidate) for tried in results])
 
     def _say_batch(self, numbers: Sequence[int], questions: int) -> None:
