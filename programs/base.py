@@ -24,7 +24,7 @@ from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, SourceError, UsageError
 from ragc.programs import trace
 from ragc.programs.calls.chosen_lm import shared_lm
-from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.predict import RagPredict, extend_trace
 from ragc.programs.calls.prompt import setting
 from ragc.programs.knobs import WORDED, Knobs
 from ragc.programs.runtime import Runtime
@@ -305,8 +305,7 @@ class RagProgram(dspy.Module):
         prediction["trace"] = run.events
         tallies = prediction.get("tallies") or {}
         prediction["counters"] = self._cost(cost, started, tallies)
-        if dspy.settings.trace is not None:
-            dspy.settings.trace.extend(run.predictions)
+        extend_trace(run.predictions)
         run.finish(prediction)
         return prediction
 

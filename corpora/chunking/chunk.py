@@ -23,11 +23,16 @@ def chunk_passage(passage: Passage, size: int, overlap: float = 0.0, by: str = "
     """
     check(by)
     check_size(size, overlap)
-    if len(passage.text) * 4 <= size or tokens.count(passage.text) <= size:  # a character has at most four
+    if _fits(passage.text, size):
         return (passage,)
     if by == "text":
         return text.chunk(passage, size, overlap)
     return markdown.chunk_markdown(passage, size, overlap, headed=by == "sections")
+
+
+def _fits(text: str, size: int) -> bool:
+    """Whether `text` has at most `size` tokens. No token is shorter than a byte, so few texts are counted."""
+    return len(text.encode("utf-8", "surrogatepass")) <= size or tokens.count(text) <= size
 
 
 def settings(size: int | None, overlap: float, by: str = "text") -> list[str | int | float]:

@@ -14,11 +14,14 @@ sorting all of them.
 from __future__ import annotations
 
 import logging
+import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -220,9 +223,24 @@ def _sort(
     indices.flush()
 
 
-def _bm25s() -> Any:
-    import bm25s  # takes half a second
+class _Unloaded(ModuleType):
+    """Stands for a module that is loaded at the first look at what it holds."""
 
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
+
+
+def _bm25s() -> Any:
+    """The module bm25s. It imports scipy.sparse for a backend that nothing here uses: a third of its time."""
+    unused = _Unloaded("scipy.sparse")
+    if "bm25s" not in sys.modules:
+        sys.modules.setdefault(unused.__name__, unused)
+    import bm25s  # takes .2 s
+
+    if sys.modules.get(unused.__name__) is unused:
+        del sys.modules[unused.__name__]
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     return bm25s
 

@@ -14,7 +14,11 @@ from ragc.optimizers.search.racing import FUTILITY, win_probability
 from ragc.optimizers.search.trial import TrialResult, result_of
 from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
 from ragc.records import Question
+
+MAX_PROGRAMS = 32
+"""The most programs kept for further looks; the one that answered longest ago goes."""
 
 
 class Runner(Protocol):
@@ -42,6 +46,7 @@ class LocalRunner:
 
     def __init__(self, builder: ProgramBuilder, step: Callable[[], None] = lambda: None) -> None:
         self._builder, self._step = builder, step
+        self._programs: dict[str, RagProgram] = {}
 
     @property
     def concurrency(self) -> int:
@@ -64,7 +69,7 @@ class LocalRunner:
         order = shuffle_dev(task)
         if span:
             order, rivals = order[slice(*span)], ()
-        program = await self._builder.program(candidate)
+        program = await self._program(candidate)
         rows: list[Row] = []
         better_rival = None
         for end in stopping_points(len(order)) if rivals else [len(order)]:
@@ -74,6 +79,14 @@ class LocalRunner:
             if better_rival is not None:
                 break
         return result_of(number, candidate, rows, task.objectives, better_rival)
+
+    async def _program(self, candidate: Candidate) -> RagProgram:
+        """The program of `candidate`, with its rendered prompts if it answered questions not long ago."""
+        program = self._programs.pop(candidate.mark, None) or await self._builder.program(candidate)
+        self._programs[candidate.mark] = program
+        if len(self._programs) > MAX_PROGRAMS:
+            del self._programs[next(iter(self._programs))]
+        return program
 
 
 def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) -> TrialResult | None:

@@ -210,7 +210,8 @@ def one_append(study: optuna.Study) -> Iterator[None]:
         yield
         return
     with get_lock_file(backend._lock):
-        journal_storage.get_all_studies()  # reads what others wrote
+        with journal_storage._thread_lock:
+            journal_storage._sync_with_backend()  # reads what others wrote
         with backend.gathering(journal_storage._replay_result.log_number_read):
             yield
 

@@ -12,6 +12,7 @@ after each look and after 5, 10, 20, 40 ... questions as intermediate values.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -132,14 +133,23 @@ def _answered_nothing(trial: FrozenTrial, so_far: TrialResult | None) -> bool:
     return (so_far.failures if so_far else failures_in(trial)).all
 
 
+class _Shared(dict[str, Any]):
+    """A dictionary that nobody changes, so that copies of a trial may share it.
+
+    Optuna copies each trial that is added to a study, most of all its distributions.
+    """
+
+    def __deepcopy__(self, memo: object) -> _Shared:
+        return self
+
+
 def _with(trial: FrozenTrial, values: Sequence[float]) -> FrozenTrial:
-    if not values or (trial.state == TrialState.COMPLETE and trial.values == values):
-        return trial
-    return optuna.trial.create_trial(
-        state=TrialState.COMPLETE,
-        values=values,
-        params=trial.params,
-        distributions=trial.distributions,
-        user_attrs=trial.user_attrs,
-        system_attrs=trial.system_attrs,
-    )
+    """`trial` as the sampler reads it: its parameters, complete with `values`, or as it is without values."""
+    distributions = _Shared(trial.distributions)
+    if values:
+        return optuna.trial.create_trial(
+            state=TrialState.COMPLETE, values=values, params=trial.params, distributions=distributions
+        )
+    bare = copy.copy(trial)
+    bare.distributions, bare.user_attrs = distributions, {}
+    return bare

@@ -357,11 +357,17 @@ class RagPredict(TypedPrompt):
                 sent=self._sent(inputs, answers),
             )
             invocation.spot[0].add(invocation.spot[1], event, entry)
-        elif (entries := setting("trace")) is not None and (most := setting("max_trace_size")) > 0:
-            if len(entries) >= most:  # as DSPy does, the oldest goes
-                del entries[0]
-            entries.append(entry)
+        else:
+            extend_trace([entry])
         return prediction
+
+
+def extend_trace(entries: Sequence[Any]) -> None:
+    """Adds `entries` to DSPy's trace, if there is one. Beyond `max_trace_size` the oldest go, as in DSPy."""
+    trace_entries, most = setting("trace"), setting("max_trace_size")
+    if trace_entries is not None and most > 0:
+        trace_entries.extend(entries)
+        del trace_entries[:-most]
 
 
 def _append(history: list[Any], entry: HistoryEntry, most: int) -> None:
