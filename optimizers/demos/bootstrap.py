@@ -197,7 +197,7 @@ def _bootstrap(
     return demos
 
 
-class _BootstrapOne(dspy.BootstrapFewShot):  # type: ignore[misc]
+class _BootstrapOne(dspy.BootstrapFewShot):
     """BootstrapFewShot on a training set of one question, which writes nothing.
 
     DSPy's own writes a progress bar and a summary. Several programs are bootstrapped in threads at once, and
@@ -206,7 +206,7 @@ class _BootstrapOne(dspy.BootstrapFewShot):  # type: ignore[misc]
     """
 
     def _bootstrap(self, *, max_bootstraps: int | None = None) -> None:
-        self.name2traces = {name: [] for name in self.name2predictor}
+        self.name2traces: dict[str, list[Any]] = {name: [] for name in self.name2predictor}
         is_bootstrapped = self._bootstrap_one_example(self.trainset[0], 0)
         self.validation = [] if is_bootstrapped else list(self.trainset)
 

@@ -19,18 +19,17 @@ questions enter; `experiments/benchmarks/search/choosing` measures how far expec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 Array = NDArray[np.float64]
-
-P, T = ParamSpec("P"), TypeVar("T")
 
 SHARES = ((0.9, 0.05, 0.05), (0.6, 0.3, 0.1), (0.3, 0.5, 0.2), (0.3, 0.2, 0.5), (0.05, 0.05, 0.9))
 """Shares of the variance between settings: of single values, of pairs of values, of each setting alone."""
@@ -60,19 +59,15 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _in_one_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """Runs `function` with one thread of the matrix library.
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Lets the matrix library use one thread.
 
     The matrices are small, so that further threads only wait for each other: at 30 trials a fit took 50 times
     as long on two cores (experiments/LOG.md).
     """
-
-    @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        with _threads().limit(limits=1, user_api="blas"):
-            return function(*args, **kwargs)
-
-    return run
+    with _threads().limit(limits=1, user_api="blas"):
+        yield
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +137,7 @@ class ScoreModel:
         self._similarity = self._mix(variances.shares)
         self._root = _root(self._similarity)
 
-    @_in_one_thread
+    @_one_thread()
     def fit(self, scores: Array, *, tails: bool = True) -> Posterior:
         """Estimates the variances from `scores`, shape (settings, questions), NaN where nothing was answered.
 
@@ -167,13 +162,13 @@ class ScoreModel:
         points, weights = self._weigh(seen, DIFFICULTIES)
         return Posterior(*points.average(weights), self.variances.residual)
 
-    @_in_one_thread
+    @_one_thread()
     def posterior(self, scores: Array) -> Posterior:
         """The posterior given `scores`, with the variances that were fixed or fitted last."""
         mean, cov, level = self._effects(_Seen.of(scores))
         return Posterior(level + mean, cov, self.variances.residual)
 
-    @_in_one_thread
+    @_one_thread()
     def bias_of_choice(self, scores: Array, choose: Callable[[Array], NDArray[np.intp]]) -> float:
         """How far the posterior mean of the setting that is chosen lies above its true mean, on average.
 

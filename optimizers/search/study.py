@@ -236,8 +236,8 @@ class Study:
                         self._attributes.put(_SCREENED, screened)
                     fitted = await self.calibrating.candidates(space, self.trials[:screened], reserved)
                     asking.offer(fitted, screened)
-                beginning, going_on, fitted = self._next(asking, n_trials)
-                await self._best.keep(self.trials, fitted)
+                beginning, going_on, scores = self._next(asking, n_trials)
+                await self._best.keep(self.trials, scores)
                 if not beginning and not going_on:
                     break
                 await self._run_batch(await self._prepared(asking.start(beginning)), going_on)

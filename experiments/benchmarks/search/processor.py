@@ -30,7 +30,7 @@ from ragc.core import event_loop
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.results.evaluate import open_program
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest
+from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
 
 RECIPE = """
@@ -66,7 +66,8 @@ def answer(request: ChatRequest) -> str:
 class Forgetful(ScriptedTarget):
     """A scripted target that does not record requests, so that memory is the program's own."""
 
-    async def complete(self, request: ChatRequest):  # type: ignore[no-untyped-def]  # noqa: ANN201, D102
+    async def complete(self, request: ChatRequest) -> Reply:
+        """The next reply of the script."""
         self.requests.clear()
         return await super().complete(request)
 
@@ -97,22 +98,17 @@ def growth(folder: Path, calls: int) -> float:
     write_data(folder, 0, 100)
     (folder / "recipe.toml").write_text(RECIPE.format(trials=1).replace("demos = 3", "demos = 0"), "utf-8")
     sizes = []
-    with open_program(
-        folder / "recipe.toml", store=CallStore(None), targets={"main": Forgetful(answer)}
-    ) as opened:
+    opened = open_program(folder / "recipe.toml", store=CallStore(None), targets={"main": Forgetful(answer)})
 
-        async def ask(first: int, last: int) -> None:
-            for start in range(first, last, 50):
-                await asyncio.gather(
-                    *(
-                        opened.program.acall(question=f"What colour is thing number{i % 100}? ({i})")
-                        for i in range(start, start + 50)
-                    )
-                )
+    async def ask(first: int, last: int) -> None:
+        for start in range(first, last, 50):
+            questions = [f"What colour is thing number{i % 100}? ({i})" for i in range(start, start + 50)]
+            await asyncio.gather(*(opened.program.acall(question=question) for question in questions))
 
-        for half in range(2):
-            event_loop.run(ask(half * calls, (half + 1) * calls))
-            sizes.append(resident())
+    for half in range(2):
+        event_loop.run(ask(half * calls, (half + 1) * calls))
+        sizes.append(resident())
+    opened.close()
     return (sizes[1] - sizes[0]) / calls
 
 
@@ -146,9 +142,8 @@ def main() -> None:
         if args.profile:
             pstats.Stats(profile).sort_stats("cumulative").print_stats(60)
         if args.calls:
-            print(
-                f"memory a call, from {args.calls} to {2 * args.calls}: {growth(folder / 'calls', args.calls):.0f} bytes"
-            )
+            grown = growth(folder / "calls", args.calls)
+            print(f"memory a call, from {args.calls} to {2 * args.calls}: {grown:.0f} bytes")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +173,31 @@ def test_a_trial_that_was_about_to_be_asked_when_the_process_died_is_no_obstacle
     optuna.load_study(study_name="ragc", storage=storage).enqueue_trial({"knob.top_k": 9})
     run("out", resume=True)
     assert identical(unbroken()[0], folder / "out")
+
+
+def test_what_a_round_tells_is_one_append_and_reads_as_if_written_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = study_file.storage(tmp_path, 1)
+    synced, flush = list[int](), os.fsync
+
+    def sync(file: int) -> None:
+        synced.append(file)
+        flush(file)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with study_file.one_append(study):
+        for value in (1, 2, 3):
+            study.add_trial(optuna.trial.create_trial(value=value, params={}, distributions={}))
+            assert len(study.trials) == value
+            study.set_user_attr(f"batch {value}", [value])
+    assert len(synced) == 1
+    with suppress(KeyError), study_file.one_append(study):
+        study.set_user_attr("before", "the error")
+        raise KeyError
+    study.set_user_attr("after", "all")
+    for reader in (study, study_file.storage(tmp_path, 1)):
+        assert [trial.value for trial in reader.trials] == [1, 2, 3]
+        assert reader.user_attrs == {
+            "batch 1": [1], "batch 2": [2], "batch 3": [3], "before": "the error", "after": "all",
+        }  # fmt: skip
