@@ -1,23 +1,29 @@
 """The ledger: hard limits on the spending of a study, persistent across kills.
 
-Each distinct request is charged once, whether it was sent or replayed. Before a request is sent, its greatest
-possible cost is checked and reserved until its real cost is known.
+Each distinct request is charged once, whether it was sent or replayed; one that is sent again after a failure
+is charged again. Before a request is sent, its greatest possible cost in calls, tokens and dollars is checked
+and reserved, on disk too, until its real cost is known. What was reserved when the process was killed, or
+failed without a word on its cost, stays charged.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import secrets
 import time
 import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ragc.core.digest import add_digest, verify_digest
 from ragc.errors import BudgetExhausted, StoreError
 from ragc.recipe import Budget
-from ragc.targets.gateway import Ledger
+from ragc.targets.charges import Ledger, Need, Wanted
 
 if TYPE_CHECKING:
     from ragc.optimizers.search.trial import TrialResult
@@ -28,8 +34,20 @@ FIRST = 10_000
 _WORDS = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "dollars", "minutes": "minutes"}
 
 
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """What is held back beside the cost of calls, so that the last of them fits too.
+
+    A call reserves more than it costs: `calls` times its mean cost, and `tokens` and `usd` for its reply.
+    """
+
+    calls: float = 0.0
+    tokens: int = 0
+    usd: float = 0.0
+
+
 class StudyLedger(Ledger, Protocol):
-    """The ledger of a study: `ragc.targets.gateway.Ledger` with the operations of the study itself.
+    """The ledger of a study: `ragc.targets.charges.Ledger` with the operations of the study itself.
 
     `calls`, `tokens`, `usd` and `minutes` are the charges so far.
     """
@@ -50,10 +68,10 @@ class StudyLedger(Ledger, Protocol):
         """Holds back `calls` LM calls for later, and what they cost (`price_held`); 0 releases them."""
         ...
 
-    def price_held(self, calls: int, longer: float, spare: int) -> None:
+    def price_held(self, calls: int, longer: float, spare: Spare) -> None:
         """Sets what calls that are held back cost: as the first `calls` of the study in the mean.
 
-        Their tokens and dollars are multiplied by `longer`, and `spare` tokens are held back beside them.
+        Their tokens and dollars are multiplied by `longer`, and `spare` is held back beside them.
         """
         ...
 
@@ -65,10 +83,12 @@ class StudyLedger(Ledger, Protocol):
 def budget_error(what: str, limits: Budget) -> BudgetExhausted:
     """The error of a request that would exceed `limits`; `what` is lm_calls, tokens, usd or minutes."""
     limit = getattr(limits, what)
-    return BudgetExhausted(
-        f"The budget of {limit:{'g' if isinstance(limit, float) else ''}} {_WORDS[what]} is spent; "
-        f"raise budget.{what} to go on."
-    )
+    return BudgetExhausted(f"The budget of {_amount(what, limit)} is spent; raise budget.{what} to go on.")
+
+
+def _amount(what: str, limit: float) -> str:
+    """`limit` with its unit, as in `200 LM calls` and `0.05 dollars`."""
+    return f"{limit:{'g' if isinstance(limit, float) else ''}} {_WORDS[what]}"
 
 
 def answers_left(limits: Budget, ledger: StudyLedger, base: TrialResult) -> float:
@@ -99,18 +119,30 @@ class Spent:
 
 def share_error(what: str, limit: float, part: str) -> BudgetExhausted:
     """The error of a request that would exceed the share of `part`; `what` is as in `budget_error`."""
-    amount = f"{limit:.0f}" if what in ("lm_calls", "tokens") else f"{limit:.2f}"
+    amount = int(limit) if what in ("lm_calls", "tokens") else float(f"{limit:.3g}")
     return BudgetExhausted(
-        f"The share of {amount} {_WORDS[what]} that {part} has of the budget is spent; raise budget.{what} "
+        f"The share of {_amount(what, amount)} that {part} has of the budget is spent; raise budget.{what} "
         "or search.shares to go on."
     )
 
 
+class _Reserved(NamedTuple):
+    """What a try has reserved, and the part of the study that sent it."""
+
+    need: Need
+    part: str
+
+
 class FileLedger:
-    """A ledger in an append-only file, one charge a request, which a resumed study reads again.
+    """A ledger in an append-only file, which a resumed study reads again.
+
+        {"reserve": N, "key": K, "tokens": n, "usd": x}   before a try is sent
+        {"key": K, "tokens": n, "usd": x, "try": N}       what it cost; without "try", of a stored reply
+        {"keep": N}, {"release": N}                       it failed: charged as reserved, or not at all
 
     A study of several parts names each with `enter`; a charge counts for the part that was first to send the
-    request. Each line carries its own digest. Raises StoreError if the file cannot be read or a line is
+    request. Each line carries its own digest. Tries of an earlier process that it neither settled nor
+    released stay charged at what they reserved. Raises StoreError if the file cannot be read or a line is
     damaged, because the total would be too low.
     """
 
@@ -119,9 +151,13 @@ class FileLedger:
         self.calls = 0
         self.tokens = 0
         self.usd = 0.0
+        self.failed_calls, self.failed_usd = 0, 0.0
         self._charged: set[str] = set()
-        self._reserved: dict[str, int] = {}
-        self._held, self._price, self._spare = 0, (0.0, 0.0), 0
+        self._reserved: dict[str, _Reserved] = {}
+        self._reserved_tokens, self._reserved_usd = 0, 0.0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._name, self._tries = secrets.token_hex(4), 0
+        self._held, self._price, self._spare = 0, (0.0, 0.0), Spare()
         self._first: list[tuple[int, float]] = []
         self._spent_before = 0.0
         self._started: float | None = None
@@ -151,6 +187,8 @@ class FileLedger:
                     "--resume out to begin anew (what was answered is replayed, and counted again), or "
                     "move the file away to count from 0."
                 )
+        for number in list(self._reserved):  # its process was killed before it knew what they cost
+            self._charge_reserve(self._end(number))
 
     def _take(self, row: dict[str, Any] | None) -> bool:
         """Applies one line of the file; False if it is no valid charge."""
@@ -159,29 +197,76 @@ class FileLedger:
         try:
             if row.keys() == {"minutes"}:
                 self._spent_before = max(self._spent_before, float(row["minutes"]))
-            elif row.keys() - {"part"} == {"key", "tokens", "usd"}:
-                tokens, usd = int(row["tokens"]), float(row["usd"])
-                if tokens < 0 or not 0 <= usd < math.inf:
-                    return False
-                self._add(str(row["key"]), tokens, usd, str(row.get("part", "")))
+            elif row.keys() in ({"keep"}, {"release"}):
+                ended = self._end(str(row.get("keep", row.get("release"))))
+                if "keep" in row:
+                    self._charge_reserve(ended)
+            elif row.keys() - {"part", "try", "reserve"} == {"key", "tokens", "usd"}:
+                return self._take_amount(row)
             else:
                 return False
         except (ValueError, TypeError, OverflowError):
             return False
         return True
 
-    def _add(self, key: str, tokens: int, usd: float, part: str) -> bool:
-        if key in self._charged:
+    def _take_amount(self, row: Mapping[str, Any]) -> bool:
+        """Applies a line with an amount: a charge, or what is reserved; False if it is no valid one."""
+        key, part, tokens, usd = (
+            str(row["key"]),
+            str(row.get("part", "")),
+            int(row["tokens"]),
+            float(row["usd"]),
+        )
+        if tokens < 0 or not 0 <= usd < math.inf:
             return False
-        if len(self._first) < FIRST:
+        if "reserve" in row:
+            self._begin(str(row["reserve"]), _Reserved(Need(key, tokens, usd), part))
+        else:
+            if sent := "try" in row:
+                self._end(str(row["try"]))
+            self._add(key, tokens, usd, part, sent=sent)
+        return True
+
+    def _begin(self, number: str, reserved: _Reserved) -> None:
+        self._reserved[number] = reserved
+        self._reserved_tokens += reserved.need.tokens
+        self._reserved_usd += reserved.need.usd
+
+    def _end(self, number: str) -> _Reserved | None:
+        """What the try `number` had reserved, which is free again; None for a try that is not known."""
+        reserved = self._reserved.pop(number, None)
+        if reserved is not None:
+            self._reserved_tokens -= reserved.need.tokens
+            self._reserved_usd = math.fsum(one.need.usd for one in self._reserved.values())
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+        return reserved
+
+    def _charge_reserve(self, reserved: _Reserved | None) -> None:
+        """Charges a failed try: its cost is what it reserved. Its request is not known to be answered."""
+        if reserved is not None:
+            self._count(reserved.need.tokens, reserved.need.usd, reserved.part)
+            self.failed_calls += 1
+            self.failed_usd += reserved.need.usd
+
+    def _add(self, key: str, tokens: int, usd: float, part: str, *, sent: bool = False) -> bool:
+        """Charges the request `key`; one that was charged before only if it was `sent` again."""
+        if key in self._charged and not sent:
+            return False
+        if len(self._first) < FIRST and key not in self._charged:
             self._first.append((tokens, usd))
+        self._charged.add(key)
+        self._count(tokens, usd, part)
+        return True
+
+    def _count(self, tokens: int, usd: float, part: str) -> None:
         spent = self.spent(part)
         spent.calls, spent.tokens, spent.usd = spent.calls + 1, spent.tokens + tokens, spent.usd + usd
-        self._charged.add(key)
         self.calls += 1
         self.tokens += tokens
         self.usd += usd
-        return True
 
     def _start(self) -> None:
         if self._started is None:
@@ -196,7 +281,7 @@ class FileLedger:
         """Holds back `calls` LM calls for later, and what they cost; 0 releases them."""
         self._held = calls
 
-    def price_held(self, calls: int, longer: float, spare: int) -> None:
+    def price_held(self, calls: int, longer: float, spare: Spare) -> None:
         """Sets what calls that are held back cost, from the first `calls` charges, which do not change."""
         first = self._first[: max(1, calls)] or [(0, 0.0)]
         tokens, usd = (longer * sum(column) / len(first) for column in zip(*first, strict=True))
@@ -204,8 +289,10 @@ class FileLedger:
 
     def held_back(self, calls: int) -> tuple[float, float]:
         """The tokens and dollars that are held back with `calls`."""
-        tokens, usd = (calls * price for price in self._price)
-        return tokens + (self._spare if calls else 0), usd
+        if not calls:
+            return 0.0, 0.0
+        tokens, usd = ((calls + self._spare.calls) * price for price in self._price)
+        return tokens + self._spare.tokens, usd + self._spare.usd
 
     @property
     def path(self) -> Path | None:
@@ -228,59 +315,113 @@ class FileLedger:
         """Whether the limit of the whole on `what` applies: the present part has none of its own."""
         return getattr(self._limits, what) is None
 
-    def _reserve_in_part(self, tokens: int) -> None:
-        """Raises BudgetExhausted if a call of at most `tokens` exceeds the limits of the present part."""
+    def _refused(self, needs: Sequence[Need], *, settled: bool) -> BudgetExhausted | None:
+        """The error if `needs` do not fit; None if they do.
+
+        With `settled`, as if the tries in flight had cost nothing: whether they can never fit.
+        """
+        calls, tokens, usd = len(needs), sum(need.tokens for need in needs), sum(need.usd for need in needs)
+        if not settled:
+            calls += len(self._reserved)
+            tokens += self._reserved_tokens
+            usd += self._reserved_usd
         limits, spent = self._limits, self.spent(self._part)
-        after = {
-            "lm_calls": spent.calls + len(self._reserved) + 1,
-            "tokens": spent.tokens + sum(self._reserved.values()) + tokens,
+        in_part = {
+            "lm_calls": spent.calls + calls,
+            "tokens": spent.tokens + tokens,
+            "usd": spent.usd + usd,
+            "minutes": self.minutes,
         }
-        for what, amount in after.items():
-            if (limit := getattr(limits, what)) is not None and amount > limit:
-                raise share_error(what, limit, self._part)
-        if limits.usd is not None and spent.usd >= limits.usd:
-            raise share_error("usd", limits.usd, self._part)
-        if limits.minutes is not None and self.minutes >= limits.minutes:
-            raise share_error("minutes", limits.minutes, self._part)
-
-    def reserve(self, key: str, tokens: int) -> None:
-        """Reserves one call of at most `tokens`. Raises BudgetExhausted if it does not fit."""
-        self._start()
-        if key in self._charged or key in self._reserved:
-            return
-        limits = self.budget
-        self._reserve_in_part(tokens)
-        calls = self.calls + len(self._reserved) + self._held + 1
-        if self._is_whole("lm_calls") and limits.lm_calls is not None and calls > limits.lm_calls:
-            raise budget_error("lm_calls", limits)
         held_tokens, held_usd = self.held_back(self._held)
-        due = self.tokens + sum(self._reserved.values()) + tokens + held_tokens
-        if self._is_whole("tokens") and limits.tokens is not None and due > limits.tokens:
-            raise budget_error("tokens", limits)
-        if limits.usd is not None and self.usd >= limits.usd - held_usd:
-            raise budget_error("usd", limits)
-        if limits.minutes is not None and self.minutes >= limits.minutes:
-            raise budget_error("minutes", limits)
-        self._reserved[key] = tokens
+        in_all = {
+            "lm_calls": self.calls + self._held + calls,
+            "tokens": self.tokens + held_tokens + tokens,
+            "usd": self.usd + held_usd + usd,
+            "minutes": self.minutes,
+        }
+        for what, amount in in_part.items():
+            if (limit := getattr(limits, what)) is not None and _exceeds(what, amount, limit):
+                return share_error(what, limit, self._part)
+        for what, amount in in_all.items():
+            whole = self._is_whole(what) or what in ("usd", "minutes")
+            if whole and (limit := getattr(self.budget, what)) is not None and _exceeds(what, amount, limit):
+                return budget_error(what, self.budget)
+        return None
 
-    def settle(self, key: str, tokens: int, usd: float) -> None:
-        """Charges the cost of a request; a request that was charged before costs nothing."""
+    async def reserve(self, needs: Sequence[Need], wanted: Wanted = lambda: True) -> list[str]:
+        """Reserves all of `needs`, or none; returns the numbers of the tries.
+
+        While they do not fit, waits for tries in flight, whose cost is mostly less than they reserved. Raises
+        BudgetExhausted once they cannot fit, or nothing is in flight; CancelledError if no longer `wanted`.
+        """
         self._start()
-        self._reserved.pop(key, None)
-        if self._add(key, tokens, usd, self._part) and self._path is not None:
-            if self._file is None:
-                self._file = self._path.open("ab")
-                weakref.finalize(self, self._file.close)  # an Optuna objective is dropped, never closed
-                if self._torn:
-                    self._file.truncate(self._path.stat().st_size - self._torn)
-            charge = {"key": key, "tokens": tokens, "usd": usd} | ({"part": self._part} if self._part else {})
-            rows = charge, {"minutes": round(self.minutes, 4)}
-            self._file.write("".join(json.dumps(add_digest(row)) + "\n" for row in rows).encode())
-            self._file.flush()
+        while error := self._refused(needs, settled=False):
+            if not self._reserved or self._refused(needs, settled=True):
+                raise error
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+            try:
+                await future
+            finally:
+                with suppress(ValueError):
+                    self._waiting.remove(future)
+            if not wanted():
+                raise asyncio.CancelledError
+        rows = list[Mapping[str, Any]]()
+        numbers = list[str]()
+        for need in needs:
+            self._tries += 1
+            number = f"{self._name}-{self._tries}"
+            numbers.append(number)
+            amount = {"key": need.key, "tokens": need.tokens, "usd": need.usd}
+            rows.append({"reserve": number, **amount} | self._part_row)
+        self._write(*rows)
+        for number, need in zip(numbers, needs, strict=True):
+            self._begin(number, _Reserved(need, self._part))
+        return numbers
 
-    def release(self, key: str) -> None:
-        """Releases the reservation of a failed request."""
-        self._reserved.pop(key, None)
+    def settle(self, number: str, tokens: int, usd: float) -> None:
+        """Charges what the try `number` cost in the place of what it reserved."""
+        reserved = self._end(number)
+        if reserved is None:
+            return
+        key, part = reserved.need.key, reserved.part
+        self._add(key, tokens, usd, part, sent=True)
+        charge = {"key": key, "tokens": tokens, "usd": usd, "try": number}
+        self._write(charge | ({"part": part} if part else {}), {"minutes": round(self.minutes, 4)})
+
+    def keep(self, number: str) -> None:
+        """Charges what the try `number` reserved."""
+        if (reserved := self._end(number)) is not None:
+            self._charge_reserve(reserved)
+            self._write({"keep": number})
+
+    def release(self, number: str) -> None:
+        """Charges nothing for the try `number`."""
+        if self._end(number) is not None:
+            self._write({"release": number})
+
+    def replay(self, key: str, tokens: int, usd: float) -> None:
+        """Charges a stored reply; a request that was charged before is free."""
+        self._start()
+        if self._add(key, tokens, usd, self._part):
+            charge = {"key": key, "tokens": tokens, "usd": usd}
+            self._write(charge | self._part_row, {"minutes": round(self.minutes, 4)})
+
+    @property
+    def _part_row(self) -> dict[str, Any]:
+        return {"part": self._part} if self._part else {}
+
+    def _write(self, *rows: Mapping[str, Any]) -> None:
+        """Appends `rows` to the file, in one write, so that a kill leaves all or none."""
+        if self._path is None:
+            return
+        if self._file is None:
+            self._file = self._path.open("ab", buffering=0)
+            weakref.finalize(self, self._file.close)  # an Optuna objective is dropped, never closed
+            if self._torn:
+                self._file.truncate(self._path.stat().st_size - self._torn)
+        self._file.write("".join(json.dumps(add_digest(dict(row))) + "\n" for row in rows).encode())
 
     def close(self) -> None:
         """Closes the file. Later charges, for requests still in flight, are not written."""
@@ -298,6 +439,11 @@ def _charge(line: bytes) -> dict[str, Any] | None:
     if isinstance(row, dict) and row.keys() in ({"minutes"}, {"key", "tokens", "usd"}):
         return row
     return verify_digest(row)
+
+
+def _exceeds(what: str, amount: float, limit: float) -> bool:
+    """Whether `amount` is too much: minutes are spent when reached, the rest when passed."""
+    return amount >= limit if what == "minutes" else amount > limit
 
 
 def _is_torn(line: bytes) -> bool:

@@ -28,15 +28,17 @@ from typing import Any
 
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.core.display import describe
+from ragc.core.display import describe, figure
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import Row, evaluate, failures_of
+from ragc.optimizers.budget import Spare
 from ragc.optimizers.distributed.study_address import ledger_of, study_in
-from ragc.optimizers.plan.speed import note_speed
+from ragc.optimizers.plan.estimate import budget_pays
+from ragc.optimizers.plan.speed import note_cost, note_speed
 from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
@@ -61,6 +63,7 @@ from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore, open_store
 from ragc.store.looks import Look
 from ragc.targets.base import Target
+from ragc.targets.token_price import MILLION, price_of
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
 SILENT = Silent()
@@ -69,6 +72,9 @@ LONGER = 1.25
 """The cost of a call on test over one of the baseline's on dev, where demonstrations or instructions may
 lengthen prompts: half of the calls are the winner's, taken to cost half as much again.
 """
+
+SPARE_CALLS = 10
+"""What the last call on test reserves, in mean costs of a call: a reserve counts bytes, and a cost tokens."""
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
 """The remark on dev scores in `provenance.json`."""
@@ -158,7 +164,7 @@ class Compiled:
 
     def __repr__(self) -> str:
         means = {
-            name: f"{self.baseline[name].mean:.3f} to {after.mean:.3f}"
+            name: f"{figure(name, self.baseline[name].mean)} to {figure(name, after.mean)}"
             for name, after in self.test.items()
             if name in self.baseline
         }
@@ -223,7 +229,7 @@ async def run_passes(prepared: Prepared) -> Compiled:
         name_study(prepared)
         opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
         async with opened as dev_search:
-            first = await baseline(dev_search)
+            first = await baseline(dev_search, prepared.progress)
             searched = await search(dev_search, first)
         selected = await select(dev_search, searched)
         verified = await verify(prepared, selected)
@@ -300,8 +306,10 @@ async def open_models(prepared: Prepared) -> None:
         progress.note(hint)
 
 
-async def baseline(dev_search: DevSearch) -> Baseline:
+async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseline:
     """Answers the dev questions with the recipe's program, and holds back what `verify` takes of the budget.
+
+    `progress` is told how much of the study the budget pays for.
 
     Raises BudgetExhausted if the budget is too small even for that.
     """
@@ -312,10 +320,30 @@ async def baseline(dev_search: DevSearch) -> Baseline:
         longer = LONGER if task.space.demos or task.recipe.search.instructions else 1.0
         program = await asyncio.to_thread(task.method.build, task.runtime, dict(task.space.baseline().knobs))
         reply = max((call.sampling.max_tokens for call in program.predictors()), default=0)
-        spare = min(held, task.in_flight) * reply
+        spare = Spare(SPARE_CALLS, reply, reply * _dearest_token(task))
         task.ledger.price_held(round(first.lm_calls * len(first.scores)), longer, spare)
     task.ledger.hold(held)
+    await asyncio.to_thread(_say_budget, task, progress)
     return first
+
+
+def _dearest_token(task: Task) -> float:
+    """Dollars of a token of a reply, of the dearest target; 0 without a budget in dollars."""
+    if task.recipe.budget.usd is None:
+        return 0.0
+    prices = (price_of(target) for target in task.runtime.targets.values())
+    return max((price.output for price in prices if price is not None), default=0.0) / MILLION
+
+
+def _say_budget(task: Task, progress: Progress) -> None:
+    """Says how much of the study the budget pays for, by what its calls cost so far."""
+    ledger, budget = task.ledger, task.recipe.budget
+    if not ledger.calls or (budget.lm_calls, budget.tokens, budget.usd) == (None, None, None):
+        return
+    each = {"tokens": ledger.tokens / ledger.calls, "usd": ledger.usd / ledger.calls}
+    paid = budget_pays(task, each)
+    if paid is not None and not paid.is_whole:
+        progress.note(f"{paid.text[0].upper()}{paid.text[1:]}.")
 
 
 async def search(dev_search: DevSearch, first: Baseline) -> Searched:
@@ -459,5 +487,6 @@ class Clock:
         """The cost since the start. Records the seconds a request took, for the next dry run."""
         seconds = time.monotonic() - self.started
         note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
+        note_cost(self.task, calls=spent.lm_calls, tokens=spent.tokens, usd=spent.usd)
         cached = increase(self.cached, await prefix_tokens(self.task.runtime.targets.values()))
         return Cost(spent.sent, spent.replayed, spent.tokens, spent.usd, seconds, cached)

@@ -25,6 +25,7 @@ from ragc.metrics.stats.ratios import pooled_ci
 from ragc.optimizers.budget import FileLedger, StudyLedger
 from ragc.optimizers.data import CorpusIds, OtherDomain, RecipeData, other_domain
 from ragc.optimizers.judge import Judge
+from ragc.optimizers.plan.prices import check_prices, price_notes, reachable_targets
 from ragc.optimizers.prompts import fingerprints
 from ragc.optimizers.requirements import require
 from ragc.optimizers.space import SearchSpace, spaces
@@ -38,6 +39,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
+from ragc.targets.token_price import typed_price
 from ragc.version import __version__
 
 DEMO_THRESHOLD = 0.75
@@ -48,7 +50,8 @@ DEMO_THRESHOLD = 0.75
 class Task:
     """The inputs of a study.
 
-    `instructions` replace those of the recipe's own program, by predictor.
+    `instructions` replace those of the recipe's own program, by predictor. `price_note` says what is odd
+    about the prices of targets, "" for nothing.
     """
 
     recipe: Recipe
@@ -61,6 +64,7 @@ class Task:
     facts: Mapping[str, Any] = field(default_factory=dict)
     other: OtherDomain | None = None
     instructions: Mapping[str, str] = field(default_factory=dict)
+    price_note: str = ""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -140,7 +144,7 @@ class Task:
             self.space.size or self.recipe.search.instructions
         ):
             lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
-        return " ".join(filter(None, lines))
+        return " ".join(filter(None, [*lines, self.price_note]))
 
     def summarize(self, scores: Sequence[Scores]) -> dict[str, Interval]:
         """The interval of each metric that applies to any question; empty for no questions."""
@@ -237,7 +241,17 @@ def prepare(
         raise UsageError(
             "search.instructions needs train questions, found none; set data.train, or instructions = 0."
         )
-    return task
+    return with_prices(task)
+
+
+def with_prices(task: Task) -> Task:
+    """`task` with a note on odd prices. Raises UsageError if its budget in dollars cannot be held to."""
+    recipe, runtime = task.recipe, task.runtime
+    if recipe.budget.usd is None and not any(map(typed_price, runtime.targets.values())):
+        return task
+    targets = reachable_targets(recipe, runtime, tuple(task.space.baseline().knobs.values()))
+    check_prices(recipe, targets)
+    return replace(task, price_note=" ".join(price_notes(targets)))
 
 
 def _check_demos(task: Task, *, questions: bool) -> None:

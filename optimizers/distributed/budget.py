@@ -1,39 +1,67 @@
 """The ledger shared by all workers of a study, on the Redis server of the call store.
 
 The rules are those of `FileLedger`. Each check and each charge is one atomic script on the server, so limits
-hold for concurrent workers. The reservations of a dead worker are released after `LEASE_S` seconds, or when
-another worker makes the same request. How long charges persist depends on the server's configuration.
+hold for concurrent workers. What a dead worker reserved is charged after `LEASE_S` seconds. How long charges
+persist depends on the server's configuration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import secrets
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from ragc.core.redact import bare_address, mask
 from ragc.errors import StoreError, UsageError
-from ragc.optimizers.budget import budget_error
+from ragc.optimizers.budget import Spare, budget_error
 from ragc.recipe import Budget
+from ragc.targets.charges import Need, Wanted
 
 LEASE_S = 900.0
-"""Seconds after which the reservation of an unfinished request is released."""
+"""Seconds after which an unfinished try is charged at what it reserved."""
 
 _WAIT_S = 10.0
+_LOOK_S = (0.02, 0.5)
+"""Seconds between two looks whether a request fits by now: at first, and at most."""
 _LIMITS = ("lm_calls", "tokens", "usd", "minutes")
 
-# KEYS: totals (hash), charged (set), reserved (hash: tokens by request), leases (sorted set: end by request).
+# KEYS: totals (hash), charged (set), reserved (hash: "TOKENS DOLLARS" by number), leases (sorted set: end by
+# number), lost (hash as reserved: tries that are charged at what they reserved).
 _COMMON = """
-local totals, charged, reserved, leases = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local totals, charged, reserved, leases, lost = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local function total(name) return tonumber(redis.call('HGET', totals, name) or '0') end
-local function free(request)
-  local tokens = redis.call('HGET', reserved, request)
-  if tokens then
-    redis.call('HDEL', reserved, request)
-    redis.call('ZREM', leases, request)
-    redis.call('HINCRBY', totals, 'reserved', 0 - tonumber(tokens))
+local function charge(calls, tokens, usd)
+  redis.call('HINCRBY', totals, 'calls', calls)
+  redis.call('HINCRBY', totals, 'tokens', string.format('%.0f', tokens))
+  redis.call('HINCRBYFLOAT', totals, 'usd', string.format('%.17g', usd))
+end
+local function amounts(text)
+  local tokens, usd = string.match(text, '^(%S+) ?(%S*)$')
+  return tonumber(tokens), tonumber(usd) or 0
+end
+local function free(number)
+  redis.call('ZREM', leases, number)
+  if redis.call('HDEL', reserved, number) == 1 then return true end
+  local text = redis.call('HGET', lost, number)
+  if not text then return false end
+  local tokens, usd = amounts(text)
+  redis.call('HDEL', lost, number)
+  charge(-1, 0 - tokens, 0 - usd)
+  return true
+end
+local function lose(number)
+  local text = redis.call('HGET', reserved, number)
+  redis.call('ZREM', leases, number)
+  if text then
+    local tokens, usd = amounts(text)
+    redis.call('HDEL', reserved, number)
+    redis.call('HSET', lost, number, text)
+    charge(1, tokens, usd)
   end
 end
 local function minutes() return total('before') + (now - total('began')) / 60 end
@@ -41,44 +69,60 @@ local function seen() redis.call('HSET', totals, 'seen', string.format('%.3f', n
 """
 _RESERVE = """
 if redis.call('EXISTS', totals) == 0 then return 'gone' end
-for _, late in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now)) do free(late) end
-local request, tokens, lease = ARGV[1], tonumber(ARGV[2]), now + tonumber(ARGV[3])
-if redis.call('SISMEMBER', charged, request) == 1 then return '' end
-if redis.call('HEXISTS', reserved, request) == 1 then
-  redis.call('ZADD', leases, lease, request)
+for _, late in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now)) do lose(late) end
+local lease = now + tonumber(ARGV[1])
+local calls, tokens, usd = 0, 0, 0
+for at = 6, #ARGV, 3 do
+  calls, tokens, usd = calls + 1, tokens + tonumber(ARGV[at + 1]), usd + tonumber(ARGV[at + 2])
+end
+local held = total('held')
+if held > 0 then
+  tokens = tokens + (held + total('spare_calls')) * total('held_tokens') + total('spare_tokens')
+  usd = usd + (held + total('spare_calls')) * total('held_usd') + total('spare_usd')
+end
+calls, tokens, usd = calls + total('calls') + held, tokens + total('tokens'), usd + total('usd')
+local function refused()
+  if ARGV[2] ~= '' and calls > tonumber(ARGV[2]) then return 'lm_calls' end
+  if ARGV[3] ~= '' and tokens > tonumber(ARGV[3]) then return 'tokens' end
+  if ARGV[4] ~= '' and usd > tonumber(ARGV[4]) then return 'usd' end
+  if ARGV[5] ~= '' and minutes() >= tonumber(ARGV[5]) then return 'minutes' end
   return ''
 end
-local calls = total('calls') + redis.call('HLEN', reserved) + total('held') + 1
-if ARGV[4] ~= '' and calls > tonumber(ARGV[4]) then return 'lm_calls' end
-local due = total('tokens') + total('reserved') + tokens + total('held') * total('held_tokens')
-if total('held') > 0 then due = due + total('spare') end
-if ARGV[5] ~= '' and due > tonumber(ARGV[5]) then return 'tokens' end
-local usd = total('usd') + total('held') * total('held_usd')
-if ARGV[6] ~= '' and usd >= tonumber(ARGV[6]) then return 'usd' end
-if ARGV[7] ~= '' and minutes() >= tonumber(ARGV[7]) then return 'minutes' end
-redis.call('HSET', reserved, request, tokens)
-redis.call('ZADD', leases, lease, request)
-redis.call('HINCRBY', totals, 'reserved', tokens)
+local what = refused()
+if what ~= '' then return what end
+local flying = redis.call('HVALS', reserved)
+for _, text in ipairs(flying) do
+  local more_tokens, more_usd = amounts(text)
+  calls, tokens, usd = calls + 1, tokens + more_tokens, usd + more_usd
+end
+if refused() ~= '' then return 'wait' end
+for at = 6, #ARGV, 3 do
+  redis.call('HSET', reserved, ARGV[at], ARGV[at + 1] .. ' ' .. ARGV[at + 2])
+  redis.call('ZADD', leases, lease, ARGV[at])
+end
 seen()
 return ''
 """
 _SETTLE = """
-free(ARGV[1])
-if redis.call('SADD', charged, ARGV[1]) == 1 then
-  redis.call('HINCRBY', totals, 'calls', 1)
-  redis.call('HINCRBY', totals, 'tokens', ARGV[2])
-  redis.call('HINCRBYFLOAT', totals, 'usd', ARGV[3])
+if free(ARGV[1]) then
+  redis.call('SADD', charged, ARGV[2])
+  charge(1, ARGV[3], tonumber(ARGV[4]))
 end
 seen()
 """
+_KEEP = "lose(ARGV[1])"
 _RELEASE = "free(ARGV[1])"
+_REPLAY = """
+if redis.call('SADD', charged, ARGV[1]) == 1 then charge(1, ARGV[2], tonumber(ARGV[3])) end
+seen()
+"""
 _BEGIN = """
 if redis.call('EXISTS', totals) == 1 then
   local spent = total('before') + (total('seen') - total('began')) / 60
   redis.call('HSET', totals, 'before', string.format('%.6f', spent))
 end
-redis.call('DEL', reserved, leases)
-redis.call('HSET', totals, 'began', string.format('%.3f', now), 'held', 0, 'reserved', 0)
+for _, number in ipairs(redis.call('HKEYS', reserved)) do lose(number) end
+redis.call('HSET', totals, 'began', string.format('%.3f', now), 'held', 0)
 seen()
 """
 _SPENT = """
@@ -115,14 +159,16 @@ class SharedLedger:
                 "redis://HOST:PORT/NUMBER, and special characters of a password as %XX."
             ) from None
         self._keys = [
-            f"ragc:ledger:{{{name}}}:{part}" for part in ("totals", "charged", "reserved", "leases")
+            f"ragc:ledger:{{{name}}}:{part}" for part in ("totals", "charged", "reserved", "leases", "lost")
         ]
+        self._name, self._tries = secrets.token_hex(4), 0
+        self._requests: dict[str, str] = {}
         self._scripts: dict[str, Any] = {}
         self._lease_s = lease_s
         self._charged: set[str] = set()
 
     def begin(self) -> None:
-        """Resumes the study: the clock continues, and uncharged reservations are released."""
+        """Resumes the study: the clock continues, and tries that were never settled are charged."""
         self._run(_BEGIN)
 
     def forget(self) -> None:
@@ -135,21 +181,32 @@ class SharedLedger:
         with self._translate_errors():
             self._client.hset(self._keys[0], "held", calls)
 
-    def price_held(self, calls: int, longer: float, spare: int) -> None:
+    def price_held(self, calls: int, longer: float, spare: Spare) -> None:
         """Sets what calls that are held back cost, once a study: as all charged so far, in the mean."""
         spent, tokens, usd, _ = self._read_totals()
         prices = {"held_tokens": tokens, "held_usd": usd}
         with self._translate_errors():
             for name, total in prices.items():
                 self._client.hsetnx(self._keys[0], name, float(total) / max(1, int(spent)) * longer)
-            self._client.hset(self._keys[0], "spare", spare)
+            spares = {f"spare_{name}": amount for name, amount in asdict(spare).items()}
+            self._client.hset(self._keys[0], mapping=spares)
 
-    def reserve(self, key: str, tokens: int) -> None:
-        """Reserves one call of at most `tokens`. Raises BudgetExhausted if it does not fit."""
-        if key in self._charged:
-            return
+    async def reserve(self, needs: Sequence[Need], wanted: Wanted = lambda: True) -> list[str]:
+        """Reserves all of `needs`, or none; returns the numbers of the tries. Waits as `FileLedger` does."""
         limits = ["" if (limit := getattr(self.budget, name)) is None else limit for name in _LIMITS]
-        refused = self._run(_RESERVE, key, tokens, self._lease_s, *limits)
+        numbers = [f"{self._name}-{self._tries + at}" for at in range(len(needs))]
+        self._tries += len(needs)
+        amounts = [
+            part
+            for number, need in zip(numbers, needs, strict=True)
+            for part in (number, need.tokens, repr(float(need.usd)))
+        ]
+        wait, longest = _LOOK_S
+        while (refused := self._run(_RESERVE, self._lease_s, *limits, *amounts)) == "wait":
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, longest)
+            if not wanted():
+                raise asyncio.CancelledError
         if refused == "gone":
             raise StoreError(
                 f"The Redis server at {self._where} knows no budget of this study; give every worker the "
@@ -157,17 +214,31 @@ class SharedLedger:
             )
         if refused:
             raise budget_error(refused, self.budget)
+        self._requests.update(zip(numbers, (need.key for need in needs), strict=True))
+        return numbers
 
-    def settle(self, key: str, tokens: int, usd: float) -> None:
-        """Charges the cost of a request; a request that any worker charged before costs nothing."""
-        if key in self._charged:
-            return
-        self._run(_SETTLE, key, tokens, repr(float(usd)))
-        self._charged.add(key)
+    def settle(self, number: str, tokens: int, usd: float) -> None:
+        """Charges what the try `number` cost in the place of what it reserved."""
+        key = self._requests.pop(number, None)
+        if key is not None:
+            self._run(_SETTLE, number, key, tokens, repr(float(usd)))
+            self._charged.add(key)
 
-    def release(self, key: str) -> None:
-        """Releases the reservation of a failed request."""
-        self._run(_RELEASE, key)
+    def keep(self, number: str) -> None:
+        """Charges what the try `number` reserved."""
+        if self._requests.pop(number, None) is not None:
+            self._run(_KEEP, number)
+
+    def release(self, number: str) -> None:
+        """Charges nothing for the try `number`."""
+        if self._requests.pop(number, None) is not None:
+            self._run(_RELEASE, number)
+
+    def replay(self, key: str, tokens: int, usd: float) -> None:
+        """Charges a stored reply; a request that any worker charged before costs nothing."""
+        if key not in self._charged:
+            self._run(_REPLAY, key, tokens, repr(float(usd)))
+            self._charged.add(key)
 
     @property
     def calls(self) -> int:

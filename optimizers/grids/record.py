@@ -23,7 +23,7 @@ from ragc.core import event_loop, extras
 from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
-from ragc.core.display import describe
+from ragc.core.display import decimals, describe
 from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
@@ -336,7 +336,7 @@ class _Recording:
 
 
 def _shown(mean: float) -> str:
-    return "-" if math.isnan(mean) else f"{mean:.3f}"
+    return "-" if math.isnan(mean) else decimals(mean)
 
 
 def _number(score: float | None) -> float:

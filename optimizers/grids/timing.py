@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
 from ragc.optimizers.budget import FileLedger
 from ragc.recipe import Budget
+from ragc.targets.charges import Need, Wanted
 
 _current: ContextVar[set[str] | None] = ContextVar("ragc_grid_requests", default=None)
 
@@ -32,7 +33,7 @@ class TimedLedger(FileLedger):
     def __init__(self, folder: Path | None, budget: Budget) -> None:
         super().__init__(None if folder is None else folder / "charges.jsonl", budget)
         self._seconds: dict[str, float] = {}
-        self._begun: dict[str, float] = {}
+        self._begun: dict[str, tuple[str, float]] = {}
         self._times = None if folder is None else folder / "seconds.jsonl"
         if self._times is not None and self._times.exists():
             for line in self._times.read_bytes().splitlines():
@@ -43,28 +44,39 @@ class TimedLedger(FileLedger):
         if self._lines is not None:
             self._lines.write(b"\n" if self._lines.tell() else b"")
 
-    def reserve(self, key: str, tokens: int) -> None:
-        """As in FileLedger; the clock of the request starts."""
-        super().reserve(key, tokens)
-        self._begun[key] = time.monotonic()
+    async def reserve(self, needs: Sequence[Need], wanted: Wanted = lambda: True) -> list[str]:
+        """As in FileLedger; the clocks of the requests start."""
+        numbers = await super().reserve(needs, wanted)
+        for number, need in zip(numbers, needs, strict=True):
+            self._begun[number] = need.key, time.monotonic()
+        return numbers
 
-    def settle(self, key: str, tokens: int, usd: float) -> None:
-        """As in FileLedger; the clock of a request that was sent stops."""
-        super().settle(key, tokens, usd)
-        started = self._begun.pop(key, None)
-        if started is not None:
+    def settle(self, number: str, tokens: int, usd: float) -> None:
+        """As in FileLedger; the clock of a request that was answered stops."""
+        super().settle(number, tokens, usd)
+        key, started = self._begun.pop(number, ("", 0.0))
+        if key:
             self._seconds[key] = time.monotonic() - started
             if self._lines is not None:
                 row = {"key": key, "seconds": round(self._seconds[key], 4)}
                 self._lines.write(json.dumps(row).encode() + b"\n")
                 self._lines.flush()
+
+    def keep(self, number: str) -> None:
+        """As in FileLedger; the clock of a failed request is dropped."""
+        super().keep(number)
+        self._begun.pop(number, None)
+
+    def release(self, number: str) -> None:
+        """As in FileLedger; the clock of a failed request is dropped."""
+        super().release(number)
+        self._begun.pop(number, None)
+
+    def replay(self, key: str, tokens: int, usd: float) -> None:
+        """As in FileLedger; the request belongs to the setting that `collecting` is at."""
+        super().replay(key, tokens, usd)
         if (requests := _current.get()) is not None:
             requests.add(key)
-
-    def release(self, key: str) -> None:
-        """As in FileLedger; the clock of a failed request is dropped."""
-        super().release(key)
-        self._begun.pop(key, None)
 
     def seconds(self, requests: set[str]) -> float:
         """The seconds of `requests` together; NaN if one was answered before the recording."""

@@ -57,7 +57,7 @@ from ragc.optimizers.search.directory import open_directory
 from ragc.optimizers.search.driver import check_optimizers, open_search
 from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.study import translate_storage_errors
-from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
+from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of, with_prices
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
@@ -212,7 +212,7 @@ class Compile(Teleprompter):
             assessor = ExampleAssessor(self.metric, {**train.examples, **dev.examples})
             objective = Objective(assessor.as_metric, 1)
             scorer = Scorer((assessor.as_metric,), {CALLERS_METRIC: assessor})
-        return Task(
+        task = Task(
             recipe,
             runtime,
             ledger,
@@ -222,6 +222,7 @@ class Compile(Teleprompter):
             facts=facts_of(recipe.seed, splits, sources, own.targets),
             instructions=_own_instructions(program),
         )
+        return with_prices(task)
 
     async def _search(
         self, task: Task, recipe: Recipe, directory: Path

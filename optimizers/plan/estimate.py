@@ -9,7 +9,7 @@ A request that is retried after a failure counts once, because it is charged onc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers.plan.average import Average, average
+from ragc.optimizers.plan.budget_share import BudgetShare, budget_share
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.cost import cost_bounds
 from ragc.optimizers.plan.prompt_size import chunk_tokens, passage_tokens
@@ -237,6 +238,15 @@ class _Plan:
         self.add("test", self.task.test, 1, self.baseline)
         self.add("test", self.task.test, 1, self.most, about=(1, self.average.calls))
 
+    def budget_pays(self, each: Mapping[str, float]) -> BudgetShare | None:
+        """What the budget pays for if an LM call takes `each`: tokens, dollars and minutes, where known."""
+        calls = sum(phase.about for phase in self.phases.values())
+        if not calls or math.isinf(calls):
+            return None
+        fixed = sum(self.phases[name].about for name in ("baseline", "test") if name in self.phases)
+        costs = {"lm_calls": calls, **{what: calls * amount for what, amount in each.items()}}
+        return budget_share(self.recipe.budget, costs, fixed=fixed / calls, trials=self.trials)
+
     @property
     def open_ends(self) -> list[str]:
         """The reasons why no bound is known, a clause each; empty if there is a bound."""
@@ -254,6 +264,17 @@ class _Plan:
         return reasons
 
 
+def budget_pays(task: Task, each: Mapping[str, float]) -> BudgetShare | None:
+    """What the budget of `task` pays for, if an LM call takes `each`: tokens, dollars, minutes where known.
+
+    None without a limit, and where no bound on the calls is known.
+    """
+    plan = _Plan(task)
+    plan.search(task.recipe.search.optimizer)
+    plan.test()
+    return plan.budget_pays(each)
+
+
 def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     """Upper bounds on the cost of compiling `recipe`, in total and by phase, and the sizes they come from.
 
@@ -263,8 +284,8 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     `lm_calls_about` assumes also that candidates take the average number of calls and that none is stopped;
     replay and programs that end early make the real number smaller still. `tokens` and `usd` are upper
     bounds; `tokens_about`, `usd_about` and `seconds` are estimates for `lm_calls_about`. Each is None if
-    unknown. Raises as a compile to `out` does before it sends anything; without `out` the output directory is
-    not checked.
+    unknown. `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as
+    a compile to `out` does before it sends anything; without `out` the output directory is not checked.
     """
     if out is not None:
         refuse_foreign(Path(out))
@@ -283,6 +304,14 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     most = requests if limit is None else min(requests, limit)
     reply = max(bound.reply for bound in plan.bounds)
     costs = cost_bounds(task, most, min(about, most), _prompt_tokens(task), reply)
+    seconds, calls = costs["seconds"], max(1, min(about, most))
+    totals = {
+        "tokens": costs["tokens_about"],
+        "usd": costs["usd_about"],
+        "minutes": None if seconds is None else seconds / 60,
+    }
+    each = {what: amount / calls for what, amount in totals.items() if amount is not None}
+    paid = plan.budget_pays(each) if math.isfinite(about) else None
     questions = plan.phases.get
     return {
         "program": recipe.program,
@@ -313,6 +342,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
             for name, phase in plan.phases.items()
         },
         "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},
+        "budget_pays": None if paid is None else {**paid.to_json(), "text": paid.text},
         "data": {name: len(held) for name, held in task.splits.items()},
         "note": task.note,
         "targets": {role: target.name for role, target in task.runtime.targets.items()},

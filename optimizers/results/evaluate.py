@@ -14,7 +14,7 @@ from typing import Any
 from ragc import recipe
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.core.display import describe, quantity
+from ragc.core.display import describe, figure, interval, quantity, signed
 from ragc.core.paths import missing_file
 from ragc.core.progress import Progress, Silent, listening
 from ragc.corpora.files.splits import normalise
@@ -62,7 +62,7 @@ class ScoreShift:
         """For people: the changed targets, then a line for each metric."""
         rows = [f"{role}: {then} when compiled, {now} now" for role, (then, now) in self.targets.items()]
         rows += [
-            f"{name:<12} {then:.3f} then, {now:.3f} now: {now - then:+.3f}"
+            f"{name:<12} {figure(name, then)} then, {figure(name, now)} now: {signed(name, now - then)}"
             for name, (then, now) in self.means.items()
         ]
         return rows if self.same_questions else [*rows, "The questions are not those of the compile."]
@@ -137,7 +137,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         failures = quantity(self.failures.n, "failure") if self.failures.n else None
-        means = {name: f"{i.mean:.3f} [{i.low:.3f}, {i.high:.3f}]" for name, i in self.metrics.items()}
+        means = {name: interval(name, i.mean, i.low, i.high) for name, i in self.metrics.items()}
         return describe("Evaluation", quantity(len(self.rows), "question"), failures, **means)
 
     def _repr_html_(self) -> str:

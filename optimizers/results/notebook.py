@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ragc.core import notebook
-from ragc.core.display import quantity
+from ragc.core.display import figure, quantity, signed
 from ragc.optimizers.results.verdict import intervals_to_json
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ def of_evaluation(evaluation: Evaluation) -> str:
     """A scored split: its first metric, then all with their intervals."""
     values = intervals_to_json(evaluation.metrics)
     first = next(iter(values), "")
-    scores = f": {first} {_interval(values[first])}" if first else ""
+    scores = f": {first} {_interval(values[first], first)}" if first else ""
     look = f"{evaluation.look.text.capitalize()}." if evaluation.look and evaluation.look.number else ""
     shift = evaluation.score_shift.lines() if evaluation.score_shift else []
     return notebook.table(
         f"{quantity(len(evaluation.rows), 'question')}{scores}",
         ("metric", "mean (95% interval)", "questions"),
-        [(name, _interval(value), str(value["n"])) for name, value in values.items()],
+        [(name, _interval(value, name), str(value["n"])) for name, value in values.items()],
         [evaluation.failures.text, evaluation.remark, look, *shift],
     )
 
@@ -78,34 +78,42 @@ def _before_and_after(test: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
     for name, value in after.items():
         change = _mapping(changes.get(name))
         low, high = _ends(change.get("ci_simultaneous", change.get("ci")))
-        gap = f"{_signed(change.get('mean'))} [{_signed(low)}, {_signed(high)}]" if change else ""
+        gap = (
+            f"{_signed(change.get('mean'), name)} [{_signed(low, name)}, {_signed(high, name)}]"
+            if change
+            else ""
+        )
         p = change.get("p_adjusted", change.get("p"))
         yield (
             str(name),
-            _interval(before.get(name)),
-            _interval(value),
+            _interval(before.get(name), str(name)),
+            _interval(value, str(name)),
             gap,
             f"{p:.4f}" if isinstance(p, int | float) else "",
             str(_mapping(value).get("n", "")),
         )
 
 
-def _interval(value: Any) -> str:
+def _interval(value: Any, metric: str) -> str:
     """`0.500 [0.400, 0.600]`, "" where there is no mean."""
     mean, (low, high) = _mapping(value).get("mean"), _ends(_mapping(value).get("ci"))
-    return f"{_plain(mean)} [{_plain(low)}, {_plain(high)}]" if isinstance(mean, int | float) else ""
+    return (
+        f"{_plain(mean, metric)} [{_plain(low, metric)}, {_plain(high, metric)}]"
+        if isinstance(mean, int | float)
+        else ""
+    )
 
 
 def _ends(value: Any) -> tuple[Any, Any]:
     return (value[0], value[1]) if isinstance(value, list | tuple) and len(value) == 2 else (None, None)
 
 
-def _plain(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, int | float) else "?"
+def _plain(value: Any, metric: str) -> str:
+    return figure(metric, value) if isinstance(value, int | float) else "?"
 
 
-def _signed(value: Any) -> str:
-    return f"{value:+.3f}" if isinstance(value, int | float) else "?"
+def _signed(value: Any, metric: str) -> str:
+    return signed(metric, value) if isinstance(value, int | float) else "?"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

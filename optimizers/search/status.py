@@ -453,7 +453,8 @@ def _budget(directory: Path, recipe: Recipe) -> dict[str, dict[str, float | None
     spent = {"lm_calls": ledger.calls, "tokens": ledger.tokens, "usd": ledger.usd, "minutes": ledger.minutes}
     ledger.close()
     return {
-        name: {"spent": round(amount, 6), "limit": getattr(limits, name)} for name, amount in spent.items()
+        name: {"spent": float(f"{amount:.9g}"), "limit": getattr(limits, name)}
+        for name, amount in spent.items()
     }
 
 

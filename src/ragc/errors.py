@@ -77,11 +77,14 @@ class DataError(Problems):
 class TargetError(RagcError):
     """A language model could not answer.
 
-    `endpoint` names the endpoint, `request_id` is the server's id of the request; "" where unknown.
+    `endpoint` names the endpoint, `request_id` is the server's id of the request; "" where unknown. `refused`
+    says that no reply was computed, so that the request costs nothing: it was not sent, or was turned away.
     """
 
-    def __init__(self, message: str, *, endpoint: str = "", request_id: str = "") -> None:
-        self.endpoint, self.request_id = endpoint, request_id
+    def __init__(
+        self, message: str, *, endpoint: str = "", request_id: str = "", refused: bool = False
+    ) -> None:
+        self.endpoint, self.request_id, self.refused = endpoint, request_id, refused
         super().__init__(message)
 
 

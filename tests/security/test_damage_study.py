@@ -148,7 +148,7 @@ def test_mutated_files_of_a_study(
 def charged(path: Path, n: int = 20) -> None:
     ledger = FileLedger(path, Budget())
     for number in range(n):
-        ledger.settle(f"key{number}", 10, 0.5)
+        ledger.replay(f"key{number}", 10, 0.5)
     ledger.close()
 
 
@@ -179,7 +179,7 @@ def test_a_line_that_a_kill_cut_off_is_passed_over_and_what_follows_is_read(
     path.write_bytes((first + first)[: len(first) + min(length, len(first) - 2)])
     ledger = FileLedger(path, Budget())
     assert ledger.calls == 1
-    ledger.settle("another", 5, 0.0)
+    ledger.replay("another", 5, 0.0)
     ledger.close()
     again = FileLedger(path, Budget())
     assert (again.calls, again.tokens) == (2, 15)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import metrics
-from ragc.core.display import describe, quantity
+from ragc.core.display import describe, dollars, quantity
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.grids.tables.table import Table
 
@@ -148,7 +148,7 @@ class Reproduction:
             out.append(f"Plot: {self.plot}")
         cost = self.counters
         sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
-        out.append(f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:,.2f}, {cost['seconds']:.1f} s")
+        out.append(f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s")
         return out
 
 

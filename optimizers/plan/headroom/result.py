@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from ragc.core.display import describe, quantity
+from ragc.core.display import describe, dollars, quantity
 from ragc.metrics.stats.headroom import LEAST_SETTINGS, Gain, Noise, Solved, Spread
 from ragc.metrics.stats.intervals import Interval
-from ragc.metrics.stats.power import POWER, USUAL, Changes, questions_needed, smallest_gain
+from ragc.metrics.stats.power import POWER, Changes, careful_changes, questions_needed, smallest_gain
+from ragc.optimizers.plan.budget_share import BudgetShare
 
 Outcome = Literal["worth it", "not worth it", "change it first", "not known"]
 """The verdict of a headroom.
@@ -48,8 +49,8 @@ class Headroom:
     if questions are not solved or missed under it. `noise` is None if the budget left no second run, `solved`
     if `full` is, `changes` if no score differs between settings, `spread` and `gain` then too and with fewer
     than three settings. Gains of an objective to minimize count a decrease as positive. `goal` is the gain
-    that the user wants shown, `left_out` what was not tried of the search space, and `budget` the message of
-    a budget that ended it early.
+    that the user wants shown, `left_out` what was not tried of the search space, `budget` the message of a
+    budget that ended it early, and `paid` what the recipe's budget pays for of the study; None without one.
     """
 
     program: str
@@ -69,6 +70,7 @@ class Headroom:
     goal: float
     left_out: str = ""
     budget: str = ""
+    paid: BudgetShare | None = None
     counters: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -78,19 +80,23 @@ class Headroom:
         )
 
     @property
+    def judged(self) -> Changes:
+        """The changes between settings that the judgement rests on: those seen, unless on few questions."""
+        return careful_changes(self.changes, self.questions)
+
+    @property
     def shows(self) -> dict[str, float | None]:
         """The smallest gain that the dev and the test questions show with 80% probability, by split.
 
-        None if they show no gain so often. It rests on the differences seen between settings, or on `USUAL`
-        if no score differs.
+        None if they show no gain so often. It rests on `judged`.
         """
-        changes = self.changes or USUAL
+        changes = self.judged
         return {name: smallest_gain(n, changes) for name, n in (("dev", self.dev), ("test", self.test))}
 
     @property
     def needed(self) -> int | None:
         """The questions that the goal needs to be shown with 80% probability; None for no number."""
-        return questions_needed(self.goal, self.changes or USUAL)
+        return questions_needed(self.goal, self.judged)
 
     @property
     def verdict(self) -> Outcome:
@@ -146,12 +152,17 @@ class Headroom:
         )
 
     @property
+    def _seen(self) -> bool:
+        """Whether the judgement rests on the differences seen, and not on what is usual."""
+        return self.changes is not None and self.judged.lost == self.changes.lost
+
+    @property
     def _all_solved(self) -> bool:
         return self.solved is not None and self.solved.always.mean >= CEILING
 
     def _unseen(self, gain: Gain) -> str:
         """Why test questions would not show the gain to expect, and how many would."""
-        needed = questions_needed(gain.value, self.changes or USUAL)
+        needed = questions_needed(gain.value, self.judged)
         enough = f"about {needed:,} would" if needed else "no number of them would"
         has = f"{self.test} test questions would not show it" if self.test else "there is no test question"
         return f"A gain of {gain.value:.3f} is expected, and {has}; {enough}.{self._more_dev(gain)}"
@@ -166,7 +177,7 @@ class Headroom:
 
     def to_json(self) -> dict[str, Any]:
         """The output of `ragc headroom --json`."""
-        changes = self.changes or USUAL
+        changes = self.judged
         return {
             "program": self.program,
             "objective": self.objective,
@@ -189,7 +200,7 @@ class Headroom:
                 "further": self.solved.unseen,
                 "always": _interval_json(self.solved.always),
             },
-            "changes": {"worse": changes.lost, "size": changes.size, "assumed": self.changes is None},
+            "changes": {"worse": changes.lost, "size": changes.size, "assumed": not self._seen},
             "shows": {
                 name: {"n": n, "gain": self.shows[name]}
                 for name, n in (("dev", self.dev), ("test", self.test))
@@ -205,6 +216,7 @@ class Headroom:
                 "unlimited_dev": self.gain.without_luck,
             },
             "budget": self.budget,
+            "budget_pays": None if self.paid is None else {**self.paid.to_json(), "text": self.paid.text},
             "counters": dict(self.counters),
         }
 
@@ -233,12 +245,14 @@ class Headroom:
         yield "gain", self._gain()
         if self.budget:
             yield "budget", self.budget
+        if self.paid is not None:
+            yield "study", self.paid.text
         cost = self.counters
         if cost:
             sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
             yield (
                 "spent",
-                f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:.2f}, {cost['seconds']:.1f} s",
+                f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s",
             )
         yield "verdict", f"{self.verdict}. {self.why}"
 
@@ -258,7 +272,7 @@ class Headroom:
         )
 
     def _power(self) -> str:
-        changes = self.changes or USUAL
+        changes = self.judged
         shown = [
             f"{n} {name} questions show a gain of {gain:.3f}"
             if (gain := self.shows[name]) is not None
@@ -267,7 +281,7 @@ class Headroom:
             if n
         ]
         needed = f"{self.needed:,} questions" if self.needed else "more than can be counted"
-        source = "if as many" if self.changes is None else "as between the settings tried"
+        source = "as between the settings tried" if self._seen else "if as many"
         return (
             f"{' and '.join(shown)} with {POWER:.0%} probability; a gain of {self.goal:g} needs {needed} "
             f"({changes.lost:.0%} get worse, {source})"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ragc.cli import screen
-from ragc.core.display import quantity
+from ragc.core.display import dollars, figure, interval, quantity, signed
 
 if TYPE_CHECKING:
     from ragc.doctor.check import Check
@@ -56,7 +56,7 @@ def portfolio_lines(search: Mapping[str, Any]) -> Iterator[str]:
     """The lines on the optimizers of a portfolio in `provenance.json`; none without one."""
     parts: Sequence[Mapping[str, Any]] = search.get("parts") or ()
     for part in parts:
-        scores = ", ".join(f"{name} {value:.3f}" for name, value in part.get("dev", {}).items())
+        scores = ", ".join(f"{name} {figure(name, value)}" for name, value in part.get("dev", {}).items())
         on_dev = f"{scores} on dev" if scores else "nothing to compare"
         trials = f"{part['trials']} trial{'' if part['trials'] == 1 else 's'}"
         calls = f"{part['spent'].get('lm_calls', 0):,.0f} calls"
@@ -146,12 +146,12 @@ def print_grid(result: RecordedGrid) -> None:
     rows: list[tuple[str, ...]] = [("metric", "baseline", "least", "median", "greatest")]
     for name, spread in shown["metrics"].items():
         values = (spread.get(part) for part in ("baseline", "least", "median", "greatest"))
-        rows.append((name, *("-" if value is None else f"{value:.3f}" for value in values)))
+        rows.append((name, *("-" if value is None else figure(name, value) for value in values)))
     _grid(rows)
     lines(shown["remarks"])
     if cost := shown["counters"]:
         sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
-        lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:,.2f}, {cost['seconds']:.1f} s"])
+        lines([f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"])
 
 
 def headroom_plan(planned: dict[str, Any]) -> None:
@@ -170,12 +170,12 @@ def print_compiled(result: Compiled) -> None:
             if change is None:
                 continue
             low, high = change.get("ci_simultaneous", change["ci"])
-            gap = f"{change['mean']:+.3f} [{low:+.3f}, {high:+.3f}]"
+            gap = f"{signed(name, change['mean'])} [{signed(name, low)}, {signed(name, high)}]"
             rows.append(
                 (
                     name,
-                    _interval(before),
-                    _interval(after),
+                    _interval(name, before),
+                    _interval(name, after),
                     gap,
                     f"{change.get('p_adjusted', change['p']):.4f}",
                 )
@@ -194,7 +194,7 @@ def print_compiled(result: Compiled) -> None:
     lines(calibration_lines(searched))
     cost = result.counters
     sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
-    lines([f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:.2f}, {cost['seconds']:.1f} s"])
+    lines([f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"])
     _print_cache_share(cost)
     lines([f"Compiled program: {result.path}"])
     if result.example is not None:
@@ -242,8 +242,8 @@ def print_export_check(path: str, formats: str) -> None:
     lines([f"{path} is what the compiled program gives ({formats})."])
 
 
-def _interval(value: Interval) -> str:
-    return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
+def _interval(metric: str, value: Interval) -> str:
+    return interval(metric, value.mean, value.low, value.high)
 
 
 def print_answer(row: Row, *, trace: bool) -> None:
@@ -277,7 +277,9 @@ def _print_calls(events: Iterable[Event], questions: int) -> None:
 def print_evaluation(evaluation: Evaluation) -> None:
     """Print every metric with its interval, the calls by name, and the total cost."""
     size = max((len(name) for name in evaluation.metrics), default=0)
-    lines(f"{name:<{size}}  {_interval(value)}  n={value.n}" for name, value in evaluation.metrics.items())
+    lines(
+        f"{name:<{size}}  {_interval(name, value)}  n={value.n}" for name, value in evaluation.metrics.items()
+    )
     if any(row.failure for row in evaluation.rows):
         lines([evaluation.failures.text])
     if evaluation.look and evaluation.look.number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragc.core.display import quantity
+from ragc.core.display import dollars, quantity
 
 
 def lines(plan: Mapping[str, Any]) -> Iterator[str]:
@@ -81,12 +81,15 @@ def _costs(plan: Mapping[str, Any]) -> Iterator[str]:
     yield _time(plan)
     if plan["budget"]:
         limits = ", ".join(f"{name} {amount:g}" for name, amount in plan["budget"].items())
-        yield f"budget: it stops at {limits}"
+        paid = f"; {plan['budget_pays']['text']}" if plan.get("budget_pays") else ""
+        yield f"budget: it stops at {limits}{paid}"
 
 
 def _tokens(plan: Mapping[str, Any]) -> str:
     most, about = plan["tokens"], plan["tokens_about"]
-    guess = "" if about is None else f"about {about:,} if passages are as long as their chunks may be; "
+    chunks = "if passages are as long as their chunks may be"
+    how = "as last measured here" if plan.get("measured") else chunks
+    guess = "" if about is None else f"about {about:,} {how}; "
     if most is None:
         return f"tokens: {guess}no bound known"
     return f"tokens: {guess}at most {most:,}, each prompt as long as the context allows"
@@ -98,9 +101,15 @@ def _money(plan: Mapping[str, Any]) -> str:
     if plan["usd"] is None:
         return "cost: no bound known; set budget.usd"
     if not plan["usd"]:
-        return "cost: $0.00, no target charges for tokens"
-    guess = "" if plan["usd_about"] is None else f"about ${plan['usd_about']:,.2f}, "
-    return f"cost: {guess}at most ${plan['usd']:,.2f} by LiteLLM's prices"
+        return f"cost: {dollars(0)}, no target charges for tokens"
+    guess = "" if plan["usd_about"] is None else f"about {dollars(plan['usd_about'])}, "
+    return f"cost: {guess}at most {dollars(plan['usd'])} by {_source(plan)}"
+
+
+def _source(plan: Mapping[str, Any]) -> str:
+    """Where the prices come from."""
+    typed = " and ".join(plan.get("typed_prices", ()))
+    return f"the price of {typed} in the recipe, else LiteLLM's" if typed else "LiteLLM's prices"
 
 
 def _time(plan: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ragc.cli import screen
+from ragc.core.display import decimals
 from ragc.core.progress import Progress
 from ragc.core.text import visible
 
@@ -47,7 +48,7 @@ class Lines:
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
         """Print one line."""
-        self._say(f"trial {index}/{of}  {score:.3f}  best {best:.3f}  {what}")
+        self._say(f"trial {index}/{of}  {decimals(score)}  best {decimals(best)}  {what}")
 
     def download(self, done: int, total: int) -> None:
         """Print one line at the beginning, the middle and the end."""
@@ -105,8 +106,8 @@ class Bars:
 
     def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
         """Print a line above the bar."""
-        self._best = f"  best {best:.3f}"
-        self._above(f"trial {index:>3}/{of}  {score:.3f}  best {best:.3f}  {what}")
+        self._best = f"  best {decimals(best)}"
+        self._above(f"trial {index:>3}/{of}  {decimals(score)}  best {decimals(best)}  {what}")
 
     def download(self, done: int, total: int) -> None:
         """Show MiB on the bar until the download is complete."""

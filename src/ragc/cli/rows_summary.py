@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ragc.cli import console, screen
+from ragc.core.display import interval
 
 if TYPE_CHECKING:
     from ragc.reports.rows import RowsSummary
@@ -14,7 +15,7 @@ def show(summary: RowsSummary) -> None:
     """Print `summary`, wrapped on a terminal."""
     size = max(map(len, summary.metrics), default=0)
     console.lines(
-        f"{name:<{size}}  {value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]  n={value.n}"
+        f"{name:<{size}}  {interval(name, value.mean, value.low, value.high)}  n={value.n}"
         for name, value in summary.metrics.items()
     )
     if summary.failures.n:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragc.core.display import quantity
+from ragc.core.display import dollars, quantity
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,7 +55,7 @@ def plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     )
     tokens, usd = planned["tokens"], planned["usd"]
     yield "tokens: no bound known" if tokens is None else f"tokens: at most {tokens:,}"
-    yield "cost: no bound known; set budget.usd" if usd is None else f"cost: at most ${usd:,.2f}"
+    yield "cost: no bound known; set budget.usd" if usd is None else f"cost: at most {dollars(usd)}"
     yield "models: " + ", ".join(f"{role} {name}" for role, name in planned["targets"].items())
 
 
@@ -67,4 +67,4 @@ def result_lines(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"card: {result['card']}"
     if cost := result["counters"]:
         sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
-        yield f"{sent}, {cost['tokens']:,.0f} tokens, ${cost['usd']:,.2f}, {cost['seconds']:.1f} s"
+        yield f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"

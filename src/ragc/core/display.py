@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from ragc.core.redact import shorten
 
 VALUE, WHOLE = 120, 500
@@ -27,6 +29,47 @@ def describe(name: str, /, *parts: object, **settings: object) -> str:
 def quantity(n: int, noun: str) -> str:
     """`n` and the `noun`, in the plural unless `n` is one: `1 passage`, `1,200 passages`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def dollars(amount: float) -> str:
+    """A sum of money: cents from a dollar on, three significant digits below; never 0 for more than 0.
+
+    >>> [dollars(amount) for amount in (1234.5, 0.5, 0.0123, 0.00000123, 0)]
+    ['$1,234.50', '$0.50', '$0.0123', '$0.00000123', '$0.00']
+    """
+    sign = "-" if amount < 0 else ""
+    return f"{sign}${amount_digits(abs(amount))}"
+
+
+def amount_digits(amount: float) -> str:
+    """The digits of `dollars`, without its sign; `amount` in dollars, from 0."""
+    if not amount or amount >= 1:
+        return f"{amount:,.2f}"
+    whole = f"{amount:.3g}"
+    places = max(2, -Decimal(whole).normalize().as_tuple().exponent)
+    return f"{Decimal(whole):.{places}f}"
+
+
+def decimals(value: float) -> str:
+    """A number in three decimals, or in three significant digits where those would be zeros."""
+    if not value or abs(value) >= 0.0005:
+        return f"{value:.3f}"
+    return f"{'-' if value < 0 else ''}{amount_digits(abs(value))}"
+
+
+def figure(metric: str, value: float) -> str:
+    """The mean of a metric: three decimals; dollars in significant digits, as `dollars` has them."""
+    return dollars(value) if metric == "usd" else f"{value:.3f}"
+
+
+def signed(metric: str, value: float) -> str:
+    """A difference of two means, with its sign."""
+    return f"{'-' if value < 0 else '+'}{figure(metric, abs(value))}"
+
+
+def interval(metric: str, mean: float, low: float, high: float) -> str:
+    """A mean with its interval: `0.250 [0.100, 0.400]`."""
+    return f"{figure(metric, mean)} [{figure(metric, low)}, {figure(metric, high)}]"
 
 
 def _value(value: object) -> str:

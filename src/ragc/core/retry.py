@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from ragc.errors import TargetUnavailable
 
@@ -27,8 +27,36 @@ Pace = Callable[[], Awaitable[None]]
 
 PASSING_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 
+
+def is_refusal(status: int) -> bool:
+    """Whether an HTTP status says that the request was turned away, so that no reply was computed.
+
+    408 says nothing of it, and neither does 5xx: a gateway may give up while a reply is computed behind it.
+    """
+    return 400 <= status < 500 and status != 408
+
+
 pace: ContextVar[Pace | None] = ContextVar("ragc_pace", default=None)
 """Awaited before every try, so that retries obey the rate limit too; its waiting time is outside the cap."""
+
+
+class Meter(Protocol):
+    """Counts the tries of one request against a budget."""
+
+    async def begin(self) -> None:
+        """Reserves what a try may cost, before it is sent; raises BudgetExhausted where that does not fit.
+
+        Does nothing where a try is reserved already.
+        """
+        ...
+
+    def fail(self, failure: BaseException) -> None:
+        """Ends the present try with `failure`. Does nothing where none is reserved."""
+        ...
+
+
+meter: ContextVar[Meter | None] = ContextVar("ragc_meter", default=None)
+"""Counts every try of a language model's request, so that a request sent again is paid for again."""
 
 log = logging.getLogger("ragc.targets")
 _away: set[str] = set()
@@ -39,14 +67,24 @@ class RetryableError(Exception):
     """A failure that a further try may cure.
 
     `reason` completes the sentence "the endpoint …"; `wait` is the Retry-After of the server in seconds.
-    `away` means that no server is running at present: nothing received the request.
+    `away` means that no server is running at present: nothing received the request. `refused` means that the
+    server turned the request away without computing a reply, so that it costs nothing. `usage` is what the
+    server says that the failed try cost: tokens of the prompt and of the reply; None where it says nothing.
     """
 
     def __init__(
-        self, reason: str, wait: float | None = None, *, request_id: str = "", away: bool = False
+        self,
+        reason: str,
+        wait: float | None = None,
+        *,
+        request_id: str = "",
+        away: bool = False,
+        refused: bool = False,
+        usage: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason, self.wait, self.request_id, self.away = reason, wait, request_id, away
+        self.refused, self.usage = refused or away, usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +181,15 @@ async def with_retries(
 ) -> T:
     """The result of `attempt`, which is called again while it raises RetryableError.
 
-    When the tries or the time run out, raises `error(...)` of the GivenUp: by default TargetUnavailable, one
-    sentence that names `endpoint`. Other errors propagate at once. No wait begins that would exceed the cap.
+    A `meter` of this context counts every try. When the tries or the time run out, raises `error(...)` of the
+    GivenUp: by default TargetUnavailable, one sentence that names `endpoint`. Other errors propagate at once.
+    No wait begins that would exceed the cap.
     """
-    state = RetryState(policy, endpoint)
+    state, counting = RetryState(policy, endpoint), meter.get()
     while True:
         await _wait_for_pace(state)
+        if counting is not None:
+            await _begin(counting, state)
         cap = asyncio.timeout(max(0.0, policy.total_s - state.spent) if policy.total_s < math.inf else None)
         try:
             try:
@@ -158,8 +199,12 @@ async def with_retries(
                 if not cap.expired():
                     raise
                 late = RetryableError(f"gave no answer within {policy.total_s:g} s")
+                if counting is not None:
+                    counting.fail(late)
                 raise GivenUp(late, state.failed + 1) from None
             except RetryableError as failure:
+                if counting is not None:
+                    counting.fail(failure)
                 wait = state.next_wait(failure)
             else:
                 if endpoint in _away:
@@ -193,6 +238,13 @@ async def _wait_for_pace(state: RetryState) -> None:
         before = time.monotonic()
         await wait()
         state.started += time.monotonic() - before
+
+
+async def _begin(counting: Meter, state: RetryState) -> None:
+    """Reserves a try; the time that it waits for others to be settled is outside the cap."""
+    before = time.monotonic()
+    await counting.begin()
+    state.started += time.monotonic() - before
 
 
 def retry_after(header: str | None) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ragc import metrics
 from ragc.core import notebook
-from ragc.core.display import describe, quantity
+from ragc.core.display import describe, interval, quantity
 from ragc.core.redact import shorten
 from ragc.errors import RagcError, UnknownName, UsageError
 from ragc.metrics import Metric
@@ -74,7 +74,7 @@ class RowsSummary:
             f"{self.run.name}: {self.headline}",
             self.table()[0],
             self.table()[1:],
-            [f"{name} {_interval(value)}, n={value.n}" for name, value in self.metrics.items()],
+            [f"{name} {_interval(name, value)}, n={value.n}" for name, value in self.metrics.items()],
         )
 
     @property
@@ -232,5 +232,5 @@ def _short(text: str) -> str:
     return shorten(text, WIDEST)
 
 
-def _interval(value: Interval) -> str:
-    return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
+def _interval(metric: str, value: Interval) -> str:
+    return interval(metric, value.mean, value.low, value.high)

@@ -8,39 +8,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ragc.core import counters, event_loop
 from ragc.core.digest import canonical, digest
+from ragc.core.retry import meter
 from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target, sanitize
+from ragc.targets.charges import Charge, Ledger, priced
 from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import ServerOptions
 
 log = logging.getLogger("ragc.targets")
-
-
-class Ledger(Protocol):
-    """The interface of a budget: allows or refuses a request before it is sent, and records its cost."""
-
-    def reserve(self, key: str, tokens: int) -> None:
-        """Reserve one call of about `tokens`; raises BudgetExhausted when it would exceed the budget.
-
-        A key that was charged before is free.
-        """
-        ...
-
-    def settle(self, key: str, tokens: int, usd: float) -> None:
-        """Replace the reservation by the actual cost."""
-        ...
-
-    def release(self, key: str) -> None:
-        """Cancel the reservation of a request that failed."""
-        ...
 
 
 class Answer(NamedTuple):
@@ -97,6 +81,7 @@ class Gateway:
         self._guards: EndpointGuards | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
         self._noted: set[tuple[str, str]] = set()
+        self._callers: Counter[str] = Counter()
 
     def __deepcopy__(self, memo: object) -> Gateway:
         return self
@@ -145,18 +130,8 @@ class Gateway:
         key = request_key(target, request)
 
         async def call() -> str:
-            if self.ledger is not None:
-                size = sum(target.count_tokens(m.content) for m in request.messages)
-                self.ledger.reserve(key, size + request.sampling.max_tokens)
-            try:
-                async with self._limit(target):
-                    reply = self._sanitize(target, request, await self._complete(target, request))
-            except BaseException:
-                if self.ledger is not None:
-                    self.ledger.release(key)
-                raise
-            self._settle(key, reply)  # the request was paid for even if its caller was cancelled meanwhile
-            return canonical(reply.to_json())
+            async with self._limit(target):
+                return canonical((await self._send(key, target, request)).to_json())
 
         reply: Reply | None = None
 
@@ -165,11 +140,38 @@ class Gateway:
             reply = _read(text)
             return reply is not None
 
-        text, replayed = await self.store.get_or_call(key, call, fits)
+        self._callers[key] += 1
+        try:
+            text, replayed = await self.store.get_or_call(key, call, fits)
+        finally:
+            self._callers[key] -= 1
+            if not self._callers[key]:
+                del self._callers[key]
         if reply is None:  # the reply is new, so `fits` was not called
             reply = Reply.from_json(json.loads(text))
+        if replayed:
+            reply = replace(reply, usd=priced(target, reply))
         self._charge(Answer(key, reply, replayed))
         return Answer(key, reply, replayed)
+
+    async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply:
+        """The reply of `target`; each of its tries is reserved before it is sent, and paid for.
+
+        The reply is paid for even if its caller was cancelled meanwhile.
+        """
+        charge = Charge(self.ledger, key, target, request, lambda: bool(self._callers[key]))
+        token = meter.set(charge)
+        try:
+            await charge.begin()
+            reply = self._sanitize(target, request, await self._complete(target, request))
+            reply = replace(reply, usd=priced(target, reply))
+        except BaseException as error:
+            charge.fail(error)
+            raise
+        finally:
+            meter.reset(token)
+        charge.settle(reply)
+        return reply
 
     async def _complete(self, target: Target, request: ChatRequest) -> Reply:
         """The reply of `target`; that of a server passes its circuit breaker and rate limits."""
@@ -203,7 +205,8 @@ class Gateway:
     def _charge(self, answer: Answer) -> None:
         """Charge and count one answer; a request that was charged before is free in the ledger."""
         reply = answer.reply
-        self._settle(answer.key, reply)
+        if self.ledger is not None:
+            self.ledger.replay(answer.key, reply.usage.prompt + reply.usage.completion, reply.usd)
         counters.count(
             lm_calls=1,
             prompt_tokens=reply.usage.prompt,
@@ -213,10 +216,6 @@ class Gateway:
             sent=not answer.replayed,
             replayed=answer.replayed,
         )
-
-    def _settle(self, key: str, reply: Reply) -> None:
-        if self.ledger is not None:
-            self.ledger.settle(key, reply.usage.prompt + reply.usage.completion, reply.usd)
 
     def _limit(self, target: Target) -> asyncio.Semaphore:
         limit = self._limits.get(target.identity)

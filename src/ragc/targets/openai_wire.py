@@ -12,7 +12,7 @@ import orjson
 
 from ragc.core.redact import shorten
 from ragc.core.text import repair_surrogates
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage, log_probability, usage
+from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage, log_probability, token_count, usage
 
 MOST_ERROR_BYTES = 2**16
 """Maximum bytes of a non-JSON error body from which a message is taken."""
@@ -93,6 +93,23 @@ def part(value: Any, *path: str | int) -> Any:
         except (KeyError, IndexError):
             return None
     return value
+
+
+def billed_tokens(body: Any) -> tuple[int, int] | None:
+    """The tokens of prompt and reply in the `usage` of any parsed body; None where it has none.
+
+    Zeros stand for nothing: LiteLLM fills them in where a server left them out.
+    """
+    read, written = (token_count(part(body, "usage", f"{side}_tokens")) for side in ("prompt", "completion"))
+    return (read or 0, written or 0) if read or written else None
+
+
+def error_usage(content: bytes) -> tuple[int, int] | None:
+    """As `billed_tokens`, of a body that is not parsed yet."""
+    try:
+        return billed_tokens(orjson.loads(content))
+    except (ValueError, RecursionError):
+        return None
 
 
 def read_reply(body: Any, request: ChatRequest, count: Callable[[str], int]) -> Reply:

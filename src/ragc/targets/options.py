@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
 
 from ragc.core.bounded import MOST_BYTES
 from ragc.core.validation import (
@@ -24,9 +25,11 @@ from ragc.core.validation import (
     dotted,
     sentence,
     shown,
+    wrong,
 )
 from ragc.errors import UnknownName, UsageError
 from ragc.targets.base import Capability
+from ragc.targets.token_price import PARTS, price_problem
 
 _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
@@ -59,6 +62,26 @@ def _check_flags(flags: Mapping[str, Any]) -> Mapping[str, Any]:
     return flags
 
 
+class PriceTable(JsonTable):
+    """A table with the price of a target's tokens, as `ragc.targets.token_price.Price` has it."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        amount = {"type": "number", "minimum": 0}
+        return {
+            "type": "object",
+            "properties": dict.fromkeys(PARTS, amount),
+            "required": ["input", "output"],
+            "additionalProperties": False,
+        }
+
+    def _read(self, value: object) -> dict[str, Any]:
+        if reason := price_problem(value):
+            raise wrong(reason)
+        return super()._read(value)
+
+
 Positive = Annotated[int, Whole(1, expected="a whole number above 0")]
 Natural = Annotated[int, Whole(0, expected="a whole number of at least 0")]
 Duration = Annotated[float, Number(above=0)]
@@ -85,6 +108,12 @@ class TargetOptions(Options):
     """The options of a target; `kind` is how errors name it."""
 
     kind: ClassVar[str]
+
+    price: Annotated[Mapping[str, float], PriceTable()] = Field(
+        default_factory=dict,
+        description="Dollars per million tokens: a table of `input`, `output` and, if other than `input`, "
+        "`cached_input`. Each from 0. Empty takes LiteLLM's table, and 0 for a model of your own machine.",
+    )
 
     @classmethod
     def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:

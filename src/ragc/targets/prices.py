@@ -1,4 +1,4 @@
-"""Upper bounds on the cost of a request before a target is opened: its context and LiteLLM's prices."""
+"""Upper bounds on the cost of a request before a target is opened: its context and its price."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from ragc.targets.base import Target
 from ragc.targets.hosted.litellm import load
 from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.token_price import price_of
 from ragc.targets.vllm.managed import ManagedTarget
 from ragc.targets.vllm.offline import OfflineTarget
 from ragc.targets.vllm.target import VllmTarget
@@ -36,26 +37,23 @@ class RequestLimits:
 
 def request_limits(target: Target, reply: int) -> RequestLimits:
     """The limits of a request to `target` with a reply of at most `reply` tokens. Sends nothing."""
+    price = price_of(target)
+    each = (None, None) if price is None else (price.most(1, 0), price.most(0, 1))
+    return RequestLimits(_context(target, reply), *each)
+
+
+def _context(target: Target, reply: int) -> int | None:
     if isinstance(target, HostedTarget):
-        return _hosted_limits(target, reply)
+        return _hosted_context(target, reply)
     if isinstance(target, VllmTarget | ManagedTarget | OfflineTarget):
-        return RequestLimits(target.options.context_tokens or None)
-    return RequestLimits(target.context_tokens)
+        return target.options.context_tokens or None
+    return target.context_tokens
 
 
-def _hosted_limits(target: HostedTarget, reply: int) -> RequestLimits:
-    litellm = load()
+def _hosted_context(target: HostedTarget, reply: int) -> int | None:
     try:
-        info: Mapping[str, Any] = litellm.get_model_info(target.model)
+        info: Mapping[str, Any] = load().get_model_info(target.model)
     except Exception:  # LiteLLM raises a bare Exception for an unknown model
         info = {}
     context = target.options.context_tokens or info.get("max_input_tokens") or info.get("max_tokens")
-    tokens = int(context) + reply if context else None
-    return RequestLimits(tokens, _dearest(info, "input"), _dearest(info, "output"))
-
-
-def _dearest(info: Mapping[str, Any], side: str) -> float | None:
-    """The highest price of a token on a `side`, for any prompt length; None without a price."""
-    names = (name for name in info if name.startswith(f"{side}_cost_per_token"))
-    prices = [float(info[name]) for name in names if isinstance(info[name], int | float)]
-    return max(prices, default=None)
+    return int(context) + reply if context else None

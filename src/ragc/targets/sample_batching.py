@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from ragc.core.digest import canonical
+from ragc.core.retry import Meter, meter
 from ragc.targets.base import ChatRequest, Reply
+from ragc.targets.charges import together
 from ragc.targets.openai_wire import sample_seed
 
 Send = Callable[[ChatRequest, int], Awaitable[Sequence[Reply]]]
@@ -21,7 +23,7 @@ Send = Callable[[ChatRequest, int], Awaitable[Sequence[Reply]]]
 _TURNS = 8
 """Iterations of the event loop that a sample waits for equal requests to arrive."""
 
-_Waiting = list[tuple[ChatRequest, "asyncio.Future[Reply]"]]
+_Waiting = list[tuple[ChatRequest, "asyncio.Future[Reply]", Meter | None]]
 
 
 class SampleBatcher:
@@ -41,7 +43,7 @@ class SampleBatcher:
         future: asyncio.Future[Reply] = loop.create_future()
         kind = canonical(asdict(replace(request, sample=0)))  # the key of requests that may be grouped
         waiting = self._waiting.setdefault(kind, [])
-        waiting.append((request, future))
+        waiting.append((request, future, meter.get()))
         if len(waiting) == 1:
             self._keep(asyncio.ensure_future(self._gather(kind)))
         return await future
@@ -63,17 +65,18 @@ class SampleBatcher:
 
     async def _answer(self, group: _Waiting) -> None:
         """Resolve each future of `group`; cancel the request when all its callers are cancelled."""
+        meter.set(together([counting for _, _, counting in group]))
         request_task = asyncio.ensure_future(self._send(group[0][0], len(group)))
 
         def cancel_if_abandoned(future: asyncio.Future[Reply]) -> None:
-            if future.cancelled() and all(other.cancelled() for _, other in group):
+            if future.cancelled() and all(other.cancelled() for _, other, _ in group):
                 request_task.cancel()
 
-        for _, future in group:
+        for _, future, _ in group:
             future.add_done_callback(cancel_if_abandoned)
         await asyncio.wait([request_task])
         error = None if request_task.cancelled() else request_task.exception()
-        for at, (_, future) in enumerate(group):
+        for at, (_, future, _) in enumerate(group):
             if future.done():
                 continue
             if request_task.cancelled():

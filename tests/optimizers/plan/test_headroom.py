@@ -380,7 +380,7 @@ def test_json_holds_what_the_lines_say(measure: Probe) -> None:
     assert value["verdict"] == result.verdict
     assert value["gain"]["ci"][0] <= value["gain"]["mean"] <= value["gain"]["ci"][1]
     assert value["shows"]["test"]["n"] == 25
-    assert value["changes"]["assumed"] is False
+    assert value["changes"]["worse"] == result.judged.lost
     assert [name.split()[0] for name in result.lines()][-1] == "verdict"
     assert "Headroom(vanilla" in repr(result)
     assert ragc.Headroom is Headroom

@@ -54,6 +54,22 @@ USUAL = Changes(0.1)
 """Assumed before anything is known: one question in ten gets worse."""
 
 
+SURE = 30
+"""The questions from which on a measured share of questions that get worse replaces the usual one."""
+
+
+def careful_changes(measured: Changes | None, questions: int) -> Changes:
+    """The changes to judge by, once those of `questions` questions were `measured`; `USUAL` before that.
+
+    Few questions show few that get worse, by luck: until there are `SURE`, no fewer are assumed than usual.
+    So a judgement before anything is measured stands as long as few questions say otherwise.
+    """
+    if measured is None:
+        return USUAL
+    lost = measured.lost if questions >= SURE else max(measured.lost, USUAL.lost)
+    return Changes(lost, measured.size)
+
+
 def changes_of(pairs: Sequence[Sequence[float]]) -> Changes | None:
     """The changes observed in `pairs`: one list of paired differences for each two settings.
 

@@ -211,7 +211,8 @@ def _check_order(where: str, low: str, least: float, high: str, most: float) -> 
 def _refuse(where: str, what: str, why: str) -> NoReturn:
     location = where.strip("/") or "its top"
     raise TargetError(
-        f"The embedded target cannot fit replies to this JSON schema: at {location}, {what} {why}."
+        f"The embedded target cannot fit replies to this JSON schema: at {location}, {what} {why}.",
+        refused=True,
     )
 
 

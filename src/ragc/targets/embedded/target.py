@@ -26,6 +26,7 @@ from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
 from ragc.targets.options import EmbeddedOptions
+from ragc.targets.token_price import FREE, Price
 
 T = TypeVar("T")
 _TRAINED_CONTEXT = 8192
@@ -38,7 +39,8 @@ class EmbeddedTarget:
     `context` is the limit in tokens for prompt and reply together, for each of `parallel` concurrent
     requests. `threads` 0 means the physical cores this process may use. A reply that takes longer than
     `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. `keep_prefixes` keeps the
-    states of long prompt prefixes (instructions and demonstrations) on disk for later processes. Targets of
+    states of long prompt prefixes (instructions and demonstrations) on disk for later processes. `price` is
+    what its tokens cost, nothing by default, as in `ragc.targets.token_price.Price`. Targets of
     the same file and options share one model. Where a request leaves top_k and min_p open they are off, as
     on a vLLM server.
     """
@@ -53,9 +55,12 @@ class EmbeddedTarget:
         timeout_s: float = 600.0,
         quiet: bool = True,
         keep_prefixes: bool = True,
+        price: Mapping[str, float] | None = None,
     ) -> None:
         sizes = {"context": context, "parallel": parallel, "threads": threads}
-        EmbeddedOptions.of({**sizes, "timeout_s": timeout_s, "quiet": quiet, "keep_prefixes": keep_prefixes})
+        switches = {"timeout_s": timeout_s, "quiet": quiet, "keep_prefixes": keep_prefixes}
+        EmbeddedOptions.of({**sizes, **switches, **({"price": dict(price)} if price else {})})
+        self.price = price or None
         if path is None and context > _TRAINED_CONTEXT:
             raise UsageError(
                 f"{SMOLLM2.model} takes {_TRAINED_CONTEXT} tokens at most, got context {context}."
@@ -143,6 +148,10 @@ class EmbeddedTarget:
         finally:
             stop.set()
         return read_answer(answer, request, self.context_tokens)
+
+    def table_price(self) -> Price:
+        """Nothing: the model runs in this process."""
+        return FREE
 
     def count_tokens(self, text: str) -> int:
         """Exact once the target is open; before that, and above a megabyte, a quarter of the bytes."""

@@ -17,11 +17,12 @@ def request_body(request: ChatRequest, context: int) -> dict[str, Any]:
     """The body for llama.cpp's chat endpoint. Raises TargetError for a request that it cannot answer."""
     sampling = request.sampling
     if not request.messages:
-        raise TargetError("A request without messages cannot be answered; send at least one.")
+        raise TargetError("A request without messages cannot be answered; send at least one.", refused=True)
     if sampling.max_tokens >= context:
         raise TargetError(
             f"A reply of {sampling.max_tokens} tokens leaves no room for a prompt in a context of {context}; "
-            "lower max_tokens or raise the target's context."
+            "lower max_tokens or raise the target's context.",
+            refused=True,
         )
     body: dict[str, Any] = {
         "messages": [{"role": m.role, "content": _replace_surrogates(m.content)} for m in request.messages],
@@ -82,7 +83,8 @@ def too_long(prompt: int, most: int, context: int) -> TargetError:
     """The error for a prompt and a reply that together exceed the context."""
     return TargetError(
         f"The prompt has {prompt} tokens and the reply may have {most}, together more than the context of "
-        f"{context}; shorten the prompt, lower max_tokens or raise the target's context."
+        f"{context}; shorten the prompt, lower max_tokens or raise the target's context.",
+        refused=True,
     )
 
 

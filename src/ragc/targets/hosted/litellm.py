@@ -13,10 +13,13 @@ import httpx
 from ragc.core.bounded import bind
 from ragc.core.http import LOOPBACK, never_connected
 from ragc.core.redact import shorten
-from ragc.core.retry import PASSING_STATUS, RetryableError, retry_after
+from ragc.core.retry import PASSING_STATUS, RetryableError, is_refusal, retry_after
 from ragc.errors import TargetError, UsageError, nearest
+from ragc.targets.base import Usage, price
 from ragc.targets.openai_wire import is_context_error
+from ragc.targets.token_price import MILLION, Price
 
+_OUTPUT = ("output_cost_per_token", "output_cost_per_reasoning_token")
 _SPENT = ("insufficient_quota", "exceeded your current quota", "billing")
 
 
@@ -39,10 +42,13 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
     if isinstance(error, litellm.exceptions.APIResponseValidationError) or not status:
         # LiteLLM and its dependencies raise any exception for an unreadable reply.
         return RetryableError(f"sent a reply that cannot be read ({type(error).__name__})", request_id=number)
+    refused = is_refusal(status)
     if status in PASSING_STATUS and not final:
         reason = f"answered {status}{request_note}: {message}"
-        return RetryableError(reason, retry_after(headers.get("retry-after")), request_id=number)
-    return TargetError(f"{who} answered {status}{request_note}: {message}.", endpoint=who, request_id=number)
+        wait = retry_after(headers.get("retry-after"))
+        return RetryableError(reason, wait, request_id=number, refused=refused)
+    text = f"{who} answered {status}{request_note}: {message}."
+    return TargetError(text, endpoint=who, request_id=number, refused=refused)
 
 
 def load() -> Any:
@@ -63,6 +69,43 @@ def load() -> Any:
     bind(LiteLLMAiohttpTransport)
     bind(httpx.AsyncHTTPTransport)
     return litellm
+
+
+def table_price(model: str) -> Price | None:
+    """The price of `model` in LiteLLM's table, the highest of its tiers; None without one. Sends nothing."""
+    try:
+        info: Mapping[str, Any] = load().get_model_info(model)
+    except Exception:  # LiteLLM raises a bare Exception for an unknown model
+        return None
+    read, written = _dearest(info, "input_cost_per_token"), _dearest(info, *_OUTPUT)
+    if read is None or written is None:
+        return None
+    cached = _dearest(info, "cache_read_input_token_cost")
+    return Price(MILLION * read, MILLION * (read if cached is None else cached), MILLION * written)
+
+
+def table_usd(model: str, usage: Usage) -> float | None:
+    """Dollars of a reply of `model` by LiteLLM's table; None without a price."""
+    try:
+        amounts = load().cost_per_token(
+            model=model,
+            prompt_tokens=usage.prompt,
+            completion_tokens=usage.completion,
+            cache_read_input_tokens=usage.cached,
+        )
+    except Exception:  # LiteLLM raises many exceptions for a model that it does not know
+        return None
+    return price(float(sum(amounts)))
+
+
+def _dearest(info: Mapping[str, Any], *beginnings: str) -> float | None:
+    """The highest price of a token among the entries whose names begin so; None without a price."""
+    prices = [
+        float(amount)
+        for name, amount in info.items()
+        if name.startswith(beginnings) and isinstance(amount, int | float)
+    ]
+    return max(prices, default=None)
 
 
 def nearest_id(litellm: Any, model: str) -> str:

@@ -22,11 +22,12 @@ from ragc.core.retry import Retry, RetryableError, Sleep, with_retries
 from ragc.core.text import repair_surrogates
 from ragc.errors import TargetError, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch, price
-from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id
+from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id, table_price
 from ragc.targets.hosted.preflight import check_model, key_arguments
 from ragc.targets.hosted.schemas import accepted_schema
-from ragc.targets.openai_wire import Unreadable, part, read_reply, response_format, sample_seed
+from ragc.targets.openai_wire import Unreadable, billed_tokens, part, read_reply, response_format, sample_seed
 from ragc.targets.options import HostedOptions
+from ragc.targets.token_price import Price
 
 log = logging.getLogger("ragc.targets")
 
@@ -133,10 +134,13 @@ class HostedTarget:
 
         async def attempt() -> Reply:
             response = await self._send(arguments)
+            body = response.model_dump(warnings="none")
             try:
-                reply = read_reply(response.model_dump(warnings="none"), request, self.count_tokens)
+                reply = read_reply(body, request, self.count_tokens)
             except Unreadable as error:
-                raise RetryableError(f"sent a reply that is no chat completion ({error})") from None
+                raise RetryableError(
+                    f"sent a reply that is no chat completion ({error})", usage=billed_tokens(body)
+                ) from None
             return replace(reply, usd=self._usd(response, reply.usage))
 
         reply = await with_retries(attempt, self._retry, endpoint=self._who, sleep=self._sleep)
@@ -165,6 +169,10 @@ class HostedTarget:
                 raise RetryableError(str(TooLarge(limit.most))) from None
             raise failure(self._litellm, error, self._who, self.options.timeout_s) from None
         return response
+
+    def table_price(self) -> Price | None:
+        """The price in LiteLLM's table; None without one. Imports LiteLLM."""
+        return table_price(self.model)
 
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up: an estimate, good enough for budgets."""

@@ -17,6 +17,7 @@ from ragc.core.digest import digest
 from ragc.errors import TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.options import VllmOptions
+from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm import launcher
 from ragc.targets.vllm.target import CAPABILITIES, UNKNOWN_CONTEXT, VllmTarget
 
@@ -150,6 +151,10 @@ class ManagedTarget:
         if self._inner is None:
             raise TargetUnavailable(f"{self.name} was closed while a request was on its way; try again.")
         return self._inner
+
+    def table_price(self) -> Price:
+        """Nothing: a server of the user's own is taken to cost nothing unless it is priced."""
+        return FREE
 
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up; the tokenizer is on the server."""

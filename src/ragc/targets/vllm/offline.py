@@ -16,6 +16,7 @@ from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usag
 from ragc.targets.openai_wire import sample_seed
 from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
+from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm.managed import identity
 from ragc.targets.vllm.target import UNKNOWN_CONTEXT, check_reply_fits
 
@@ -85,7 +86,8 @@ class OfflineTarget:
         if len(ids) > prompt_limit:
             raise TargetError(
                 f"A prompt of {len(ids)} tokens with a reply of up to {request.sampling.max_tokens} does not "
-                f"fit the context window of {self.name}, which holds {self.context_tokens} tokens."
+                f"fit the context window of {self.name}, which holds {self.context_tokens} tokens.",
+                refused=True,
             )
         last = None
         number = f"ragc-{next(self._numbers)}"
@@ -112,6 +114,10 @@ class OfflineTarget:
             else (),
             prompt_logprobs=_token_logprobs(scored) if request.prompt_logprobs else (),
         )
+
+    def table_price(self) -> Price:
+        """Nothing: the model runs on the user's own machine."""
+        return FREE
 
     def count_tokens(self, text: str) -> int:
         """Exact once the target is open; before, a quarter of the characters, rounded up."""

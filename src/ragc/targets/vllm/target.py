@@ -17,12 +17,22 @@ import orjson
 from ragc.core.digest import digest
 from ragc.core.http import Pool, exchange_error
 from ragc.core.redact import remember, shorten
-from ragc.core.retry import PASSING_STATUS, Retry, RetryableError, Sleep, retry_after, with_retries
+from ragc.core.retry import (
+    PASSING_STATUS,
+    Retry,
+    RetryableError,
+    Sleep,
+    is_refusal,
+    retry_after,
+    with_retries,
+)
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, token_count
 from ragc.targets.openai_wire import (
     Unreadable,
+    billed_tokens,
     error_message,
+    error_usage,
     is_context_error,
     part,
     read_json,
@@ -31,6 +41,7 @@ from ragc.targets.openai_wire import (
 )
 from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
+from ragc.targets.token_price import FREE, Price
 
 
 def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:
@@ -43,7 +54,8 @@ def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:
     if 0 < context <= most:
         raise TargetError(
             f"A reply of up to {most} tokens does not fit the context window of {endpoint}, which holds "
-            f"{context} tokens, prompt included; lower max_tokens or serve the model with a longer context."
+            f"{context} tokens, prompt included; lower max_tokens or serve the model with a longer context.",
+            refused=True,
         )
 
 
@@ -163,7 +175,9 @@ class VllmTarget:
             try:
                 return read_replies(body, request, n, self.count_tokens)
             except Unreadable as error:
-                raise RetryableError(f"sent a reply that is no chat completion ({error})") from None
+                raise RetryableError(
+                    f"sent a reply that is no chat completion ({error})", usage=billed_tokens(body)
+                ) from None
 
         replies = await with_retries(attempt, self._retry, endpoint=self.endpoint, sleep=self._sleep)
         check_logprobs(request, replies, self.endpoint)
@@ -179,6 +193,10 @@ class VllmTarget:
             endpoint=self.endpoint,
             sleep=self._sleep,
         )
+
+    def table_price(self) -> Price:
+        """Nothing: a server of the user's own is taken to cost nothing unless it is priced."""
+        return FREE
 
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up; the tokenizer is on the server."""
@@ -210,16 +228,18 @@ class VllmTarget:
         number = shorten(response.headers.get("x-request-id", ""), 80)
         request_note = f" to request {number}" if number else ""
         answer = f"answered {response.status_code}{request_note}" + (f": {message}" if message else "")
+        usage = error_usage(response.content)
+        refused = is_refusal(response.status_code) and usage is None
         if response.status_code in PASSING_STATUS and not is_context_error(message):
             wait = retry_after(response.headers.get("retry-after"))
             loading = message.startswith("Loading model")  # llama.cpp after a restart
-            raise RetryableError(answer, wait, request_id=number, away=loading)
+            raise RetryableError(answer, wait, request_id=number, away=loading, refused=refused, usage=usage)
         hint = ""
         if response.status_code in (401, 403):
             where = self.options.api_key_env
             hint = f" Check the key in {where}." if where else " Name its key's variable in api_key_env."
         text = f"{self.endpoint} {answer}.{hint}"
-        raise TargetError(text, endpoint=self.endpoint, request_id=number)
+        raise TargetError(text, endpoint=self.endpoint, request_id=number, refused=refused)
 
 
 def key_from(variable: str) -> str:

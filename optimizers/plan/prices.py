@@ -1,0 +1,104 @@
+"""Prices of the targets of a study: whether a budget in dollars can be held to, and what is odd."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from ragc.core.display import dollars
+from ragc.errors import UsageError
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Recipe
+from ragc.recipe.resolved import OWN_OPTIMIZER
+from ragc.targets.base import Target
+from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.token_price import Price, price_of, table_price, typed_price
+
+ODD = 1000
+"""A typed price so many times that of LiteLLM's table, or less than its so-many-th part, is a wrong unit."""
+
+
+def reachable_targets(recipe: Recipe, runtime: Runtime, chosen: Collection[object] = ()) -> dict[str, Target]:
+    """The targets that may be called, by name: those in a used role or `chosen`, and their fallbacks."""
+    targets, roles = runtime.targets, recipe.search.targets
+    used = {"main", "judge", *roles, *(name for names in roles.values() for name in names)}
+    used |= {name for name in chosen if isinstance(name, str)}
+    for method in recipe.methods:
+        used |= {*method.roles, *method.optional_roles}
+    if recipe.search.instructions or recipe.search.optimizer != OWN_OPTIMIZER:
+        used.add("teacher")
+    found_targets = {name: target for name, target in targets.items() if name in used}
+    for target in tuple(found_targets.values()):
+        others = runtime.gateway.fallbacks.get(target, ())
+        found_targets |= {name: other for name, other in targets.items() if other in others}
+    return found_targets
+
+
+def check_prices(recipe: Recipe, targets: Mapping[str, Target]) -> None:
+    """Raises UsageError if `budget.usd` cannot be held to, because a target has no price that is known.
+
+    Also for a typed price that is so much below the table's that it must be one of a single token.
+    """
+    if recipe.budget.usd is None:
+        return
+    unknown = {name: target for name, target in targets.items() if price_of(target) is None}
+    if unknown:
+        named = ", ".join(f"{name} ({target.name})" for name, target in unknown.items())
+        raise UsageError(
+            f"budget.usd = {recipe.budget.usd:g} cannot be held to: the price of {named} is not known; "
+            f"{_way_out(unknown)}, or limit budget.lm_calls or budget.tokens in the place of dollars."
+        )
+    for name, target in targets.items():
+        typed, table = _both(target)
+        if typed is not None and table is not None and _is_less(typed, table):
+            raise UsageError(
+                f"The price of {name} ({target.name}) is less than a thousandth of that in LiteLLM's table, "
+                f"which has {_shown(table)} a million tokens of input and output; prices are in dollars per "
+                "million tokens, so correct it, or write 0 for what costs nothing."
+            )
+
+
+def _way_out(unknown: Mapping[str, Target]) -> str:
+    """What to do about targets without a price."""
+    table = "{input = ..., output = ...}"
+    if any(isinstance(target, HostedTarget) for target in unknown.values()):
+        name = next(name for name, target in unknown.items() if isinstance(target, HostedTarget))
+        return f"set targets.{name}.options.price = {table}, in dollars per million tokens, 0 if it is free"
+    return (
+        "give the target an attribute `price` = {'input': ..., 'output': ...}, in dollars per million tokens "
+        "(of a dspy.LM: ragc.target(lm, price=...)), 0 if it is free"
+    )
+
+
+def price_notes(targets: Mapping[str, Target]) -> Iterator[str]:
+    """A sentence for each typed price that a user should look at again: one of 0, and one in a wrong unit."""
+    for name, target in targets.items():
+        typed = typed_price(target)
+        if typed is None:
+            continue
+        if typed.is_free:
+            yield f"{name} ({target.name}) is priced at 0, so its tokens count as no dollars."
+            continue
+        typed, table = _both(target)
+        if typed is not None and table is not None and _is_less(table, typed):
+            yield (
+                f"The price of {name} ({target.name}) is at least {ODD} times that in LiteLLM's table, which "
+                f"has {_shown(table)} a million tokens of input and output: is it in dollars per million "
+                "tokens?"
+            )
+
+
+def _both(target: Target) -> tuple[Price | None, Price | None]:
+    """The price that was typed and that of the table; None for none, and for a free one."""
+    typed = typed_price(target)
+    table = None if typed is None or typed.is_free else table_price(target)
+    return typed, None if table is None or table.is_free else table
+
+
+def _is_less(one: Price, other: Price) -> bool:
+    """Whether `one` has a part, of those that cost something, that is a thousandth of the `other` or less."""
+    parts = ((one.input, other.input), (one.output, other.output))
+    return any(0 < price * ODD <= of * (1 + 1e-9) for price, of in parts)
+
+
+def _shown(price: Price) -> str:
+    return f"{dollars(price.input)} and {dollars(price.output)}"

@@ -1,0 +1,167 @@
+"""What a request takes of a budget: reserved before each try, and settled to the real cost after it.
+
+    begin ─► the try is sent ─┬► settle    a reply came: its tokens and dollars
+                              ├► release   it was turned away, or never sent: nothing
+                              └► keep      it failed in any other way: what was reserved
+
+A provider may compute, and bill, a reply that never arrives. A try that fails after it was sent therefore
+stays charged at its reserve, unless the provider says what it cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ragc.core.retry import Meter, RetryableError
+from ragc.errors import RagcError, TargetError
+from ragc.targets.base import ChatRequest, Reply, Target
+from ragc.targets.token_price import Price, price_of, prompt_bound, reply_bound, typed_price
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one try of the request `key` may take at most: tokens of prompt and reply, and dollars."""
+
+    key: str
+    tokens: int
+    usd: float
+
+
+Wanted = Callable[[], bool]
+"""Whether anybody still waits for a request."""
+
+
+class Ledger(Protocol):
+    """A budget: allows or refuses a try before it is sent, and records what it cost.
+
+    All methods must be called on the process's event loop.
+    """
+
+    async def reserve(self, needs: Sequence[Need], wanted: Wanted) -> Sequence[str]:
+        """Reserves all of `needs`, or none; returns a number for each.
+
+        What does not fit waits while tries in flight may turn out cheaper than what they reserved. Raises
+        BudgetExhausted once it cannot fit any more, and CancelledError when nobody wants it any more.
+        """
+        ...
+
+    def settle(self, number: str, tokens: int, usd: float) -> None:
+        """Charges what the try `number` cost in the place of what it reserved."""
+        ...
+
+    def keep(self, number: str) -> None:
+        """Charges what the try `number` reserved: it failed, and nobody knows what it cost."""
+        ...
+
+    def release(self, number: str) -> None:
+        """Charges nothing for the try `number`: it was not sent, or turned away."""
+        ...
+
+    def replay(self, key: str, tokens: int, usd: float) -> None:
+        """Charges a reply that was stored before; a request that was charged before is free."""
+        ...
+
+
+class Charge:
+    """The tries of one request, one after another; a `Meter` of `ragc.core.retry`.
+
+    `number` is that of the try which is reserved, "" for none. `ledger` None counts nothing.
+    """
+
+    def __init__(
+        self, ledger: Ledger | None, key: str, target: Target, request: ChatRequest, wanted: Wanted
+    ) -> None:
+        self.ledger, self._wanted, self._key = ledger, wanted, key
+        self._target, self._request = target, request
+        self._need: Need | None = None
+        self.number = ""
+
+    @property
+    def need(self) -> Need:
+        """What one try may take."""
+        if self._need is None:
+            prompt, reply = prompt_bound(self._request), reply_bound(self._target, self._request)
+            price = price_of(self._target)
+            usd = 0.0 if price is None else price.most(prompt, reply)
+            self._need = Need(self._key, prompt + reply, usd)
+        return self._need
+
+    async def begin(self) -> None:
+        """Reserves one try, unless one is reserved. Raises BudgetExhausted."""
+        if self.ledger is not None and not self.number:
+            (self.number,) = await self.ledger.reserve([self.need], self._wanted)
+
+    def fail(self, failure: BaseException) -> None:
+        """Ends the try with `failure`, at the price that it has."""
+        number, self.number = self.number, ""
+        if self.ledger is None or not number:
+            return
+        usage: tuple[int, int] | None = getattr(failure, "usage", None)
+        if is_free(failure):
+            self.ledger.release(number)
+        elif usage is None:
+            self.ledger.keep(number)
+        else:
+            price = price_of(self._target)
+            usd = 0.0 if price is None else price.most(*usage)
+            self.ledger.settle(number, sum(usage), usd)
+
+    def settle(self, reply: Reply) -> None:
+        """Ends the try with `reply`."""
+        number, self.number = self.number, ""
+        if self.ledger is not None and number:
+            self.ledger.settle(number, reply.usage.prompt + reply.usage.completion, reply.usd)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody still waits for the reply."""
+        return self._wanted()
+
+
+class Charges:
+    """The tries of several requests that travel together; each is charged by itself."""
+
+    def __init__(self, charges: Sequence[Charge]) -> None:
+        self._charges = charges
+
+    async def begin(self) -> None:
+        """Reserves a try for each that has none, all at once or none: none may wait for another of them."""
+        open_charges = [charge for charge in self._charges if not charge.number]
+        ledger = open_charges[0].ledger if open_charges else None
+        if ledger is None:
+            return
+        numbers = await ledger.reserve(
+            [charge.need for charge in open_charges], lambda: any(charge.wanted for charge in open_charges)
+        )
+        for charge, number in zip(open_charges, numbers, strict=True):
+            charge.number = number
+
+    def fail(self, failure: BaseException) -> None:
+        """Ends the try of each with `failure`."""
+        for charge in self._charges:
+            charge.fail(failure)
+
+
+def together(meters: Sequence[Meter | None]) -> Meter | None:
+    """One meter for requests that travel together; None where they are not counted."""
+    charges = [one for one in meters if isinstance(one, Charge)]
+    return Charges(charges) if charges else None
+
+
+def is_free(failure: BaseException) -> bool:
+    """Whether a try that ended with `failure` costs nothing: it was turned away, or never sent.
+
+    A TargetError that does not say so was raised after a reply was computed. So may any other exception but
+    ragc's own, which are raised before a request is sent.
+    """
+    if isinstance(failure, RetryableError | TargetError):
+        return failure.refused
+    return isinstance(failure, RagcError)
+
+
+def priced(target: Target, reply: Reply) -> float:
+    """Dollars of `reply`: by the price that the user typed, else as the target says."""
+    price: Price | None = typed_price(target)
+    return reply.usd if price is None else price.usd(reply.usage)
