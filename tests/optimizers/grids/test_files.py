@@ -231,7 +231,7 @@ def test_a_write_that_was_killed_is_refused_by_a_reader_and_completed_by_a_write
         files.save(changed, "about")
     monkeypatch.undo()
     before = contents(changed)
-    with pytest.raises(ArtefactError, match="is half written: .* run `ragc grid` with --out .* again"):
+    with pytest.raises(ArtefactError, match=r"is half written: .* run `ragc grid` with --out .* again"):
         ragc.read_grid(changed)
     assert contents(changed) == before
     assert check_out(changed) == changed.resolve()
