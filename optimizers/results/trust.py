@@ -289,8 +289,8 @@ def refuse(
 
     Relative paths lead from `root`, which is the directory itself unless the user named it (`own_root`).
     `typed` are the keys that the user set: those are the user's word. A file must lie inside `root`, links
-    followed, unless the user typed a path that leads out as it is written. `trust_targets` allows addresses and names of
-    variables, `trust_code` programs and modules.
+    followed, unless the user typed a path that leads out as it is written. `trust_targets` allows addresses
+    and names of variables, `trust_code` programs and modules.
     """
     refused: list[Access] = []
     for want in list_accesses(recipe):
