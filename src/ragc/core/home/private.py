@@ -45,6 +45,25 @@ def narrow(path: Path) -> None:
             path.chmod(stat.S_IMODE(seen.st_mode) & 0o700)
 
 
+def narrow_tree(folder: Path) -> None:
+    """Takes the rights of group and others from `folder` and everything in it, as `narrow` does."""
+    narrow(folder)
+    for here, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            narrow(Path(here) / name)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a text file that only its owner may read, replacing an existing one. Raises OSError."""
+    with open(path, "w", encoding="utf-8", opener=open_private) as file:
+        file.write(text)
+
+
+def create_private(path: Path) -> None:
+    """Creates the file `path` for its owner alone where it is missing; nothing else. Raises OSError."""
+    os.close(os.open(path, os.O_CREAT | os.O_RDONLY, FILE))
+
+
 def open_private(path: str, flags: int) -> int:
     """An opener for `open` that creates files with mode 0600."""
     return os.open(path, flags, FILE)
