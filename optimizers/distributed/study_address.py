@@ -17,6 +17,7 @@ import optuna
 
 from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, canonical, digest, pretty, verify_digest
+from ragc.core.home.private import make_private, write_private
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
@@ -63,9 +64,9 @@ def read_address(directory: Path) -> dict[str, str]:
 def write_address(directory: Path, **values: str) -> None:
     """Writes `values` to `study.json` in `directory`; "" removes an entry."""
     entries = {name: value for name, value in {**read_address(directory), **values}.items() if value}
-    directory.mkdir(parents=True, exist_ok=True)
+    make_private(directory)
     fresh = directory / f".{MARK}-{os.getpid()}"
-    fresh.write_text(pretty(add_digest(entries)), "utf-8")
+    write_private(fresh, pretty(add_digest(entries)))
     fresh.replace(directory / MARK)
 
 

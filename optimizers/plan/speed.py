@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest, pretty
+from ragc.core.home.private import write_private
 from ragc.core.paths import cache_home
 from ragc.optimizers.task import Task
 
@@ -59,7 +60,7 @@ def _note(task: Task, key: str, entry: Mapping[str, float]) -> None:
     path = _path()
     fresh = path.with_name(f".{path.name}-{os.getpid()}")
     with suppress(OSError):
-        fresh.write_text(pretty(_read() | {key: dict(entry)}), "utf-8")
+        write_private(fresh, pretty(_read() | {key: dict(entry)}))
         fresh.replace(path)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
@@ -23,7 +24,7 @@ from ragc.core.display import describe
 from ragc.core.paths import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results import compiled_1
-from ragc.optimizers.results.trust_record import DIGESTED, digest_of, remember_written
+from ragc.optimizers.results.trust_record import DIGESTED, code_in, digest_of, remember_written
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
@@ -41,6 +42,11 @@ FIRST: Literal["ragc.compiled/1"] = "ragc.compiled/1"
 
 RUN = "run.json"
 """The file of what differs between runs, with the list of the files that ragc wrote."""
+
+_NAMES = re.compile(
+    r"program\.json|provenance\.json|recipe\.toml|run\.json|prompts/[^/.][^/]*\.md|[A-Za-z_]\w*\.py"
+)
+"""The files of a compiled program, a module of its author's own among them."""
 
 KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
@@ -123,7 +129,8 @@ class CompiledProgram:
     """A compiled program with its provenance.
 
     `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. A loaded program has its
-    directory as `path` and the `digest` of the files read there. A program from `ragc.load` has a `session`
+    directory as `path`, the `digest` of the files read there, and among these the digests of `modules`, by
+    relative path, where its recipe names code of its author's. A program from `ragc.load` has a `session`
     and answers questions: `program(question)` from any number of threads, or `await program.acall(question)`.
     Its models and sources are opened at the first question.
     """
@@ -134,6 +141,7 @@ class CompiledProgram:
     run: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     digest: str = ""
+    modules: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     session: Session | None = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
@@ -279,7 +287,7 @@ def _check_folder(out: Path) -> Path:
     """The folder that `out` resolves to, checked for writing. Raises as `refuse_foreign`."""
     with as_artefact():
         where = outputs.resolve_out(out)
-        outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled)
+        outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled, names=_NAMES)
     return where
 
 
@@ -307,9 +315,8 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
     Raises ArtefactError in one sentence.
     """
     folder = Path(path)
-    with suppress(OSError):
-        if any(folder.glob(f"{outputs.APART}*")):  # a write was killed
-            outputs.finish(folder)
+    if cut_off := outputs.unfinished(folder, f"`ragc compile` with --out {folder}"):
+        raise ArtefactError(cut_off)
     if not folder.exists():
         what = f"the compiled program {str(folder)!r}"
         raise ArtefactError(missing_file(what, str(folder), Path(), "folder"))
@@ -324,6 +331,7 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         provenance = _object(contents["provenance.json"], "provenance.json")
         recipe = contents["recipe.toml"].decode("utf-8")
         run = _object(_read_inside(folder, RUN), RUN) if (folder / RUN).exists() else {}
+        modules = code_in(folder, contents)
     except pydantic.ValidationError as error:
         raise ArtefactError(_not_valid(folder / "program.json", error)) from error
     except RecursionError:
@@ -342,7 +350,8 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         ) from None
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
-    return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session)
+    known = digest_of(contents, modules)
+    return CompiledProgram(state, provenance, recipe, run, folder, known, modules, session)
 
 
 def _not_valid(file: Path, error: pydantic.ValidationError) -> str:

@@ -94,6 +94,8 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
     acts: dict[str, list[str]] = {kind: [] for kind in _HEADS}
     for want in list_accesses(recipe):
         acts[want.kind].append(_line(want, root))
+    for name, sha256 in compiled.modules.items():
+        acts["runs"].append(f"{_one_line(name)}, sha256 {sha256}: a file of the modules that it holds")
     return TrustListing(
         folder,
         compiled.digest,

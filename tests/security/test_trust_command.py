@@ -112,12 +112,12 @@ def test_only_a_compiled_directory_is_trusted(tmp_path: Path, capsys: pytest.Cap
 
 def test_what_it_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = '[targets.main]\nkind = "hosted"\nmodel = "m\\u001b[2J"\n'
-    table += '[sources."\\u001b[2Jx"]\nkind = "recorded"\ncorpus = "\\u009b2J/../x"\n'
+    table += '[sources."\\u001b[2Jx"]\nkind = "recorded"\ncorpus = "\\u009b2J/../../x"\n'
     directory = foreign_directory(tmp_path, target=table)
     for words in (["trust", str(directory)], ["ask", str(directory), QUESTION]):
         assert main(words) == 2
         out, err = capsys.readouterr()
-        assert "2J/../x" in out + err
+        assert "2J/../../x" in out + err
         assert "\x1b" not in out + err
         assert "\x9b" not in out + err
 

@@ -15,6 +15,7 @@ from typing import Any, TextIO, cast
 
 from ragc.core import outputs, paths
 from ragc.core.activity import activity_of
+from ragc.core.home.private import narrow
 
 DEBUG_ENV = "RAGC_DEBUG"
 """The environment variable that shows tracebacks."""
@@ -128,6 +129,7 @@ def _write_log(error: BaseException) -> Path | None:
     with suppress(Exception):
         log = paths.cache_home() / LOG
         outputs.put_file(log, _traceback_text(error).encode("utf-8", "backslashreplace"))
+        narrow(log)
         return log
     return None
 
