@@ -59,6 +59,7 @@ from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of
 from ragc.programs.base import RagProgram
+from ragc.programs.knobs import Knobs
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
 from ragc.recipe.resolved import CALLERS_METRIC
@@ -276,12 +277,23 @@ def _as_program(program: Any) -> Any:
             f"The module {type(program).__name__} has no LM; set one with dspy.configure(lm=dspy.LM(...)) or "
             "its set_lm."
         )
-    from ragc.programs.own import method_of
+    from ragc.programs.own import adapters, method_of
 
-    own = method_of(program)
+    own = method_of(program, adapters.configured())
     runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store(), opens_itself=True)
     names = [knob.name for knob in own.knobs.list_knobs() if knob.name in vars(program)]
-    return own.build(runtime, {name: getattr(program, name) for name in names})
+    values = {name: getattr(program, name) for name in names}
+    return own.build(runtime, {**_drawing(lm, own.knobs), **values})
+
+
+def _drawing(lm: Any, knobs: type[Knobs]) -> dict[str, Any]:
+    """How `lm` draws replies where it says so, within the ranges of `knobs`."""
+    values: dict[str, Any] = {}
+    for name in ("temperature", "top_p", "max_tokens"):
+        value, (low, high) = lm.kwargs.get(name), knobs.knob(name).bounds
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            values[name] = min(max(value, low), high)
+    return values
 
 
 def _retriever() -> dict[str, Source]:
