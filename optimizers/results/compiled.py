@@ -42,6 +42,9 @@ FIRST: Literal["ragc.compiled/1"] = "ragc.compiled/1"
 RUN = "run.json"
 """The file of what differs between runs, with the list of the files that ragc wrote."""
 
+LONGEST_EPOCH = 64
+"""Characters of the name of an epoch, at most."""
+
 KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
 
@@ -182,6 +185,12 @@ class CompiledProgram:
     def fingerprint(self) -> str:
         """A digest of `program.json`."""
         return digest(self.state.model_dump(mode="json"))
+
+    @property
+    def epoch(self) -> str:
+        """The epoch of the replies that were measured, where they were asked for anew; else ""."""
+        epoch = self.run.get("epoch")
+        return epoch if isinstance(epoch, str) and len(epoch) <= LONGEST_EPOCH else ""
 
     @classmethod
     def of(

@@ -79,10 +79,11 @@ class RagPredict(TypedPrompt):
     def _key(self, inputs: dict[str, Any], target: Target, sampling: Sampling, sample: int) -> str | None:
         """The memo's key of a call; None when it must go the long way."""
         runtime = self.runtime
-        if not runtime.gateway.memo:
+        epoch = runtime.gateway.epoch_of(target)
+        if not runtime.gateway.memo or epoch is None:
             return None
         mark = prompt_digest(self.cached_fingerprint, self.template.wording, sampling, self.logprobs, target)
-        return call_key(mark, sample, inputs)
+        return call_key(f"{mark} {epoch}" if epoch else mark, sample, inputs)
 
     def fits(self, **inputs: Any) -> bool:
         """Whether a call with `inputs`, its longest reply included, fits the context of its target."""

@@ -98,6 +98,11 @@ class DspyTarget:
         kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
         return f"dspy {self.model} {digest([kind, lm.model_type, settings, own])}"
 
+    @property
+    def forgets(self) -> bool:
+        """Whether its replies are not to be replayed later: the user said `cache=False`."""
+        return getattr(self.lm, "cache", True) is False
+
     async def open(self, progress: Watch | None = None) -> None:
         """Nothing to make ready: DSPy reaches the model at the first request."""
 
