@@ -33,7 +33,8 @@ class Kept(Silent):
 
 
 def compiled(progress: Any) -> None:
-    program = ragc.program("no_retrieval", main=ScriptedTarget(lambda request: {"answer": "yes"}), store=False)
+    target = ScriptedTarget(lambda request: {"answer": "yes"})
+    program = ragc.program("no_retrieval", main=target, store=False)
     optimizer = ragc.Compile(metric="em", demos=0, trials=1, progress=progress)
     optimizer.compile(program, trainset=[], valset=EXAMPLES)
 
