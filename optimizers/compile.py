@@ -45,13 +45,14 @@ from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, st
 from ragc.optimizers.results.evaluate import look_at_test
 from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
 from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
-from ragc.optimizers.search.directory import open_directory
+from ragc.optimizers.search.directory import epoch_of, open_directory
 from ragc.optimizers.search.driver import (
     Baseline,
     DevSearch,
     Searched,
     Selected,
     check_optimizers,
+    no_answer_error,
     open_search,
 )
 from ragc.optimizers.search.run_trial import shuffle_dev
@@ -206,6 +207,7 @@ def compile(
     out: str | Path,
     *,
     resume: bool = False,
+    again: bool = False,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
@@ -213,10 +215,11 @@ def compile(
     """Searches, measures and writes the compiled program of `recipe` to the directory `out`.
 
     `resume` continues a study that was cut off, or starts one if there is none. Otherwise an earlier study of
-    `out` is restarted, with its calls replayed from the store. `targets` replace those of the recipe. Raises
+    `out` is restarted, with its calls replayed from the store; with `again` every reply is asked for anew,
+    and those of before are kept. `targets` replace those of the recipe. Raises
     RagcError; nothing is written to `out` before the end.
     """
-    opened = prepare(recipe, out, resume=resume, store=store, targets=targets, progress=progress)
+    opened = prepare(recipe, out, resume=resume, again=again, store=store, targets=targets, progress=progress)
     with opened as prepared:
         return event_loop.run(run_passes(prepared))
 
@@ -257,6 +260,7 @@ def prepare(
     out: str | Path,
     *,
     resume: bool = False,
+    again: bool = False,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
@@ -271,7 +275,7 @@ def prepare(
     if recipe.study.workers and (store or targets):
         raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
     require(recipe, targets=targets is None, metrics=targets is None)
-    with open_directory(Path(out), recipe, resume) as directory:
+    with open_directory(Path(out), recipe, resume, again) as directory:
         task = tasks.prepare(
             recipe,
             ledger=ledger_of(recipe, directory),
@@ -279,6 +283,7 @@ def prepare(
             charges=directory / "charges.jsonl",
             targets=targets,
         )
+        task.runtime.gateway.epoch = epoch_of(directory)
         limit = asyncio.Semaphore(task.in_flight)
         try:
             with translate_storage_errors(directory), event_loop.frozen_gc():
@@ -311,10 +316,13 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
 
     `progress` is told how much of the study the budget pays for.
 
-    Raises BudgetExhausted if the budget is too small even for that.
+    Raises BudgetExhausted if the budget is too small even for that, and NothingAnswered if the program
+    answered no question, unless other programs or targets are tried: what else is tried would fail as it did.
     """
     task = dev_search.task
     first = await dev_search.baseline()
+    if first.failures.all and len(task.space.parts) == 1 and not task.space.targets:
+        raise no_answer_error(first.failures, 0, task)
     held = first.calls_on(len(task.test))
     if task.recipe.budget.tokens is not None or task.recipe.budget.usd is not None:
         longer = LONGER if task.space.demos or task.recipe.search.instructions else 1.0
@@ -444,6 +452,7 @@ def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
         "base": str(task.recipe.base.resolve()),
+        **({"epoch": task.runtime.gateway.epoch} if task.runtime.gateway.epoch else {}),
         **({"look": look.to_json()} if look else {}),
     }
 

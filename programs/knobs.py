@@ -68,6 +68,7 @@ class Knob:
     `searched` says whether `knobs = "all"` includes it. `paper` says where the default is from.
     `threshold` says that the number is only compared with a score that runs record (`ragc.programs.trace`).
     `named` says that a `choice` is a name of the recipe's: any other one may be set too, and is not searched.
+    `also` are values of a `choice` that may be set and are not searched.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Knob:
     paper: str = ""
     threshold: bool = False
     named: bool = False
+    also: tuple[Value, ...] = ()
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -92,7 +94,7 @@ class Knob:
     def check(self, value: object) -> Value:
         """`value` as this knob's type; raises UsageError saying what the range is."""
         if self.kind in ("switch", "choice"):
-            options = (False, True) if self.kind == "switch" else self.options
+            options = (False, True) if self.kind == "switch" else (*self.options, *self.also)
             for option in options:
                 if type(option) is type(value) and option == value:
                     return option
@@ -115,6 +117,8 @@ class Knob:
         """A JSON object with `id`, for `ragc list knobs --json`."""
         out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         out["id"] = out.pop("name")
+        if not self.also:
+            del out["also"]
         out["options"] = [False, True] if self.kind == "switch" else list(self.options)
         out["when"] = None if self.when is None else self.when.to_json()
         return out
@@ -231,6 +235,9 @@ def _declared(knobs: Any) -> tuple[Knob, ...]:
 
 
 LAYOUTS = ("minimal", "json", "chat", "xml")
+ADAPTER = "adapter"
+"""The layout of a user's module under a DSPy adapter that is none of the other layouts."""
+
 WORDINGS = ("full", "brief")
 WORDED = ("short", "list", "yesno", "choice", "long")
 """How any program may word its answer."""

@@ -67,6 +67,15 @@ class Runtime:
         other.sources = {**self.sources, **sources}
         return other
 
+    def with_epoch(self, epoch: str, run: str = "") -> Runtime:
+        """The same runtime with the replies of another `epoch` and `run` (`Gateway`); the rest is shared."""
+        if (epoch, run) == (self.gateway.epoch, self.gateway.run):
+            return self
+        other = copy.copy(self)
+        other.gateway = copy.copy(self.gateway)
+        other.gateway.epoch, other.gateway.run = epoch, run
+        return other
+
     async def open(self, watch: Watch | None = None) -> None:
         """Open every target, fallbacks too; `watch` is told of downloads.
 

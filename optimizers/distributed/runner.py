@@ -96,7 +96,13 @@ async def on_workers(task: Task, directory: Path, progress: Progress) -> AsyncIt
         machines = f"{seen} machine{'s' * (seen != 1)} at work"
         progress.note(f"workers: {machines}; others join with: ragc study worker {joined}")
         recipe = task.recipe
-        job = Job(recipe.to_toml(), str(recipe.base.resolve()), study_name(directory), task.facts)
+        job = Job(
+            recipe.to_toml(),
+            str(recipe.base.resolve()),
+            study_name(directory),
+            task.facts,
+            epoch=task.runtime.gateway.epoch,
+        )
         yield RayRunner(job, progress, task.batch)
     finally:
         write_address(directory, workers="")

@@ -46,8 +46,9 @@ def read_address(directory: Path) -> dict[str, str]:
     """The entries of `study.json` in `directory`; {} if there are none.
 
     `recipe` is the digest of the study's recipe, `code` that of a program of the user's own, `name` its name
-    on servers, and `workers` the cluster's
-    address while there is one. Raises ArtefactError if the file cannot be read or is damaged.
+    on servers, and `workers` the cluster's address while there is one. `epoch` names the time from which its
+    replies count, where they were asked for anew, and `run` the study as it began. Raises ArtefactError if
+    the file cannot be read or is damaged.
     """
     path = directory / MARK
     try:

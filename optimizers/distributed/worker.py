@@ -60,7 +60,7 @@ _opened: dict[str, LocalRunner] = {}
 @dataclass(frozen=True, slots=True)
 class Job:
     """The inputs common to all trials of a study. `name` is its name on servers, `facts` are those of its
-    task.
+    task, and `epoch` is that of its replies.
     """
 
     recipe: str
@@ -68,6 +68,7 @@ class Job:
     name: str
     facts: Mapping[str, Any]
     version: str = __version__
+    epoch: str = ""
 
     def text(self) -> str:
         """As JSON text; `of` is the inverse."""
@@ -78,6 +79,7 @@ class Job:
                 "name": self.name,
                 "facts": dict(self.facts),
                 "version": self.version,
+                "epoch": self.epoch,
             }
         )
 
@@ -152,6 +154,7 @@ def _open(job: Job) -> tuple[Task, LocalRunner]:
             )
     ledger = SharedLedger(store, job.name, recipe.budget)
     task = prepare(recipe, store=CallStore.at(store, cache_home() / "store"), ledger=ledger)
+    task.runtime.gateway.epoch = job.epoch
     _refuse_another(task, job)
     attributes = StudyAttributes(open_server_study(storage, job.name))
     return task, LocalRunner(ProgramBuilder(task, attributes, asyncio.Semaphore(task.in_flight), Silent()))

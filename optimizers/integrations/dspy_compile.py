@@ -32,6 +32,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dspy
 from dspy.teleprompt import Teleprompter
@@ -39,6 +40,7 @@ from dspy.teleprompt import Teleprompter
 from ragc.core import event_loop
 from ragc.core.display import describe
 from ragc.core.progress import Progress
+from ragc.core.progress.bars import Display, showing
 from ragc.corpora.files.splits import check_disjoint
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.function import FunctionSource
@@ -47,18 +49,19 @@ from ragc.errors import UsageError
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.compile import SILENT, baseline, failures_json, search, select
+from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
 from ragc.optimizers.results.verdict import intervals_to_json
-from ragc.optimizers.search.directory import open_directory
+from ragc.optimizers.search.directory import epoch_of, open_directory, run_of
 from ragc.optimizers.search.driver import check_optimizers, open_search
 from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of, with_prices
 from ragc.programs.base import RagProgram
+from ragc.programs.knobs import Knobs
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
 from ragc.recipe.resolved import CALLERS_METRIC
@@ -76,8 +79,9 @@ class Compile(Teleprompter):
     `tokens`, `usd`, `minutes`, `trials`). `knobs` are those to vary, "all" or names; the others stay as they
     are in the program. Every other argument is what `[search]` of a recipe takes (`trials`, `demos`,
     `demo_kinds`, `instructions`, `ranges`, `batch`, `optimizer` and so on). With `out` the compiled program
-    is written there too. After a compile, `compiled` is the CompiledProgram. Raises RecipeError for settings
-    that cannot be, all at once.
+    is written there too; `resume` goes on with a study of it that was cut off, and `again` asks the models
+    anew in the place of replies that are kept. `progress` is as in `ragc.compile`. After a compile,
+    `compiled` is the CompiledProgram. Raises RecipeError for settings that cannot be, all at once.
     """
 
     def __init__(
@@ -90,10 +94,14 @@ class Compile(Teleprompter):
         seed: int = 0,
         concurrency: int | None = None,
         out: str | Path | None = None,
-        progress: Progress = SILENT,
+        resume: bool = False,
+        again: bool = False,
+        progress: Display = None,
         **search: Any,
     ) -> None:
         super().__init__()
+        if resume and out is None:
+            raise UsageError("resume goes on with the study of an out, and there is none; give out a folder.")
         named = [metric] if isinstance(metric, str) else ["em"]
         values = {
             "knobs": knobs if isinstance(knobs, str) else list(knobs),
@@ -103,6 +111,7 @@ class Compile(Teleprompter):
         self.metric, self.budget, self.search = metric, dict(budget or {}), {**values, **search}
         self.seed, self.concurrency, self.progress = seed, concurrency, progress
         self.out = None if out is None else Path(out)
+        self.resume, self.again = resume, again
         self.compiled: CompiledProgram | None = None
 
     def __repr__(self) -> str:
@@ -133,24 +142,34 @@ class Compile(Teleprompter):
         _check(program, teacher)
         train, dev = self._split(list(trainset), valset)
         recipe = self._recipe(program)
-        with self._directory(recipe) as directory:
+        with showing(self.progress) as progress, self._directory(recipe) as directory:
             task = self._task(
                 program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
             )
+            gateway = task.runtime.gateway
+            gateway.epoch = epoch = self._epoch(directory)
+            gateway.run = run_of(directory)
             try:
                 with translate_storage_errors(directory), event_loop.frozen_gc():
                     if self.out is not None:
                         write_questions(directory, shuffle_dev(task))
-                    best, self.compiled, trials = event_loop.run(self._search(task, recipe, directory))
+                    best, self.compiled, trials = event_loop.run(
+                        self._search(task, recipe, directory, progress)
+                    )
             finally:
                 task.ledger.close()
             if self.out is not None:
                 self.compiled.save(self.out, best)
                 write_results(directory, self.compiled.provenance, {})
                 write_trials(directory, trials)
-        compiled = self.compiled.build(program.runtime)
+            progress.close()
+        compiled = self.compiled.build(program.runtime.with_epoch(epoch))
         compiled._compiled = True
         return compiled
+
+    def _epoch(self, directory: Path) -> str:
+        """The epoch of the replies: that of the study in `directory`, or a new one where nothing is kept."""
+        return uuid4().hex[:16] if self.again and self.out is None else epoch_of(directory)
 
     def _split(
         self, train: list[dspy.Example], valset: Sequence[dspy.Example] | None
@@ -188,7 +207,7 @@ class Compile(Teleprompter):
     def _directory(self, recipe: Recipe) -> Iterator[Path]:
         """Where the study keeps its state: with those of recipes where there is an `out`, else for now."""
         if self.out is not None:
-            with open_directory(self.out, _without_starts(recipe), resume=False) as directory:
+            with open_directory(self.out, _without_starts(recipe), self.resume, self.again) as directory:
                 yield directory
         else:
             with tempfile.TemporaryDirectory() as folder:
@@ -225,13 +244,13 @@ class Compile(Teleprompter):
         return with_prices(task)
 
     async def _search(
-        self, task: Task, recipe: Recipe, directory: Path
+        self, task: Task, recipe: Recipe, directory: Path, progress: Progress
     ) -> tuple[RagProgram, CompiledProgram, list[Any]]:
         """The best candidate's program, its compiled form and all trials; no test questions are answered."""
         check_optimizers(task)
         await task.runtime.open()
         limit = asyncio.Semaphore(task.in_flight)
-        async with open_search(task, directory, limit, self.progress) as dev_search:
+        async with open_search(task, directory, limit, progress) as dev_search:
             searched = await search(dev_search, await baseline(dev_search))
         selected = await select(dev_search, searched)
         dev = {name: intervals_to_json(task.summarize(scores)) for name, scores in selected.dev.items()}
@@ -243,7 +262,8 @@ class Compile(Teleprompter):
         }
         best = selected.best
         text = _without_starts(recipe).to_toml()
-        compiled = CompiledProgram.of(best, provenance=provenance, recipe=text, run={})
+        run = {"epoch": task.runtime.gateway.epoch} if task.runtime.gateway.epoch else {}
+        compiled = CompiledProgram.of(best, provenance=provenance, recipe=text, run=run)
         return best, compiled, list(selected.trials)
 
 
@@ -277,12 +297,23 @@ def _as_program(program: Any) -> Any:
             f"The module {type(program).__name__} has no LM; set one with dspy.configure(lm=dspy.LM(...)) or "
             "its set_lm."
         )
-    from ragc.programs.own import method_of
+    from ragc.programs.own import adapters, method_of
 
-    own = method_of(program)
+    own = method_of(program, adapters.configured())
     runtime = Runtime({"main": target_of(lm)}, _retriever(), store=open_call_store(), opens_itself=True)
     names = [knob.name for knob in own.knobs.list_knobs() if knob.name in vars(program)]
-    return own.build(runtime, {name: getattr(program, name) for name in names})
+    values = {name: getattr(program, name) for name in names}
+    return own.build(runtime, {**_drawing(lm, own.knobs), **values})
+
+
+def _drawing(lm: Any, knobs: type[Knobs]) -> dict[str, Any]:
+    """How `lm` draws replies where it says so, within the ranges of `knobs`."""
+    values: dict[str, Any] = {}
+    for name in ("temperature", "top_p", "max_tokens"):
+        value, (low, high) = lm.kwargs.get(name), knobs.knob(name).bounds
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            values[name] = min(max(value, low), high)
+    return values
 
 
 def _retriever() -> dict[str, Source]:

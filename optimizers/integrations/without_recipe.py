@@ -71,9 +71,11 @@ def build_program(name: Any, parts: Mapping[str, Any], *, store: bool = True) ->
 def _method(name: Any) -> Method:
     if isinstance(name, str) and not is_reference(name):
         return method(name)
-    from ragc.programs.own import method_of, own_method
+    from ragc.programs.own import adapters, method_of, own_method
 
-    return own_method(name, Path.cwd()) if isinstance(name, str) else method_of(name)
+    if isinstance(name, str):
+        return own_method(name, Path.cwd())
+    return method_of(name, None if dspy.settings.adapter is None else adapters.configured())
 
 
 def _adapted(chosen: Method, parts: Mapping[str, Any]) -> dict[str, Any]:

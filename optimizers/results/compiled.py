@@ -48,6 +48,9 @@ _NAMES = re.compile(
 )
 """The files of a compiled program, a module of its author's own among them."""
 
+LONGEST_EPOCH = 64
+"""Characters of the name of an epoch, at most."""
+
 KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
 
@@ -190,6 +193,12 @@ class CompiledProgram:
     def fingerprint(self) -> str:
         """A digest of `program.json`."""
         return digest(self.state.model_dump(mode="json"))
+
+    @property
+    def epoch(self) -> str:
+        """The epoch of the replies that were measured, where they were asked for anew; else ""."""
+        epoch = self.run.get("epoch")
+        return epoch if isinstance(epoch, str) and len(epoch) <= LONGEST_EPOCH else ""
 
     @classmethod
     def of(

@@ -237,6 +237,7 @@ def open_compiled(
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
     call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
     task = prepare(resolved, store=call_store, questions=questions, targets=targets)
+    task.runtime.gateway.epoch = compiled.epoch
     entry = task.method if task.method.id == compiled.state.method else None
     return OpenProgram(task, compiled.build(task.runtime, entry), compiled)
 

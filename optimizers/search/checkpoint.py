@@ -56,7 +56,7 @@ class BestCheckpoint:
             program,
             provenance=_provenance(task, trials[0], leader, scores),
             recipe=task.recipe.to_toml(),
-            run={"base": base},
+            run={"base": base} | ({"epoch": epoch} if (epoch := task.runtime.gateway.epoch) else {}),
         )
         _put(self._directory, compiled, program)
         self._saved_trial = leader.number

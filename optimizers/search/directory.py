@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
@@ -13,7 +14,7 @@ from ragc.core import event_loop, inputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest
 from ragc.core.home.private import FILE, make_private, narrow_tree, write_private
-from ragc.errors import RecipeError, UsageError
+from ragc.errors import ArtefactError, RecipeError, UsageError
 from ragc.optimizers.distributed.study_address import (
     clear,
     delete_address,
@@ -27,8 +28,11 @@ from ragc.store.call_store import refuse_shared
 
 
 @contextmanager
-def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
+def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False) -> Iterator[Path]:
     """Locks and yields the study's directory. On resume a recipe with another identity is refused.
+
+    With `again` the study begins a new epoch, in which every reply is asked for anew; a resumed one goes on
+    with that which it began, and a later study of the same `out` too. `epoch_of` reads it.
 
     With `study.keep = false` the study cannot be resumed, and its directory is removed on exit, errors
     included. Raises UsageError.
@@ -56,10 +60,16 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         ) from None
     try:
         text = recipe.to_toml()
-        written = directory / "recipe.toml"
+        written, epoch = directory / "recipe.toml", epoch_of(directory)
         if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
             delete_address(directory)
             clear(directory)
+            epoch = uuid4().hex[:16] if again else epoch
+        elif again and not epoch:
+            raise UsageError(
+                f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "
+                "was begun without it; leave one out."
+            )
         elif change := _change(directory, recipe):
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
@@ -73,7 +83,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             fresh = directory / "recipe.toml.new"
             write_private(fresh, text)
             fresh.replace(written)
-            write_address(directory, recipe=digest(text), code=recipe.method.code)
+            write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch)
         yield directory
     except KeyboardInterrupt:
         if keep:
@@ -86,6 +96,20 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
                 clear(directory)
         narrow_tree(directory)
         lock.release()
+
+
+def epoch_of(directory: Path) -> str:
+    """The epoch of the study in `directory`; "" where nothing was asked for anew, or nothing is recorded."""
+    with suppress(ArtefactError):
+        return read_address(directory).get("epoch", "")
+    return ""
+
+
+def run_of(directory: Path) -> str:
+    """The name of the run that the study in `directory` began with; made by the first caller."""
+    name = read_address(directory).get("run") or uuid4().hex[:16]
+    write_address(directory, run=name)
+    return name
 
 
 def _change(directory: Path, recipe: Recipe) -> str:

@@ -164,7 +164,7 @@ class StudySearch:
         task, study, trials = self.task, self._study, searched.trials
         chosen = study.select(trials, searched.budget)
         if chosen.failures.all:
-            raise no_answer_error(chosen.failures, len(trials))
+            raise no_answer_error(chosen.failures, len(trials), task)
         first = trials[0]
         expected = expected_of_choice(trials, task.objectives, task.pick, chosen)
         facts: dict[str, Any] = {
@@ -250,7 +250,7 @@ class ExternalSearch:
             rows = await self._answered(best)
             scores, failed = [row.scores for row in rows], failures_of(rows)
             if failed.all and baseline.failures.all:
-                raise no_answer_error(baseline.failures, 2)
+                raise no_answer_error(baseline.failures, 2, self.task)
             if failed.all or self._is_outdone(scores, failed, baseline):
                 notes.append(f"the baseline is kept, because of {external.name}'s choice {failed.text}")
                 self._progress.note(notes[-1])
@@ -350,7 +350,7 @@ class PortfolioSearch:
         results = [entrant.result for entrant in entrants]
         chosen = select(results, task.objectives, task.pick)
         if chosen.failures.all:
-            raise no_answer_error(chosen.failures, len(entrants))
+            raise no_answer_error(chosen.failures, len(entrants), task)
         first, winner = entrants[0], entrants[chosen.number]
         by_name = {entrant.name: entrant for entrant in entrants[1:]}
         expected = expected_of_choice(results, task.objectives, task.pick, chosen)
@@ -387,16 +387,24 @@ def check_optimizers(task: Task) -> None:
             check(part.optimizer, part.task)
 
 
-def no_answer_error(failures: Failures, programs: int) -> NothingAnswered:
+def no_answer_error(failures: Failures, programs: int, task: Task) -> NothingAnswered:
     """The error of a search in which none of `programs` programs answered a question.
 
-    `failures` are those of one program.
+    `failures` are those of one program; `programs` is 0 where the search stopped at the baseline.
     """
-    which = f"each of the {programs} programs tried" if programs > 1 else "the one program tried"
+    tried = {0: "the baseline", 1: "the one program tried"}
+    which = tried.get(programs, f"each of the {programs} programs tried")
+    stopped = "" if programs else " Nothing else was tried, so that nothing more is spent."
+    gateway = task.runtime.gateway
+    kept = (
+        "Every reply was replayed from an earlier run"
+        if gateway.replayed and not gateway.sent
+        else "Every reply is kept and would be replayed"
+    )
     return NothingAnswered(
-        f"Nothing was compiled, because no dev question was answered by {which}: {failures.text}. Every "
-        "reply is kept; see with `ragc ask RECIPE QUESTION --trace` what is asked, mend that, then compile "
-        "again."
+        f"Nothing was compiled, because no dev question was answered by {which}: "
+        f"{failures.text}.{stopped} {kept}; see with `ragc ask RECIPE QUESTION --trace` what is asked, mend "
+        "that, then compile again. Where the model was at fault, --again (in Python again=True) asks it anew."
     )
 
 

@@ -50,7 +50,7 @@ HINT_ABOUT = "Advice from an earlier attempt."
 
 
 @dataclass(slots=True)
-class _Invocation:
+class Invocation:
     """One call: its place in the trace, inputs, the LM that DSPy chose, what answers, how, and its key."""
 
     spot: tuple[trace.Run, tuple[int, ...]] | None
@@ -79,10 +79,11 @@ class RagPredict(TypedPrompt):
     def _key(self, inputs: dict[str, Any], target: Target, sampling: Sampling, sample: int) -> str | None:
         """The memo's key of a call; None when it must go the long way."""
         runtime = self.runtime
-        if not runtime.gateway.memo:
+        epoch = runtime.gateway.epoch_of(target)
+        if not runtime.gateway.memo or epoch is None:
             return None
         mark = prompt_digest(self.cached_fingerprint, self.template.wording, sampling, self.logprobs, target)
-        return call_key(mark, sample, inputs)
+        return call_key(f"{mark} {epoch}" if epoch else mark, sample, inputs)
 
     def fits(self, **inputs: Any) -> bool:
         """Whether a call with `inputs`, its longest reply included, fits the context of its target."""
@@ -146,15 +147,15 @@ class RagPredict(TypedPrompt):
         twin._stands_for = self
         return twin
 
-    def _prepare(self, kwargs: dict[str, Any]) -> _Invocation:
+    def _prepare(self, kwargs: dict[str, Any]) -> Invocation:
         spot = trace.allocate_position()
         config = kwargs.pop("config", None)
         for special in _SPECIAL & kwargs.keys():
             del kwargs[special]
         lm = self.chosen_lm
-        return _Invocation(spot, kwargs, lm, self.target_by(lm), *self.sampling_for(config, lm))
+        return Invocation(spot, kwargs, lm, self.target_by(lm), *self.sampling_for(config, lm))
 
-    def _answer_from_memory(self, invocation: _Invocation) -> dspy.Prediction | None:
+    def _answer_from_memory(self, invocation: Invocation) -> dspy.Prediction | None:
         """What is known without waiting: forced outputs, or a call that memory holds.
 
         Whoever has callbacks is shown everything, and so nothing is replayed whole.
@@ -175,7 +176,7 @@ class RagPredict(TypedPrompt):
         gateway.replay(outcome.recording.answers)
         return self._replay(invocation, outcome)
 
-    async def _answer(self, invocation: _Invocation) -> dspy.Prediction:
+    async def _answer(self, invocation: Invocation) -> dspy.Prediction:
         """A call that the store holds, or that is sent."""
         if invocation.key is not None:
             cached_outcome = await event_loop.on_loop(self._find_recorded(invocation.key))
@@ -214,7 +215,7 @@ class RagPredict(TypedPrompt):
                 counters.count(repairs=1)
                 answers.append(repaired)
                 reading, failure = self.parse_reply(repaired.reply, again=True)
-        _track_usage(target.model, answers)
+        track_usage(target.model, answers)
         if shown is not None and reading is not None:
             shown.finish(reading.outputs)
         replayed_answers = tuple(answer._replace(replayed=True) for answer in answers)
@@ -262,14 +263,14 @@ class RagPredict(TypedPrompt):
             recording, read.outputs, shown, failure, self.template.fields, read.mended, read.dropped
         )
 
-    def _replay(self, invocation: _Invocation, outcome: ReadReply) -> dspy.Prediction:
+    def _replay(self, invocation: Invocation, outcome: ReadReply) -> dspy.Prediction:
         """The prediction of a call that was `outcome`, and is charged."""
         inputs = cut_to_fit(self, invocation.inputs)[0] if outcome.recording.cut else invocation.inputs
         counters.count(memo=1, repairs=len(outcome.recording.answers) - 1)
         return self._to_prediction(invocation, inputs, outcome)
 
     def _to_prediction(
-        self, invocation: _Invocation, inputs: dict[str, Any], outcome: ReadReply
+        self, invocation: Invocation, inputs: dict[str, Any], outcome: ReadReply
     ) -> dspy.Prediction:
         """The prediction of `outcome`, with outputs of its own; raises ParseFailure when there is none."""
         if outcome.failure:
@@ -289,7 +290,7 @@ class RagPredict(TypedPrompt):
         return trace.Sent(lambda: prompt.messages(**inputs), (answer.reply.text for answer in answers))
 
     def _record_unreadable(
-        self, invocation: _Invocation, inputs: Mapping[str, Any], outcome: ReadReply
+        self, invocation: Invocation, inputs: Mapping[str, Any], outcome: ReadReply
     ) -> None:
         """Record what a call cost whose reply could not be read."""
         if invocation.spot is None:
@@ -307,7 +308,7 @@ class RagPredict(TypedPrompt):
         )
         invocation.spot[0].add(invocation.spot[1], event)
 
-    def _note(self, invocation: _Invocation, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> None:
+    def _note(self, invocation: Invocation, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> None:
         """Tell DSPy's histories what was sent, or replayed, and what came back; read by `inspect_history`."""
         if not answers or setting("disable_history"):
             return
@@ -326,7 +327,7 @@ class RagPredict(TypedPrompt):
 
     def _record(
         self,
-        invocation: _Invocation,
+        invocation: Invocation,
         inputs: dict[str, Any],
         outputs: dict[str, Any],
         shown_outputs: Mapping[str, Any],
@@ -439,7 +440,7 @@ def _is_watched(call: RagPredict) -> bool:
     return bool(call.callbacks or setting("callbacks") or setting("track_usage"))
 
 
-def _track_usage(model: str, answers: Sequence[Answer]) -> None:
+def track_usage(model: str, answers: Sequence[Answer]) -> None:
     """Tell DSPy's usage tracker, where there is one, what was sent; what is replayed is free there."""
     tracker = setting("usage_tracker")
     if tracker is None:

@@ -210,6 +210,8 @@ class TypedPrompt(dspy.Predict):
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """The chat messages that a call with `inputs` sends; no model is called."""
+        if (made := self.made_elsewhere(inputs)) is not None:
+            return made
         if self._nearest:
             places = nearest_first(self._demos, inputs)[: min(self._nearest, self.max_demos)]
             return self.view(places[::-1]).messages(**inputs)
@@ -217,6 +219,10 @@ class TypedPrompt(dspy.Predict):
         shown = fill_echoes(inputs, rendered.echoes)
         content = style.format_user_message_content(self._signature, shown, main_request=True)
         return (*rendered.prefix, Message("user", repair_surrogates(content)))
+
+    def made_elsewhere(self, inputs: Mapping[str, Any]) -> tuple[Message, ...] | None:
+        """The messages where something else than a layout makes them, such as an adapter of the user's."""
+        return None
 
     @property
     def signature_sent(self) -> Any:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ragc.core.user_code import code_digest, load_object
 from ragc.errors import UsageError
 from ragc.programs import knobs as declared
-from ragc.programs.knobs import AnswerKnobs, Knob, Knobs, redeclare
+from ragc.programs.knobs import ADAPTER, LAYOUTS, AnswerKnobs, Knob, Knobs, redeclare
 from ragc.programs.method import Method
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class OwnKnobs(Knobs):
     temperature: float = redeclare(AnswerKnobs, "temperature")
     top_p: float = redeclare(AnswerKnobs, "top_p")
     icl_n: int = redeclare(AnswerKnobs, "icl_n")
-    layout: str = redeclare(AnswerKnobs, "layout")
+    layout: str = redeclare(AnswerKnobs, "layout", also=(ADAPTER,))
     max_tokens: int = declared.integer(
         512, 16, 8192, "tokens of a reply at most, where a predictor does not say", searched=False
     )
@@ -110,9 +110,13 @@ class OwnKnobs(Knobs):
 
 @dataclass(frozen=True, slots=True)
 class OwnMethod(Method):
-    """The record of a user's module: `module` is its class, or an instance that is copied."""
+    """The record of a user's module: `module` is its class, or an instance that is copied.
+
+    `adapter` is the DSPy adapter that it is run under; None where ragc's layouts alone are used.
+    """
 
     module: Any = None
+    adapter: Any = None
 
     @property
     def call_knobs(self) -> tuple[str, ...]:
@@ -129,7 +133,7 @@ class OwnMethod(Method):
         module, _, name = self.program.partition(":")
         cls = getattr(importlib.import_module(module), name)
         chosen = knobs if isinstance(knobs, Knobs) else self.knobs.of(knobs or {})
-        program: RagProgram = cls.of(self.id, self.module, runtime, chosen)
+        program: RagProgram = cls.of(self.id, self.module, runtime, chosen, self.adapter)
         program.method = self
         return program
 
@@ -155,10 +159,11 @@ def own_method(reference: str, base: Path) -> OwnMethod:
     return register(reference, cls, base)
 
 
-def method_of(module: Any) -> OwnMethod:
+def method_of(module: Any, adapter: Any = None) -> OwnMethod:
     """The method of `module`, a class of a dspy.Module or an instance, named by where it is defined.
 
-    Raises UsageError for anything else.
+    It is run under `adapter`, whose layout is the default, unless that is None. Raises UsageError for any
+    other object.
     """
     import dspy
 
@@ -168,10 +173,10 @@ def method_of(module: Any) -> OwnMethod:
             f"A program is an id of ragc list programs or a dspy.Module, found {cls.__name__}; pass one of "
             "these."
         )
-    return register(f"{cls.__module__}:{cls.__qualname__}", module)
+    return register(f"{cls.__module__}:{cls.__qualname__}", module, adapter=adapter)
 
 
-def register(name: str, module: Any, base: Path | None = None) -> OwnMethod:
+def register(name: str, module: Any, base: Path | None = None, *, adapter: Any = None) -> OwnMethod:
     """The method `name` of `module`, a class or an instance, known to `registered` from now on.
 
     Raises UsageError where it declares a value that every program has.
@@ -190,11 +195,18 @@ def register(name: str, module: Any, base: Path | None = None) -> OwnMethod:
         (key, types[knob.kind], dataclasses.field(default=knob.default, metadata={"knob": knob}))
         for key, knob in ((key, value.knob) for key, value in values.items())
     ]
+    if adapter is not None:
+        from ragc.programs.own.adapters import layout_of
+
+        layout = layout_of(adapter)
+        options = LAYOUTS if layout in LAYOUTS else (*LAYOUTS, layout)
+        declaration = redeclare(OwnKnobs, "layout", default=layout, options=options, also=())
+        fields.insert(0, ("layout", str, declaration))
     knobs: Any = dataclasses.make_dataclass(f"{cls.__name__}Knobs", fields, bases=(OwnKnobs,), frozen=True)
     about = (cls.__doc__ or "a module of the user's own").strip().partition("\n")[0]
     method = OwnMethod(
         name, about, "the user's own", "ragc.programs.own.program:OwnProgram", knobs,
-        optional_sources=("local", "web", "kg"), module=module, code=code_digest(cls),
+        optional_sources=("local", "web", "kg"), module=module, code=code_digest(cls), adapter=adapter,
     )  # fmt: skip
     _registered[name, ""] = method
     if base is not None:

@@ -8,6 +8,7 @@ error that must end more than this question.
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,13 +17,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import dspy
+from pydantic_core import PydanticUndefined
 
+from ragc.core import counters, event_loop
+from ragc.core.digest import digest
 from ragc.corpora.sources.base import current_question
 from ragc.errors import ParseFailure, RagcError, UsageError
-from ragc.programs.calls.predict import RagPredict
+from ragc.programs.calls.chosen_lm import named_lm
+from ragc.programs.calls.demos import nearest_first, plain
+from ragc.programs.calls.fit_context import cut_to_fit
+from ragc.programs.calls.predict import HINT, Invocation, RagPredict, track_usage
+from ragc.programs.calls.prompt import PromptTemplate, setting
+from ragc.programs.calls.replay import ReadReply, Recording, to_plain
+from ragc.programs.own.adapter_calls import AdapterCall, settings_of
+from ragc.programs.own.adapters import to_json
 from ragc.programs.own.schemas import is_closed
 from ragc.records import Passage
-from ragc.targets.base import ChatRequest, Message, Reply, Sampling
+from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Target
+from ragc.targets.gateway import Answer
 
 T = TypeVar("T")
 
@@ -92,14 +104,22 @@ def current() -> Running | None:
     return running.get() or dspy.settings.get(SETTING)
 
 
+_HINT_ABOUT = "A hint to the module from an earlier run"
+"""What DSPy's Refine says of its advice, to a call that is made by an adapter."""
+
+
 class OwnPredict(RagPredict):
     """A typed call of a user's module. A reply whose schema leaves a field open is not held to one.
 
+    With an `adapter` of DSPy's kind that makes the prompt, sends it and reads the reply, as in plain DSPy:
+    also its second try, in the place of our own. A `dspy.context(adapter=...)` in the module goes before it.
     A copy that is made while a question is answered, as BestOfN makes them, is traced as what it was copied
     from, so that its calls can become demonstrations.
     """
 
+    adapter: Any = None
     _copied_from: OwnPredict | None = None
+    _pinned = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OwnPredict:
         twin = super().__deepcopy__(memo)
@@ -114,11 +134,169 @@ class OwnPredict(RagPredict):
     def forward(self, **kwargs: Any) -> dspy.Prediction:
         """As RagPredict's, counted for the question that is answered."""
         question = current()
+        call_forward = super().forward if self.chosen_adapter is None else self._forward_by_adapter
         if question is None:
-            return super().forward(**kwargs)
-        plain_forward = super().forward
+            return call_forward(**kwargs)
         with question.watch():
-            return question.join(lambda: plain_forward(**kwargs))
+            return question.join(lambda: call_forward(**kwargs))
+
+    def _forward_by_adapter(self, **kwargs: Any) -> dspy.Prediction:
+        """As `forward`, with the adapter's own synchronous call: in this thread, as DSPy has it."""
+        if event_loop.is_on_loop():
+            return event_loop.run(super().aforward(**kwargs))
+        if (lm := kwargs.pop("lm", None)) is not None:
+            with named_lm(self, lm):
+                return self._forward_by_adapter(**kwargs)
+        if self._stands_for is None and (hint := self._hint) is not None:
+            twin = self._with_hint()
+            return twin._forward_by_adapter(**kwargs, **{HINT: hint})
+        invocation = self._prepare(kwargs)
+        known = self._answer_from_memory(invocation)
+        if known is not None:
+            return known
+        inputs, call = self._adapter_call(invocation)
+        return self._settle(invocation, inputs, call, *call.run(inputs))
+
+    async def _answer(self, invocation: Invocation) -> dspy.Prediction:
+        if self.chosen_adapter is None:
+            return await super()._answer(invocation)
+        inputs, call = self._adapter_call(invocation)
+        return self._settle(invocation, inputs, call, *await call.arun(inputs))
+
+    @property
+    def chosen_adapter(self) -> Any:
+        """The adapter that makes this call; None where ragc's layouts do."""
+        if self.adapter is None or self._pinned or current() is None:
+            return self.adapter
+        chosen = setting("adapter")
+        # Refine gives its advice by an adapter of its own; it is read from there (`_with_hint`).
+        return self.adapter if chosen is None or type(chosen).__module__ == "dspy.predict.refine" else chosen
+
+    def _adapter_call(self, invocation: Invocation) -> tuple[dict[str, Any], AdapterCall]:
+        """The inputs of `invocation`, cut where they do not fit the context, and its call."""
+        inputs = invocation.inputs
+        for name, info in self.signature.input_fields.items():
+            if name not in inputs and info.default is not PydanticUndefined:
+                inputs[name] = info.default
+        if not self.surely_fits(self.messages(**inputs)):
+            inputs, _ = cut_to_fit(self, inputs)
+        return inputs, self._call_for(
+            inputs, invocation.target, invocation.sampling, invocation.sample, self._asking(invocation.target)
+        )
+
+    def _call_for(
+        self, inputs: Mapping[str, Any], target: Target, sampling: Sampling, sample: int, ask: Any
+    ) -> AdapterCall:
+        return AdapterCall(
+            self.chosen_adapter,
+            target,
+            ask,
+            signature=self.signature,
+            demos=self.shown_demos(inputs),
+            fields=self.fields,
+            sampling=sampling,
+            sample=sample,
+            settings=settings_of(target, sampling, self.config),
+        )
+
+    def _asking(self, of: Target) -> Callable[[Target, ChatRequest], Any]:
+        """Asks the gateway, and shows a reply to `dspy.streamify` as it comes."""
+
+        async def ask(target: Target, request: ChatRequest) -> Answer:
+            shown = self._shown_reply(of)
+            pending = self.runtime.gateway.ask(target, request)
+            return await (pending if shown is None else shown.watch(pending))
+
+        return ask
+
+    def _settle(
+        self,
+        invocation: Invocation,
+        inputs: dict[str, Any],
+        call: AdapterCall,
+        outputs: dict[str, Any],
+        failure: str,
+    ) -> dspy.Prediction:
+        """The prediction of a call that was made. Raises ParseFailure where its replies were not read."""
+        answers = tuple(call.answers)
+        counters.count(repairs=max(0, len(answers) - 1))
+        track_usage(invocation.target.model, answers)
+        recording = Recording(answers, failure, inputs != invocation.inputs)
+        outcome = ReadReply(recording, outputs, to_plain(outputs), failure, self.template.fields)
+        return self._to_prediction(invocation, inputs, outcome)
+
+    def shown_demos(self, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The demonstrations that a call with `inputs` shows, in order."""
+        demos = [plain(demo) for demo in self._demos]
+        if self.nearest:
+            places = nearest_first(demos, inputs)[: min(self.nearest, self.max_demos)]
+            return [demos[at] for at in places[::-1]]
+        return demos[: self.max_demos]
+
+    def made_elsewhere(self, inputs: Mapping[str, Any]) -> tuple[Message, ...] | None:
+        """The messages that the adapter makes, where there is one."""
+        if self.chosen_adapter is None:
+            return None
+        lm = self.chosen_lm
+        call = self._call_for(inputs, self.target_by(lm), *self.sampling_for(None, lm), self._no_call)
+        return call.messages(inputs)
+
+    async def _no_call(self, target: Target, request: ChatRequest) -> Answer:
+        raise RuntimeError("a prompt that is only formatted is not sent")
+
+    @property
+    def template(self) -> PromptTemplate:
+        """As TypedPrompt's; what an adapter makes has no part that stays the same."""
+        if self.adapter is None:
+            return super().template
+        rendering, mode = self._rendered, (self.layout, self.max_demos)
+        if rendering is None or rendering.of != mode:
+            rendering = self._rendered = self._adapter_template(mode)
+        return rendering
+
+    def _adapter_template(self, mode: tuple[str, int]) -> PromptTemplate:
+        outputs = self.signature.output_fields
+        read = tuple((name, info.annotation, *info.metadata) for name, info in outputs.items())
+        fields = [[name, str(info.annotation)] for name, info in self.signature.fields.items()]
+        said = self.signature.dump_state()
+        mark = digest([to_json(self.adapter), said, fields, [plain(demo) for demo in self._demos], mode])
+        return PromptTemplate((), mark, repr(said), (), outputs, read, mode)
+
+    @property
+    def unchanged(self) -> Any:
+        """As TypedPrompt's, with the adapter of now."""
+        if self.adapter is None:
+            return super().unchanged
+        twin = copy.copy(self)
+        twin.__dict__ = {**self.__dict__, "adapter": self.chosen_adapter, "_pinned": True}
+        return twin
+
+    def _key(self, inputs: dict[str, Any], target: Target, sampling: Sampling, sample: int) -> str | None:
+        """As RagPredict's; what an adapter sends is known by its requests alone."""
+        return None if self.adapter is not None else super()._key(inputs, target, sampling, sample)
+
+    def _with_hint(self) -> RagPredict:
+        if self.adapter is None:
+            return super()._with_hint()
+        twin = copy.deepcopy(self)
+        twin.signature = self.signature.append(HINT, dspy.InputField(desc=_HINT_ABOUT))
+        twin._stands_for = self
+        return twin
+
+    def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
+        """DSPy's state, and the settings that were measured, which plain DSPy takes over as its `config`."""
+        state = super().dump_state(*args, **more)
+        lm = self.chosen_lm
+        sampling, _ = self.sampling_for(None, lm)
+        state["config"] = settings_of(self.target_by(lm), sampling, self.config)
+        if not self.nearest:
+            state["demos"] = state["demos"][: self.max_demos]
+        return state
+
+    def load_state(self, state: dict[str, Any], *args: Any, **more: Any) -> Any:
+        """Take over `state`, without its `config`: how replies are drawn is said by the knobs."""
+        rest = {name: value for name, value in state.items() if name != "config"}
+        return super().load_state(rest, *args, **more)
 
     async def aforward(self, **kwargs: Any) -> dspy.Prediction:
         """As RagPredict's, counted for the question that is answered."""

@@ -6,7 +6,8 @@ import asyncio
 import copy
 import inspect
 import traceback
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import copy_context
 from types import SimpleNamespace
 from typing import Any, NoReturn, cast
@@ -20,7 +21,8 @@ from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure, RagcError, UsageError
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.calls.chosen_lm import own_lm
-from ragc.programs.knobs import Knobs
+from ragc.programs.knobs import ADAPTER, Knobs
+from ragc.programs.own import adapters
 from ragc.programs.own.calls import SETTING, OwnPredict, Running, current, running
 from ragc.programs.own.modules import check, entry_of, function_of, instance_of, replace_predictors
 from ragc.programs.own.threads import in_thread, on_own_loop
@@ -48,8 +50,9 @@ class OwnProgram(RagProgram):
     calls of predictors a question takes; more are refused.
     """
 
-    def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module) -> None:
+    def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module, adapter: Any = None) -> None:
         super().__init__(runtime, knobs)
+        self._adapter = self._kept(adapter)
         self._searches = "local" in runtime.sources
         check(module, retriever=self._searches or dspy.settings.rm is not None)
         replace_predictors(module, self._typed)
@@ -58,14 +61,74 @@ class OwnProgram(RagProgram):
         self.most_calls()
 
     @classmethod
-    def of(cls, name: str, module: Any, runtime: Runtime, knobs: Knobs) -> OwnProgram:
-        """The program `name` of `module`, a class or an instance that is copied. Raises UsageError."""
-        return cls(runtime, knobs, instance_of(name, module, knobs))
+    def of(cls, name: str, module: Any, runtime: Runtime, knobs: Knobs, adapter: Any = None) -> OwnProgram:
+        """The program `name` of `module`, a class or an instance that is copied. Raises UsageError.
+
+        `adapter` makes its prompts where the knob `layout` names it.
+        """
+        return cls(runtime, knobs, instance_of(name, module, knobs), adapter)
+
+    def _kept(self, adapter: Any) -> Any:
+        """`adapter` where the layout is that of it, else None; raises UsageError for a layout without one."""
+        if adapter is not None and adapters.layout_of(adapter) == self.knobs.layout:
+            return adapter
+        return adapters.configured() if self.knobs.layout == ADAPTER else None
+
+    @property
+    def adapter(self) -> Any:
+        """The DSPy adapter that makes the prompts; None where one of ragc's layouts does."""
+        return self._adapter
+
+    @property
+    def learned(self) -> dict[str, Any]:
+        """The adapter that makes the prompts, where there is one: its class and options."""
+        return {} if self._adapter is None else {ADAPTER: adapters.to_json(self._adapter)}
+
+    @learned.setter
+    def learned(self, value: Mapping[str, Any]) -> None:
+        if not value:
+            return
+        if value.keys() != {ADAPTER} or not isinstance(value[ADAPTER], Mapping):
+            raise UsageError(f"A module learns nothing but its adapter, found {', '.join(map(repr, value))}.")
+        if self._adapter is None or adapters.to_json(self._adapter) != dict(value[ADAPTER]):
+            self._adapter = self._kept(adapters.from_json(value[ADAPTER]))
+            for call in self.predictors():
+                call.adapter, call._rendered = self._adapter, None
+
+    def save(self, path: Any, *args: Any, **more: Any) -> None:
+        """Writes DSPy's state, which the module loads in plain DSPy.
+
+        Warns where it would not run there as it was measured: under another adapter, or with demonstrations
+        that are chosen by the question.
+        """
+        for text in self._differs_in_dspy():
+            warnings.warn(text, stacklevel=2)
+        super().save(path, *args, **more)
+
+    def _differs_in_dspy(self) -> Iterator[str]:
+        present = adapters.configured()
+        if self._adapter is None and adapters.layout_of(present) != self.knobs.layout:
+            yield (
+                f"This program was measured in the layout {self.knobs.layout!r}, and in plain DSPy its state "
+                f"runs under {adapters.shown(present)}, with prompts that were not measured; compile the "
+                "module itself without searching `layout`, or run it with ragc."
+            )
+        if self._adapter is not None and adapters.to_json(present) != adapters.to_json(self._adapter):
+            yield (
+                f"This program was measured under {adapters.shown(self._adapter)}, and DSPy is configured "
+                f"with {adapters.shown(present)}; name the first with dspy.configure(adapter=...) where the "
+                "state is loaded."
+            )
+        if any(call.nearest for call in self.predictors()):
+            yield (
+                "This program chooses its demonstrations by the question, which plain DSPy cannot; compile "
+                'it without "nearest" in demo_kinds, or run it with ragc.'
+            )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OwnProgram:
         """The program built anew, with this one's state: a user's class knows best what must be its own."""
         twin = cast(OwnProgram, self.method.build(self.runtime, self.knobs))
-        memo[id(self)] = twin
+        memo[id(self)], twin._adapter = twin, self._adapter
         mine = dict(self.named_predictors())
         for name, call in twin.named_predictors():
             call.__dict__.update(copy.deepcopy(mine[name]).__dict__)
@@ -103,6 +166,7 @@ class OwnProgram(RagProgram):
             max_demos=knobs.icl_n,
         )
         call.config, call.demos, call.lm = config, predictor.demos, predictor.lm
+        call.adapter = self._adapter
         return call
 
     def most_calls(self) -> int:
@@ -131,6 +195,9 @@ class OwnProgram(RagProgram):
         chosen: dict[str, Any] = {} if thread_local_overrides.get().get("lm") else {"lm": self._own_lm()}
         if self._searches:
             chosen["rm"] = self._retrieve
+        outer = thread_local_overrides.get().get("adapter")
+        if self._adapter is not None and type(outer).__module__ != "dspy.predict.refine":
+            chosen[ADAPTER] = self._adapter
         token = running.set(held)
         try:
             with dspy.context(**chosen, **{SETTING: held}):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dspy import BaseLM, Module
 
     from ragc.core.progress import Progress
+    from ragc.core.progress.bars import Display
     from ragc.corpora.sources.base import Source
     from ragc.doctor.check import Check
     from ragc.doctor.targets import TargetCheck
@@ -46,14 +47,17 @@ def compile(
     sets: Sequence[str] = (),
     out: str | Path | None = None,
     resume: bool = False,
-    progress: Progress | None = None,
+    again: bool = False,
+    progress: Display = None,
 ) -> Compiled:
     """Search for the best program, test it against the baseline, and write it.
 
     It is written to the directory `out`, by default `compiled/` and the name of the recipe file. `sets` are
-    overrides such as `"search.trials=5"`. `resume` continues an interrupted study, or starts one. Returns a
-    Compiled with `verdict` (str), `baseline` and `test` (an Interval per metric, on the test split),
-    `differences`, `counters` (requests, tokens, US dollars, seconds) and the `program`.
+    overrides such as `"search.trials=5"`. `resume` continues an interrupted study, or starts one. `again`
+    asks the models anew; replies that are kept are not used. `progress` is True for the bars of the command
+    line, False for none, None for bars on a terminal or in a notebook, a function that takes a line of text,
+    or a Progress. Returns a Compiled with `verdict` (str), `baseline` and `test` (an Interval per metric, on
+    the test split), `differences`, `counters` (requests, tokens, US dollars, seconds) and the `program`.
 
         compiled = ragc.compile("recipe.toml", out="compiled/mine")
         print(compiled.verdict, compiled.test["f1"].mean)
@@ -62,11 +66,13 @@ def compile(
     NothingAnswered when no program answered any dev question.
     """
     from ragc import recipe as recipes
+    from ragc.core.progress.bars import showing
     from ragc.optimizers import compile as compiling
 
     resolved = recipes.load(recipe, sets)
     target = Path(out) if out is not None else Path("compiled") / Path(recipe).stem
-    return compiling.compile(resolved, target, resume=resume, progress=progress or compiling.SILENT)
+    with showing(progress) as shown:
+        return compiling.compile(resolved, target, resume=resume, again=again, progress=shown)
 
 
 def train(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
-from ragc.cli import progress as console_watch
+from ragc.core.progress import bars as console_watch
 from tests import processes
 from tests.examples import thorough
 from tests.optimizers.colours import write_data
@@ -144,7 +144,8 @@ def test_where_all_fails_a_compile_exits_1_and_writes_nothing(folder: Path, mode
     assert (status, out) == (1, "")
     assert f"baseline; 20 of 20 questions failed: {UNREADABLE}" in err
     last = err.splitlines()[-1]
-    assert last.startswith("ragc: Nothing was compiled, because no dev question was answered by each of")
+    assert last.startswith("ragc: Nothing was compiled, because no dev question was answered by the baseline")
+    assert "--again" in last
     assert f"20 of 20 questions failed: {UNREADABLE}" in last
     assert not (folder / "mine").exists()
     status, out, _ = ragc(folder, "study", "status", "mine")

@@ -242,7 +242,7 @@ def test_select_chooses_among_the_trials_that_it_is_given(folder: Path) -> None:
 def test_select_refuses_a_search_in_which_nothing_was_answered(folder: Path) -> None:
     with (
         prepared_in(folder, ScriptedTarget(refuses), "search.demos=0") as prepared,
-        pytest.raises(NothingAnswered, match="no dev question was answered by each of the"),
+        pytest.raises(NothingAnswered, match="no dev question was answered by the baseline: 20 of 20"),
     ):
         event_loop.run(first_passes(prepared))
 

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.cli import main
-from ragc.cli.screen import EscapedStream, rich_console
+from ragc.cli.screen import EscapedStream
+from ragc.core.progress.console import rich_console
 from ragc.core.text import json_text, visible
 from ragc.optimizers.answering import Row
 from ragc.programs.trace import Call, Note, Search
@@ -120,7 +121,7 @@ def test_whatever_is_visible_acts_on_nothing_and_stays_json(text: str) -> None:
 
 
 def test_progress_of_a_study_follows_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
-    from ragc.cli.progress import Bars
+    from ragc.core.progress.bars import Bars
 
     bars: Any = Bars()
     bars.phase(HOSTILE, 3)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ragc.cli import console, failures
-from ragc.cli import progress as console_watch
 from ragc.cli.arguments import Parser
 from ragc.cli.screen import escape_output
+from ragc.core.progress import bars as console_watch
 from ragc.errors import RagcError, UsageError
 from ragc.training import FORMATS as TRAINERS
 from ragc.training import KINDS as TRAINING_KINDS
@@ -40,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
         "--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)"
     )
     compiling.add_argument("--resume", action="store_true", help="go on with a study that was cut off")
+    compiling.add_argument(
+        "--again", action="store_true", help="ask the models anew; replies of before are kept, and not used"
+    )
     compiling.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
 
     probing = _command(
@@ -354,7 +357,12 @@ def _compile(args: argparse.Namespace) -> int:
         return 0
     with console_watch.watching() as progress:
         compiled = api.compile(
-            args.recipe, sets=args.sets, out=args.out, resume=args.resume, progress=progress
+            args.recipe,
+            sets=args.sets,
+            out=args.out,
+            resume=args.resume,
+            again=args.again,
+            progress=progress,
         )
     _emit(compiled.to_json()) if args.json else console.print_compiled(compiled)
     return 0

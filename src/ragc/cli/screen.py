@@ -2,7 +2,7 @@
 
 Replies, passages, questions, file names and recipes are untrusted text. While a command runs, the standard
 streams are `EscapedStream`, so that no caller has to escape. Output drawn by rich bypasses them and is
-escaped by the console of `rich_console`.
+escaped by the console of `ragc.core.progress.console`.
 
 On a terminal its width is used (or `COLUMNS`); elsewhere lines are not wrapped, for other programs to read.
 """
@@ -10,13 +10,13 @@ On a terminal its width is used (or `COLUMNS`); elsewhere lines are not wrapped,
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TextIO, TypeVar
 
+from ragc.core.progress.console import wrap
 from ragc.core.text import visible
 
 P = ParamSpec("P")
@@ -72,25 +72,6 @@ def escape_output(command: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
-def rich_console(**options: Any) -> Any:
-    """A rich console that escapes control characters and does not interpret markup."""
-    from rich.console import Console
-    from rich.text import Text
-
-    stream = sys.stderr if options.pop("stderr", False) else sys.stdout
-    # a live display unwraps only one level
-    options.setdefault("file", getattr(stream, "rich_proxied_file", stream))
-
-    class Plain(Console):
-        """A console that prints texts literally."""
-
-        def render_str(self, text: str, **more: Any) -> Text:
-            """`text` as rich's Text, with control characters escaped."""
-            return super().render_str(visible(text), **more)
-
-    return Plain(markup=False, emoji=False, **options)
-
-
 def width(stream: TextIO | None = None) -> int:
     """The columns of the terminal `stream`, standard output by default; WIDE if it is not a terminal."""
     return max(LEAST, shutil.get_terminal_size((80 if is_terminal(stream) else WIDE, 24)).columns)
@@ -108,36 +89,6 @@ def show(lines: Iterable[str], stream: TextIO | None = None, *, hang: int = 4) -
     columns = width(out)
     for line in lines:
         out.writelines(f"{part}\n" for part in (wrap(line, columns, hang=hang) if fits else (line,)))
-
-
-def wrap(line: str, columns: int, *, hang: int = 4) -> list[str]:
-    """`line` in lines of at most `columns` columns, broken at blanks.
-
-    Continuation lines are indented like the first, plus `hang`. A word longer than a line is not broken, so
-    that a path can be copied, unless it has wide characters, which count as separate words.
-    """
-    from rich.cells import cell_len
-
-    if cell_len(line) <= columns:
-        return [line]
-    body = line.lstrip(" ")
-    indent = " " * min(len(line) - len(body) + hang, columns // 2)
-    lines, now = [], line[: len(line) - len(body)]
-    for blanks, word in re.findall(r"([ \t]*)([^ \t]+)", body):
-        for number, piece in enumerate(_pieces(word, columns - cell_len(indent))):
-            joint = "" if number else blanks
-            if now.strip() and cell_len(now + joint + piece) > columns:
-                lines.append(now.rstrip())
-                now, joint = indent, ""
-            now += joint + piece
-    return [*lines, now]
-
-
-def _pieces(word: str, columns: int) -> list[str]:
-    from rich.cells import cell_len, chop_cells
-
-    wide = cell_len(word) > len(word)
-    return chop_cells(word, max(2, columns)) if wide and cell_len(word) > columns else [word]
 
 
 def grid(rows: Sequence[Sequence[str]], columns: int) -> Iterator[str]:

@@ -24,6 +24,7 @@ from ragc.programs.calls.layouts import JSON_LAYOUTS
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
 from ragc.programs.flow import graph_of
+from ragc.programs.knobs import ADAPTER
 from ragc.programs.method import Method
 from ragc.programs.own.schemas import is_closed
 from ragc.programs.ragx.demos import ChoosingPredict, choose_demos
@@ -225,6 +226,8 @@ def _check_fixed(what: str, call: RagPredict) -> None:
             f"each question decides which {call.nearest} of its {len(call.demos)} demonstrations are shown; "
             "compile it with other search.demo_kinds than 'nearest' to export it",
         )
+    if call.layout == ADAPTER:
+        raise NotExpressible(what, "a DSPy adapter of your own makes its messages, which no export holds")
     if isinstance(call, ChoosingPredict):
         if call.where != "any" and call.demos:
             raise NotExpressible(

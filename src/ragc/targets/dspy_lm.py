@@ -9,18 +9,29 @@ from __future__ import annotations
 import asyncio
 import importlib
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import dspy
 from dspy import lm15
+from dspy.clients import execution
+from dspy.clients._deprecation import adapter_message_call
 from dspy.utils.exceptions import is_retryable_lm_error
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
 from ragc.errors import CapabilityMissing, TargetError, TargetUnavailable, UsageError
-from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch, parts_taker
+from ragc.targets.base import (
+    Capability,
+    ChatRequest,
+    Reply,
+    TokenLogprob,
+    Usage,
+    Watch,
+    parts_taker,
+)
+from ragc.targets.base import usage as counted_usage
 from ragc.targets.dspy_engine import RagEngine, cause
 
 CONTEXT_TOKENS = 32_768
@@ -91,6 +102,11 @@ class DspyTarget:
         kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
         return f"dspy {self.model} {digest([kind, lm.model_type, settings, own])}"
 
+    @property
+    def forgets(self) -> bool:
+        """Whether its replies are not to be replayed later: the user said `cache=False`."""
+        return getattr(self.lm, "cache", True) is False
+
     async def open(self, progress: Watch | None = None) -> None:
         """Nothing to make ready: DSPy reaches the model at the first request."""
 
@@ -102,7 +118,7 @@ class DspyTarget:
         stream = None if take is None or not _can_stream(lm) else _Parts(take)
         with dspy.context(disable_history=True, usage_tracker=None, send_stream=stream):
             try:
-                return await (self._send(request) if _is_managed(lm) else self._send_legacy(request))
+                return await self._reply(request)
             except Exception as error:
                 if (own := cause(error)) is not None:
                     raise own from error
@@ -110,6 +126,9 @@ class DspyTarget:
                 raise kind(
                     f"{self.name} failed: {type(error).__name__}: {shorten(str(error), 500)}"
                 ) from error
+
+    async def _reply(self, request: ChatRequest) -> Reply:
+        return await (self._send(request) if _is_managed(self.lm) else self._send_legacy(request))
 
     async def _send(self, request: ChatRequest) -> Reply:
         """The reply of a language model that DSPy drives with canonical requests."""
@@ -160,10 +179,10 @@ class DspyTarget:
         if request.sample:
             settings["rollout_id"] = request.sample
         outputs = await asyncio.to_thread(self.lm, messages=messages, **settings)
-        first = outputs[0] if isinstance(outputs, list) and outputs else None
-        text = first.get("text") if isinstance(first, dict) else first
-        if not isinstance(text, str):
-            raise TargetError(f"{self.name} gave {type(first).__name__} in the place of a text.")
+        return self._estimated(request, _text_of(self.name, outputs))
+
+    def _estimated(self, request: ChatRequest, text: str) -> Reply:
+        """The reply `text` with estimated token counts."""
         spent = sum(self.count_tokens(m.content) for m in request.messages)
         return Reply(text, usage=Usage(prompt=spent, completion=self.count_tokens(text)))
 
@@ -173,6 +192,67 @@ class DspyTarget:
 
     async def aclose(self) -> None:
         """Nothing to free: the language model is the caller's."""
+
+
+class AdapterTarget(DspyTarget):
+    """`target` for one request of a DSPy adapter, which made `messages` and `settings`; they are sent as is.
+
+    So the language model gets what it gets in plain DSPy, its own settings included. The store and the budget
+    go by the ChatRequest that stands for them. `encode` turns what DSPy makes of a response, a text or a
+    dictionary, into the text of the reply.
+    """
+
+    def __init__(
+        self,
+        target: DspyTarget,
+        messages: Sequence[Mapping[str, Any]],
+        settings: Mapping[str, Any],
+        encode: Callable[[Any], str],
+    ) -> None:
+        vars(self).update(vars(target))
+        self._messages, self._settings, self._encode = messages, dict(settings), encode
+
+    async def _reply(self, request: ChatRequest) -> Reply:
+        lm, messages = self.lm, list(map(dict, self._messages))
+        if not _is_managed(lm) or type(lm).__call__ is not dspy.BaseLM.__call__:
+            with adapter_message_call(lm, messages):  # as DSPy's adapters say, so that nobody is warned
+                outputs = await asyncio.to_thread(lm, messages=messages, **self._settings)
+            return self._estimated(request, self._encode(outputs[0] if outputs else None))
+        settings = {**self._settings, "cache": False}
+        if _is_awaited(lm):
+            call = await asyncio.to_thread(execution.prepare, lm, None, messages, settings, asynchronous=True)
+            result = await execution.aexecute(lm, call)
+        else:
+            result = await asyncio.to_thread(
+                lambda: execution.execute(lm, execution.prepare(lm, None, messages, settings))
+            )
+        text = self._encode(result.outputs[0] if result.outputs else None)
+        finish = _finish(result)
+        if not result.responses:
+            spent, count = dict(result.usage or {}), self.count_tokens
+            read, written = spent.get("prompt_tokens"), spent.get("completion_tokens")
+            return Reply(text, finish=finish, usage=counted_usage(read, written, 0, request, text, count))
+        counted = result.responses[0].usage
+        used = Usage(counted.input_tokens or 0, counted.output_tokens or 0, counted.cache_read_tokens or 0)
+        return Reply(text, finish=finish, usage=used)
+
+
+def _finish(result: Any) -> Literal["stop", "length"]:
+    """Why a model stopped, as DSPy's result of a call says."""
+    if result.responses:
+        reason = result.responses[0].finish_reason
+    else:
+        choices = getattr(result.raw, "choices", None) or ()
+        reason = getattr(choices[0], "finish_reason", "") if choices else ""
+    return "length" if reason == "length" else "stop"
+
+
+def _text_of(name: str, outputs: Any) -> str:
+    first = outputs[0] if isinstance(outputs, list) and outputs else None
+    text = first.get("text") if isinstance(first, dict) else first
+    if not isinstance(text, str):
+        raise TargetError(f"{name} gave {type(first).__name__} in the place of a text.")
+    return text
 
 
 def _is_managed(lm: Any) -> bool:

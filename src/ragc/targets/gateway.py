@@ -41,8 +41,11 @@ def _sampling_json(sampling: Sampling) -> Mapping[str, Any]:
     return asdict(sampling)
 
 
-def request_key(target: Target, request: ChatRequest) -> str:
-    """The store's key: a digest of the target's identity and of everything that affects the reply."""
+def request_key(target: Target, request: ChatRequest, epoch: str = "") -> str:
+    """The store's key: a digest of the target's identity and of everything that affects the reply.
+
+    With an `epoch` it is that of a reply which was asked for anew in it.
+    """
     body: dict[str, Any] = {
         "endpoint": target.identity,
         "model": target.model,
@@ -54,6 +57,8 @@ def request_key(target: Target, request: ChatRequest) -> str:
     }
     if request.prompt_logprobs:
         body["prompt_logprobs"] = True
+    if epoch:
+        body["epoch"] = epoch
     return digest(body)
 
 
@@ -71,12 +76,19 @@ class Gateway:
     Concurrent equal requests share one call. `memo` says whether typed calls may be replayed whole
     (`calls.replay`), which changes no result. `fallbacks` are tried in this order when a target is not
     available, if they have the capabilities that the request needs. Fallbacks of fallbacks are not used.
+
+    `epoch` names the time from which replies count: with one, replies that were stored before it began are
+    kept and not replayed. `run` is the epoch of targets whose replies nobody is to keep (`forgets`), such as
+    a `dspy.LM(cache=False)`: the study's own, so that a resumed one sends nothing twice; without one they are
+    asked every time. `sent` and `replayed` count answers.
     """
 
     def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
         self.store = store
         self.ledger = ledger
         self.memo = True
+        self.epoch = self.run = ""
+        self.sent = self.replayed = 0
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
         self._guards: EndpointGuards | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
@@ -126,8 +138,15 @@ class Gateway:
             self._noted.add((target.name, substitute.name))
             log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
 
+    def epoch_of(self, target: Target) -> str | None:
+        """The epoch of the replies of `target`; None where they are not replayed at all."""
+        if self.epoch or not getattr(target, "forgets", False):
+            return self.epoch
+        return self.run or None
+
     async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
-        key = request_key(target, request)
+        epoch = self.epoch_of(target)
+        key = request_key(target, request, epoch or "")
 
         async def call() -> str:
             async with self._limit(target):
@@ -142,7 +161,10 @@ class Gateway:
 
         self._callers[key] += 1
         try:
-            text, replayed = await self.store.get_or_call(key, call, fits)
+            if epoch is None:
+                text, replayed = await call(), False
+            else:
+                text, replayed = await self.store.get_or_call(key, call, fits)
         finally:
             self._callers[key] -= 1
             if not self._callers[key]:
@@ -207,6 +229,7 @@ class Gateway:
         reply = answer.reply
         if self.ledger is not None:
             self.ledger.replay(answer.key, reply.usage.prompt + reply.usage.completion, reply.usd)
+        self.sent, self.replayed = self.sent + (not answer.replayed), self.replayed + answer.replayed
         counters.count(
             lm_calls=1,
             prompt_tokens=reply.usage.prompt,

@@ -566,7 +566,8 @@ def test_a_question_that_nobody_waits_for_makes_no_more_calls() -> None:
 def test_a_saved_state_is_that_of_the_users_module(tmp_path: Any) -> None:
     program, _ = built(Two)
     program.predictors()[0].demos = [{"question": "What is number 1?", "answer": "one"}]
-    program.save(tmp_path / "state.json")
+    with pytest.warns(UserWarning, match="measured in the layout 'minimal'"):
+        program.save(tmp_path / "state.json")
     state = json.loads((tmp_path / "state.json").read_text("utf-8"))
     assert {"first", "second", "settings"} <= set(state)
     other, _ = built(Two)

@@ -1,17 +1,18 @@
-"""Progress display on stderr: bars on a terminal, lines elsewhere."""
+"""Progress display on stderr: bars on a terminal, lines elsewhere, or what a caller asks for."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ragc.cli import screen
 from ragc.core.display import decimals
-from ragc.core.progress import Progress
+from ragc.core.progress import Progress, Silent
+from ragc.core.progress.console import rich_console, wrap
 from ragc.core.text import visible
+from ragc.errors import UsageError
 
 _ROOMY = 100
 """Minimum width in columns for a long bar with the remaining time."""
@@ -27,14 +28,57 @@ def watching() -> Iterator[Progress]:
         watcher.close()
 
 
-class Lines:
-    """Progress as plain lines on stderr."""
+Display = bool | Callable[[str], None] | Progress | None
+"""What callers may ask for: `showing` says what each means."""
 
-    def __init__(self) -> None:
+
+@contextmanager
+def showing(display: Display) -> Iterator[Progress]:
+    """The display that a caller asks for, closed afterwards.
+
+    True is that of the command line, and False none. None is that of the command line where stderr is a
+    terminal, or in a notebook. A function gets each line of text. A Progress is used as it is. Raises
+    UsageError for anything else.
+    """
+    if display is None:
+        display = sys.stderr.isatty() or _in_notebook()
+    if display is True:
+        with watching() as watcher:
+            yield watcher
+    elif display is False:
+        yield Silent()
+    elif all(callable(getattr(display, name, None)) for name in _METHODS):
+        yield display  # type: ignore[misc]
+    elif callable(display):
+        yield Lines(display)
+    else:
+        raise UsageError(
+            f"progress is True, False, None, a function that takes a line of text, or a Progress, found "
+            f"{display!r}; pass one of these."
+        )
+
+
+_METHODS = ("phase", "step", "trial", "download", "note", "close")
+
+
+def _in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+class Lines:
+    """Progress as plain lines, on stderr or given to `write`."""
+
+    def __init__(self, write: Callable[[str], None] | None = None) -> None:
         self._started = time.monotonic()
         self._half = -1
+        self._write = write
 
     def _say(self, text: str) -> None:
+        if self._write is not None:
+            self._write(text)
+            return
         with suppress(OSError):  # a failed display must not end the work
             sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
             sys.stderr.flush()
@@ -78,7 +122,7 @@ class Bars:
         )
         from rich.progress import Progress as Live
 
-        self._console = screen.rich_console(stderr=True, highlight=False)
+        self._console = rich_console(stderr=True, highlight=False)
         wide = self._console.width >= _ROOMY
         columns = (
             TextColumn("{task.description}", markup=False),
@@ -125,7 +169,7 @@ class Bars:
 
     def _above(self, text: str) -> None:
         """Print `text` above the bar, on lines that fit the terminal."""
-        for line in screen.wrap(text, self._console.width):
+        for line in wrap(text, self._console.width):
             self._console.print(line, soft_wrap=True)
 
     def close(self) -> None:
