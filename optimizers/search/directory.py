@@ -24,6 +24,14 @@ from ragc.optimizers.search.storage import difference, study_directory
 from ragc.recipe import Recipe
 from ragc.store.call_store import refuse_shared
 
+GROUPED = "groups"
+"""The entry `splits` of a study whose splits keep groups whole; studies from before have none."""
+
+
+def draws_groups(directory: Path) -> bool:
+    """Whether the splits of the study in `directory` keep groups whole: it began after there were any."""
+    return read_address(directory).get("splits") == GROUPED
+
 
 @contextmanager
 def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
@@ -55,10 +63,11 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         ) from None
     try:
         text = recipe.to_toml()
-        written = directory / "recipe.toml"
+        written, begun = directory / "recipe.toml", dict[str, str]()
         if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
             delete_address(directory)
             clear(directory)
+            begun = {"splits": GROUPED}
         elif change := _change(directory, recipe):
             raise UsageError(
                 f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
@@ -71,7 +80,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             fresh = directory / "recipe.toml.new"
             fresh.write_text(text, "utf-8")
             fresh.replace(written)
-            write_address(directory, recipe=digest(text), code=recipe.method.code)
+            write_address(directory, recipe=digest(text), code=recipe.method.code, **begun)
         yield directory
     except KeyboardInterrupt:
         if keep:

@@ -12,8 +12,8 @@ is taken on a grid, with every correlation from 0 to 1 as likely before, and the
 that of the mixture of Student's t distributions. So few groups widen the interval in place of a count of
 degrees of freedom. Where every group has one question the share is 1, and nothing changes.
 
-Tests flip the signs of group sums (`resampling.sign_flip`): exact when the two systems are exchangeable within
-groups, whatever the sizes. With fewer than `MIN_GROUPS` groups no p is below .05.
+Tests flip the signs of group sums (`resampling.sign_flip`): exact when the two systems are exchangeable
+within groups, whatever the sizes. With fewer than `MIN_GROUPS` groups no p is below .05.
 
 `experiments/benchmarks/scoring/groups.py` measures coverage, widths and false claims, beside what was tried
 in its place. numpy and scipy are imported on first use.
@@ -81,6 +81,11 @@ class Groups:
         totals = np.zeros((len(self.sizes), *values.shape[1:]))
         np.add.at(totals, self.codes, values)
         return totals
+
+
+def size_of(groups: Groups | None) -> int | None:
+    """The number of `groups`; None for independent questions."""
+    return None if groups is None else len(groups)
 
 
 def count_groups(labels: Iterable[str]) -> int:

@@ -13,8 +13,9 @@ alternatives.
 `paired` is a sign-flip test, which is exact when the differences are symmetric about 0, as they are if the
 two systems are exchangeable. Below 100 questions, systems that differ in kind but not on average (many small
 gains, few large losses) are called better too often. `resampling` makes the draws, `multiple` compares more
-than two systems, `ratios` covers figures that are not means. Questions in groups, as those about one document,
-count as fewer independent ones, and a group is swapped whole (`clusters`). numpy is imported on first use.
+than two systems, `ratios` covers figures that are not means. Questions in groups, as those about one
+document, count as fewer independent ones, and a group is swapped whole (`clusters`). numpy is imported on
+first use.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric
-from ragc.metrics.stats.clusters import MIN_GROUPS, Groups, effective_share
+from ragc.metrics.stats.clusters import MIN_GROUPS, Groups, effective_share, size_of
 from ragc.metrics.stats.resampling import DRAWS, Draws, sign_flip
 
 if TYPE_CHECKING:
@@ -136,8 +137,8 @@ def mean_ci(
     `bounds` are the least and greatest possible score; None, for counts and prices, means at least 0 and no
     maximum. Without a maximum rare large values cannot be bounded: the unseen question is placed `REACH`
     times as far from the mean as any seen one, or anywhere up to twice the common value when all are equal
-    (free calls stay at 0, the one interval of zero width). `groups` has the label of each question's group, ""
-    for one of its own; without them, or with one question a group, questions are independent. Raises
+    (free calls stay at 0, the one interval of zero width). `groups` has the label of each question's group,
+    "" for one of its own; without them, or with one question a group, questions are independent. Raises
     UsageError for no scores, scores that are not finite, and scores outside `bounds`.
     """
     values = array(scores, bounds or (0.0, float("inf")))
@@ -146,7 +147,7 @@ def mean_ci(
     clusters = groups_of(groups, len(values))
     share = effective_share(values, clusters, confidence) if clusters else 1.0
     low, high = ends(draws(values, seed, share), mean, limits, confidence)
-    return Interval(mean, low, high, len(values), clusters and len(clusters))
+    return Interval(mean, low, high, len(values), size_of(clusters))
 
 
 def groups_of(labels: Labels | None, n: int) -> Groups | None:
@@ -164,7 +165,7 @@ def labels_where(groups: Labels | None, scores: Sequence[float | None]) -> list[
 
 
 def in_groups(groups: int | None) -> str:
-    """" in 12 groups", to follow a number of questions; "" for independent ones."""
+    """What follows a number of questions, such as "in 12 groups"; "" for independent ones."""
     return "" if groups is None else f" in {groups} group{'' if groups == 1 else 's'}"
 
 
@@ -227,8 +228,8 @@ def paired(
     The interval is that of `mean_ci`, with the unseen question `REACH` times as far from the mean difference
     as any seen one, within `bounds`; when all differences are equal, at the bounds. If that interval and p
     disagree about 0, the end nearer to 0 is the test-based one (Miettinen 1976,
-    doi:10.1093/oxfordjournals.aje.a112225). With `groups`, as in `mean_ci`, the questions of a group swap sides
-    together. Raises UsageError like `mean_ci`, and for unequal lengths.
+    doi:10.1093/oxfordjournals.aje.a112225). With `groups`, as in `mean_ci`, the questions of a group swap
+    sides together. Raises UsageError like `mean_ci`, and for unequal lengths.
     """
     if len(a) != len(b):
         raise UsageError(f"Paired scores must come from the same questions, but got {len(a)} and {len(b)}.")
@@ -277,7 +278,7 @@ def paired_result(
     steps = differences if swapped is None else swapped
     changed = sorted(abs(steps[steps != 0]).tolist())
     step = changed[len(changed) // 2] if changed else 0.0
-    return Paired(diff, low, high, p, len(differences), sd, step, confidence, groups and len(groups))
+    return Paired(diff, low, high, p, len(differences), sd, step, confidence, size_of(groups))
 
 
 def verdict(result: Paired, alpha: float = 0.05) -> Verdict:
@@ -329,9 +330,9 @@ def power_note(result: Paired) -> str:
             "behave differently without it having shown."
         )
     provable = smallest_provable(result.n, result.sd, step=result.step)
-    counted = "" if result.groups is None else ", groups counted,"
+    counted = "" if result.groups is None else ", groups counted"
     return (
-        f"With {questions} and a standard deviation of {result.sd:.3f} in the paired differences{counted or ','} "
+        f"With {questions} and a standard deviation of {result.sd:.3f} in the paired differences{counted}, "
         f"a true difference of {provable:.3f} is shown with about 80% probability."
     )
 

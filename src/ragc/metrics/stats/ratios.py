@@ -16,7 +16,7 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from ragc.errors import UsageError
-from ragc.metrics.stats.clusters import Groups, effective_share
+from ragc.metrics.stats.clusters import Groups, effective_share, size_of
 from ragc.metrics.stats.intervals import (
     SHARE,
     Interval,
@@ -53,8 +53,8 @@ def pooled_ci(
 
     `columns` hold one score per question, in the same order of questions, None where the column does not
     apply; `n` counts the questions with any score. `bounds` hold in every column, and `groups` are those of
-    `mean_ci`. Raises UsageError for no columns, columns of unequal length, a column without scores, and scores
-    that are not finite or outside `bounds`.
+    `mean_ci`. Raises UsageError for no columns, columns of unequal length, a column without scores, and
+    scores that are not finite or outside `bounds`.
     """
     values, seen, clusters = _matrices(columns, bounds, groups)
     mean = combine(*(values.sum(axis=0) / seen.sum(axis=0)).tolist())
@@ -62,7 +62,7 @@ def pooled_ci(
     independent = _independent(values, seen, combine, clusters, confidence)
     unseen = [bounds[0]] * width, [bounds[1]] * width
     low, high, _ = _ends(values, seen, unseen, combine, confidence, seed, independent)
-    return Interval(mean, min(mean, low), max(mean, high), len(values), clusters and len(clusters))
+    return Interval(mean, min(mean, low), max(mean, high), len(values), size_of(clusters))
 
 
 def pooled_paired(
@@ -103,7 +103,7 @@ def pooled_paired(
     low, high = agree(diff, min(diff, low), max(diff, high), p, confidence)
     n = len(values)
     sd = spread * sqrt(n) if (values[:, :half] != values[:, half:]).any() else 0.0
-    return Paired(diff, low, high, p, n, sd, 0.0, confidence, clusters and len(clusters))
+    return Paired(diff, low, high, p, n, sd, 0.0, confidence, size_of(clusters))
 
 
 def _matrices(
