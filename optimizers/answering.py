@@ -70,6 +70,7 @@ class Row:
             "prediction": self.prediction,
             "passages": [p.id for p in self.passages],
             "gold_ids": list(self.question.gold_ids),
+            **({"group": self.question.group} if self.question.group else {}),
             "scores": dict(self.scores),
             "counters": {k: v for k, v in self.counters.items() if k != "latency"},
             "failure": self.failure,
@@ -139,6 +140,11 @@ async def evaluate(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+def groups_of(rows: Sequence[Row]) -> list[str]:
+    """The label of each row's group, "" for a group of its own."""
+    return [row.question.group for row in rows]
 
 
 def failures_of(rows: Sequence[Row]) -> Failures:

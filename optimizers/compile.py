@@ -34,7 +34,7 @@ from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers import task as tasks
-from ragc.optimizers.answering import Row, evaluate, failures_of
+from ragc.optimizers.answering import Row, evaluate, failures_of, groups_of
 from ragc.optimizers.budget import Spare
 from ragc.optimizers.distributed.study_address import ledger_of, study_in
 from ragc.optimizers.plan.estimate import budget_pays
@@ -45,7 +45,7 @@ from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, st
 from ragc.optimizers.results.evaluate import look_at_test
 from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
 from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
-from ragc.optimizers.search.directory import epoch_of, open_directory
+from ragc.optimizers.search.directory import draws_groups, epoch_of, open_directory
 from ragc.optimizers.search.driver import (
     Baseline,
     DevSearch,
@@ -55,7 +55,7 @@ from ragc.optimizers.search.driver import (
     no_answer_error,
     open_search,
 )
-from ragc.optimizers.search.run_trial import shuffle_dev
+from ragc.optimizers.search.run_trial import dev_groups, shuffle_dev
 from ragc.optimizers.search.storage import close_study, name_objectives
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task
@@ -282,6 +282,7 @@ def prepare(
             store=store or open_store(recipe.study.store, keep=recipe.study.keep),
             charges=directory / "charges.jsonl",
             targets=targets,
+            grouped=draws_groups(directory),
         )
         task.runtime.gateway.epoch = epoch_of(directory)
         limit = asyncio.Semaphore(task.in_flight)
@@ -386,7 +387,10 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         rows = {}
     measured = bool(rows)
     rows = {name: rows.get(name, ()) for name in programs}
-    scores = {name: task.summarize([row.scores for row in answered]) for name, answered in rows.items()}
+    scores = {
+        name: task.summarize([row.scores for row in answered], groups_of(answered))
+        for name, answered in rows.items()
+    }
     failures = {name: failures_of(answered) for name, answered in rows.items()} if measured else {}
     differences, verdict, note = compare(task, rows["baseline"], rows["winner"])
     if measured and all(program.all for program in failures.values()):
@@ -410,9 +414,13 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     rows = [row for answered in verified.rows.values() for row in answered]
     failures = {"dev": selected.failures} | ({"test": verified.failures} if verified.failures else {})
     test = {name: intervals_to_json(scores) for name, scores in verified.scores.items()}
+    groups = dev_groups(task)
     provenance = {
         **task.facts,
-        "dev": {name: intervals_to_json(task.summarize(scores)) for name, scores in selected.dev.items()},
+        "dev": {
+            name: intervals_to_json(task.summarize(scores, groups[: len(scores)]))
+            for name, scores in selected.dev.items()
+        },
         "remarks": [FLATTERED],
         "test": test | {"differences": verified.differences},
         "failures": failures_json(failures),

@@ -4,6 +4,10 @@ domain.
 A named data set is read from its official files. If the recipe names no corpus, the passages that come with
 its questions are the corpus.
 
+Splits are drawn in whole groups: of questions with the value of a column, `fields.group`, in common, or by
+default of those that share a gold passage, directly or through others. Named splits stay as they are, and
+have groups only where the recipe names the column.
+
 A study may show demonstrations of another domain in place of its own.
 Paper: RAG-X shows examples of other domains beside those of the question's own ("cross-domain", Table 5).
 Differs: in the paper each question comes with its domain; here the other domain is a question file that the
@@ -24,13 +28,21 @@ from ragc.corpora.datasets import pybuiltins, pydocs
 from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files import hub, mapping
 from ragc.corpora.files.filters import filter_questions
+from ragc.corpora.files.groups import (
+    GROUP,
+    connected,
+    gold_documents,
+    group_values,
+    question_values,
+)
 from ragc.corpora.files.records import is_address, is_table, read_questions
-from ragc.corpora.files.splits import check_disjoint, draw
+from ragc.corpora.files.splits import check_disjoint, draw_groups
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.corpora.storage.corpus import read as read_corpus
 from ragc.errors import DataError, UsageError
+from ragc.metrics.stats.clusters import count_groups
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Data, Recipe, SourceSpec
 from ragc.records import Question
@@ -55,21 +67,36 @@ class CorpusIds(Container[str]):
 
 
 class RecipeData:
-    """Reads the data that the table `[data]` of `recipe` names, each file once, on demand."""
+    """Reads the data that the table `[data]` of `recipe` names, each file once, on demand.
 
-    def __init__(self, recipe: Recipe, progress: Progress | None = None) -> None:
+    `grouped` False leaves out the default groups, as studies did that began before there were any.
+    """
+
+    def __init__(self, recipe: Recipe, progress: Progress | None = None, *, grouped: bool = True) -> None:
         self.recipe, self.data, self._progress = recipe, recipe.data, progress
         self._corpora: dict[str, Corpus] = {}
         self._official: dict[str, Dataset] = {}
         self._skipped: dict[str, tuple[str, ...]] = {}
         self._commits: dict[str, str] = {}
+        self._column, self._grouped = self.data.fields.get(GROUP), grouped
+        self._fields = {name: path for name, path in self.data.fields.items() if path}
+        self._group_values: dict[str, tuple[str, ...]] = {}
+        self._groups: dict[str, Any] = {}
+        self._golds: dict[str, tuple[str, ...]] = {}
 
     @property
     def notes(self) -> dict[str, Any]:
-        """`skipped`: the number of rows left out by a rule; `hub`: the commit of each address read."""
+        """`skipped`: the number of rows left out by a rule; `hub`: the commit of each address read; `groups`:
+        what groups are by, their number in each split, and how many did not fit; only where any has several
+        questions.
+        """
         n = sum(len(loaded.skipped) for loaded in self._official.values())
         n += sum(map(len, self._skipped.values()))
-        return ({"skipped": n} if n else {}) | ({"hub": dict(self._commits)} if self._commits else {})
+        return (
+            ({"skipped": n} if n else {})
+            | ({"hub": dict(self._commits)} if self._commits else {})
+            | ({"groups": self._groups} if self._groups else {})
+        )
 
     def corpus(self, spec: SourceSpec) -> Corpus:
         """The passages of a source. Raises UsageError if neither the source nor the data set has any."""
@@ -107,7 +134,7 @@ class RecipeData:
         """The questions of each split, drawn with the seed or read from a separate file.
 
         If `known` is not empty, gold and context ids must be in it. For a named data set, ids that are
-        missing from another corpus are removed.
+        missing from another corpus are removed. Questions name their group, unless they are alone in it.
         """
         settings = {name: getattr(self.data, name) for name in SPLITS}
         files = {name: value for name, value in settings.items() if isinstance(value, str)}
@@ -121,11 +148,52 @@ class RecipeData:
             for name, value in rest.items()
             if value is None and name in named
         }
-        out |= draw(pool, {**sizes, **whole}, self.recipe.seed)
+        draws = {**sizes, **whole}
+        labels = self._labels(out, pool, draws, known)
+        out = {name: _in_groups(questions, labels) for name, questions in out.items()}
+        drawn, unfit = draw_groups(_in_groups(pool, labels), draws, self.recipe.seed)
+        out |= drawn
         check_disjoint(out)
+        self._note_groups(out, unfit)
         if not out.get("dev"):
             raise DataError("data", ["no dev questions were named; set data.dev to a number or a file"])
         return {name: out[name] for name in SPLITS if name in out}
+
+    def _labels(
+        self,
+        files: Mapping[str, tuple[Question, ...]],
+        pool: tuple[Question, ...],
+        sizes: Mapping[str, int],
+        known: CorpusIds,
+    ) -> dict[str, str]:
+        """The group of each question, by id; "" for one that is alone in its group.
+
+        Raises DataError if no question has the column that the recipe names.
+        """
+        if self._column:
+            held = self._group_values
+            missing: list[Question] = []
+            for question in (*(q for questions in files.values() for q in questions), *pool):
+                if question.id not in held:
+                    values = group_values(question_values(question), self._column)
+                    held[question.id] = values or ()
+                    missing += [question] if values is None else []
+            if held and len(missing) == len(held):
+                keys = ", ".join(sorted(question_values(missing[0])))
+                raise DataError(
+                    "data", [f"no question has {self._column!r}, data.fields.group; found {keys}"]
+                )
+            return connected(held)
+        named = files or any(question.split and sizes.get(question.split) for question in pool)
+        if self._column is not None or named or not self._grouped:
+            return {}
+        golds = {q.id: self._golds.get(q.id, q.gold_ids) for q in pool}
+        return connected({name: gold_documents(ids, whole=bool(known)) for name, ids in golds.items()})
+
+    def _note_groups(self, splits: Mapping[str, tuple[Question, ...]], unfit: Mapping[str, int]) -> None:
+        if unfit or any(q.group for questions in splits.values() for q in questions):
+            counts = {name: count_groups(q.group for q in questions) for name, questions in splits.items()}
+            self._groups = {"by": self._column or "gold_ids", "n": counts, "unfit": dict(unfit)}
 
     def pool(self, known: CorpusIds) -> tuple[Question, ...]:
         """All questions that splits are drawn from. Their ids must be in `known`, unless it is empty."""
@@ -137,16 +205,19 @@ class RecipeData:
 
     def _questions(self, path: str, known: CorpusIds, numbered: str = "row") -> tuple[Question, ...]:
         if self.data.dataset in datasets.FILES:
-            questions = tuple(_drop_unknown_ids(question, known) for question in self._read(path).questions)
+            read = self._read(path).questions
+            self._golds |= {question.id: question.gold_ids for question in read}
+            questions = tuple(_drop_unknown_ids(question, known) for question in read)
             return self._filter(questions, path)
-        if is_address(path) or self.data.fields or is_table(self.recipe.path(path)):
+        if is_address(path) or self._fields or is_table(self.recipe.path(path)):
             return self._read_mapped(path, known, numbered)
         return self._filter(read_questions(self.recipe.path(path), corpus_ids=known or None), path)
 
     def _read_mapped(self, path: str, known: CorpusIds, numbered: str) -> tuple[Question, ...]:
         """Questions from a file or the Hub, converted with the field map."""
         how: dict[str, Any] = {
-            "fields": self.data.fields,
+            "fields": self._fields,
+            "groups": self._group_values,
             "where": self.data.where,
             "corpus_ids": known or None,
             "numbered": numbered,
@@ -170,6 +241,11 @@ class RecipeData:
         if path not in self._official:
             self._official[path] = datasets.load(self.data.dataset, self.recipe.path(path))
         return self._official[path]
+
+
+def _in_groups(questions: tuple[Question, ...], labels: Mapping[str, str]) -> tuple[Question, ...]:
+    """`questions` with the groups of `labels`, by id."""
+    return tuple(replace(q, group=label) if (label := labels.get(q.id)) else q for q in questions)
 
 
 def _drop_unknown_ids(question: Question, known: CorpusIds) -> Question:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -139,18 +140,24 @@ class Task:
         """What the study cannot show, from its sizes alone and before anything is sent; "" for nothing."""
         from ragc.metrics.stats.power import small_data_note
 
-        lines = [small_data_note(len(self.dev), len(self.test))]
+        sizes = {
+            name: _group_sizes(questions) for name, questions in (("dev", self.dev), ("test", self.test))
+        }
+        lines = [small_data_note(sizes["dev"], sizes["test"]), groups_note(self.facts)]
         if self.recipe.search.optimizer == OWN_OPTIMIZER and not (
             self.space.size or self.recipe.search.instructions
         ):
             lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
         return " ".join(filter(None, [*lines, self.price_note]))
 
-    def summarize(self, scores: Sequence[Scores]) -> dict[str, Interval]:
-        """The interval of each metric that applies to any question; empty for no questions."""
+    def summarize(self, scores: Sequence[Scores], groups: Sequence[str] | None = None) -> dict[str, Interval]:
+        """The interval of each metric that applies to any question; empty for no questions.
+
+        `groups` are those of the questions; without them questions are independent.
+        """
         if not scores:
             return {}
-        by_metric = {metric.id: _interval(metric, scores, self.seed) for metric in self.metrics}
+        by_metric = {metric.id: _interval(metric, scores, self.seed, groups) for metric in self.metrics}
         return {name: interval for name, interval in by_metric.items() if interval is not None}
 
     async def fit(self, program: RagProgram) -> None:
@@ -180,18 +187,19 @@ def prepare(
     targets: Mapping[str, Target] | None = None,
     progress: Progress | None = None,
     answering: bool = True,
+    grouped: bool = True,
 ) -> Task:
     """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
     `charges` is the file of the budget's ledger; `ledger` replaces it. With `questions` False all splits are
     empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
     recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
-    of what targets and metrics need on this machine.
-    Raises RecipeError with everything that this machine lacks, DataError and UsageError.
+    of what targets and metrics need on this machine. `grouped` False draws splits as before groups were
+    known. Raises RecipeError with everything that this machine lacks, DataError and UsageError.
     """
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
-    data = RecipeData(recipe, progress)
+    data = RecipeData(recipe, progress, grouped=grouped)
     searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
     corpora = {name: data.corpus(spec) for name, spec in searched.items()}
     splits = data.splits(CorpusIds(corpora.values())) if questions else {}
@@ -272,14 +280,44 @@ def _build_targets(recipe: Recipe) -> dict[str, Target]:
     }
 
 
-def _interval(metric: Metric, scores: Sequence[Scores], seed: int) -> Interval | None:
+def _group_sizes(questions: Sequence[Question]) -> list[int]:
+    """The number of questions of each group."""
+    named = Counter(question.group for question in questions)
+    alone = named.pop("", 0)
+    return [*named.values(), *[1] * alone]
+
+
+def groups_note(facts: Mapping[str, Any]) -> str:
+    """A sentence on the groups of questions in each split, and on those that did not fit; "" without
+    groups.
+    """
+    if not (groups := facts.get("groups")):
+        return ""
+    data, unfit = facts["data"], groups["unfit"]
+    counts = [
+        f"{data[name]['n']} {name} questions in {n} groups"
+        for name, n in groups["n"].items()
+        if data[name]["n"]
+    ]
+    why = "share gold passages" if groups["by"] == "gold_ids" else f"have one {groups['by']!r}"
+    left = [f"{n} did not fit {name}" for name, n in unfit.items()]
+    return (
+        f"Questions that {why} stay together: {', '.join(counts)}"
+        + (f"; of the groups {' and '.join(left)}" if left else "")
+        + "."
+    )
+
+
+def _interval(
+    metric: Metric, scores: Sequence[Scores], seed: int, groups: Sequence[str] | None
+) -> Interval | None:
     """The interval of one metric; None if it applies to no question."""
     if metric.combine is None:
-        return summarise(metric, [s[metric.id] for s in scores], seed=seed).interval
+        return summarise(metric, [s[metric.id] for s in scores], seed=seed, groups=groups).interval
     columns = columns_of(metric, scores)
     if not all(any(value is not None for value in column) for column in columns):
         return None
-    return pooled_ci(columns, metric.combine, seed=seed)
+    return pooled_ci(columns, metric.combine, seed=seed, groups=groups)
 
 
 def columns_of(metric: Metric, scores: Sequence[Scores]) -> list[list[float | None]]:

@@ -43,6 +43,16 @@ class _FieldPath(Checked):
         return value
 
 
+class _GroupPath(_FieldPath):
+    """The dotted path of the group, "" for no groups."""
+
+    expected = 'a text; "" divides groups'
+
+    def schema(self) -> CoreSchema:
+        """A text."""
+        return core_schema.str_schema(strict=True, pattern=r"^(.*\S.*)?$")
+
+
 FieldPath = Annotated[str, _FieldPath()]
 
 
@@ -73,6 +83,11 @@ class QuestionFields(PassageFields):
     context_ids: FieldPath = Field(default="", description="Path of the ids of the passages that come along.")
     split: FieldPath = Field(default="", description="Path of the name of the split.")
     query_time: FieldPath = Field(default="", description="Path of the time when the question was asked.")
+    group: Annotated[str, _GroupPath()] | None = Field(
+        default=None,
+        description="Path of the group: its questions stay in one split and count together. By default "
+        'questions that share a gold passage, where splits are drawn; "" for no groups.',
+    )
     split_answers: FieldPath = Field(
         default="", description='Text between answers in one cell; "json" where the cell spells a list.'
     )

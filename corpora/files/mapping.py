@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragc.corpora.files.filters import Conditions, Where
+from ragc.corpora.files.groups import GROUP, group_values
 from ragc.corpora.files.records import data_error, is_table
 from ragc.corpora.files.row import Row, kind, no_columns
 from ragc.corpora.files.rows import rows
@@ -70,6 +71,8 @@ class FieldReader:
         }
         self._options = {name: field_paths.get(name, "") for name in options}
         self._never = dict(self._named)
+        if path := self._options.get(GROUP):
+            self._never[GROUP] = path
         self._last: Row | None = None
         self._numbered, self._cells = numbered, cells
 
@@ -102,6 +105,15 @@ class FieldReader:
             elif text.strip():
                 texts.append(text)
         return tuple(texts)
+
+    def group(self, row: Row) -> tuple[str, ...]:
+        """The values that name the group; lists in cells are those of ids."""
+        path = self._options.get(GROUP, "")
+        separator = self._options.get("split_ids", "")
+        values = group_values(row.values, path, cells=self._cells, separator=separator) if path else ()
+        if values is not None:
+            self._never.pop(GROUP, None)
+        return values or ()
 
     def rest(self, row: Row) -> dict[str, object]:
         """The values that no field is read from, as JSON."""
@@ -144,11 +156,12 @@ QUESTION_FIELDS = ("id", "question", "answers", "gold_ids", "context_ids", "spli
 PASSAGE_FIELDS = ("id", "title", "text")
 
 PASSAGE_OPTIONS = ("under", "delimiter", "encoding")
-QUESTION_OPTIONS = ("split_answers", "split_ids", *PASSAGE_OPTIONS)
-"""Keys of a map that are no paths.
+QUESTION_OPTIONS = ("split_answers", "split_ids", GROUP, *PASSAGE_OPTIONS)
+"""Keys of a map that are no fields of a record.
 
-The separators of texts ("json": texts that spell a list), the key of the list in a JSON file, and for tables
-the delimiter ("tab" for a tab) and the encoding, if they cannot be detected.
+The path of the group of a question, which may be that of a field too, the separators of texts ("json": texts
+that spell a list), the key of the list in a JSON file, and for tables the delimiter ("tab" for a tab) and the
+encoding, if they cannot be detected.
 """
 
 MOST_PROBLEMS = 1000
@@ -169,6 +182,7 @@ def read_questions(
     corpus_ids: Container[str] | None = None,
     limit: int | None = None,
     numbered: str = "row",
+    groups: dict[str, tuple[str, ...]] | None = None,
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """The questions of a file, and the location and reason of each row left out; see `questions_of`.
 
@@ -184,6 +198,7 @@ def read_questions(
         limit=limit,
         numbered=numbered,
         cells=is_table(path),
+        groups=groups,
     )
 
 
@@ -205,11 +220,13 @@ def questions_of(
     limit: int | None = None,
     numbered: str = "row",
     cells: bool = False,
+    groups: dict[str, tuple[str, ...]] | None = None,
 ) -> tuple[tuple[Question, ...], tuple[str, ...]]:
     """The questions in `rows` that pass `where`, in order, and the location and reason of each row left out.
 
     `name` is the origin of the rows in errors; only the first `limit` rows are read. `numbered` is the prefix
-    of ids made from row numbers. With `cells`, texts that spell a list are parsed.
+    of ids made from row numbers. With `cells`, texts that spell a list are parsed. What the column of groups
+    holds is added to `groups`, by the id of the question.
 
     Answers that are null, NaN, blank or spell "nan" or "NaN" are ignored; a question without other answers is
     left out and counted. With `corpus_ids`, gold and context ids must be among them.
@@ -221,7 +238,12 @@ def questions_of(
     reader = FieldReader(fields, QUESTION_FIELDS, QUESTION_OPTIONS, numbered=numbered, cells=cells)
 
     def make(row: Row, number: int) -> Question | None:
-        return _question(row, number, reader, corpus_ids) if row_filter.keeps(row.values) else None
+        if not row_filter.keeps(row.values):
+            return None
+        question = _question(row, number, reader, corpus_ids)
+        if groups is not None:
+            groups.setdefault(question.id, reader.group(row))
+        return question
 
     return _collect(
         islice(rows, limit), name, "question", make, lambda: row_filter.problems() or reader.never()

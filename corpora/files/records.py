@@ -25,6 +25,7 @@ LISTED = 20
 """The most problems in a message; the error's `problems` has all of them."""
 
 _TABLES = frozenset({".csv", ".tsv"})
+_QUESTION_KEYS = frozenset(Question.__slots__) - {"group"}
 _Record = TypeVar("_Record", Passage, Question)
 
 
@@ -110,8 +111,11 @@ def content_fingerprint(records: Iterable[Passage | Question]) -> str:
 
 
 def record_line(record: Passage | Question) -> bytes:
-    """One line of canonical JSON, the record's contribution to the fingerprint."""
-    values = [getattr(record, name) for name in type(record).__slots__]
+    """One line of canonical JSON, the record's contribution to the fingerprint: a group only if it is
+    named.
+    """
+    names = [name for name in type(record).__slots__ if name != "group" or getattr(record, name)]
+    values = [getattr(record, name) for name in names]
     plain = [dict(value) if isinstance(value, Mapping) else value for value in values]
     return canonical([type(record).__name__, *plain]).encode("utf-8", "surrogatepass") + b"\n"
 
@@ -135,7 +139,7 @@ def _question(row: Row, known: Container[str] | None) -> Question:
         gold_ids=row.texts("gold_ids", number=True),
         context_ids=row.texts("context_ids", number=True),
         query_time=row.text("query_time", needed=False, blank=True),
-        extra={name: value for name, value in row.values.items() if name not in Question.__slots__},
+        extra={name: value for name, value in row.values.items() if name not in _QUESTION_KEYS},
     )
     if known is not None:
         for name, ids in (("gold_ids", question.gold_ids), ("context_ids", question.context_ids)):

@@ -1,7 +1,8 @@
 """Draws disjoint train, dev and test questions.
 
 Two questions are the same if their ids or their normalised texts are equal. Questions are taken in the order
-of a hash of the seed and their id, so a draw does not depend on the order of the file.
+of a hash of the seed and their id, so a draw does not depend on the order of the file. Questions that name a
+group are taken with all of their group, or not at all.
 """
 
 from __future__ import annotations
@@ -12,12 +13,19 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from ragc.corpora.files.groups import connected
 from ragc.corpora.files.records import data_error
 from ragc.errors import UsageError
 from ragc.records import Question
 
 Group = tuple[Question, ...]
-"""Questions with one normalised text, in hash order; they are never in two splits."""
+"""Questions with one normalised text or one group, in hash order; they are never in two splits."""
+
+FILLED = 0.8
+"""A split that whole groups fill to this share of its size is accepted."""
+
+MOST_SUMS = 100_000_000
+"""The most pairs of a group and a size for which sums of sizes are looked up."""
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _HELD_OUT_FIRST = ("test", "dev", "train")
@@ -45,10 +53,20 @@ def draw(
     dev nor test. A question that repeats the text of a drawn one goes to the same split or to none. Each
     question is returned as it is, whatever split it names.
 
+    A group that does not fit what is left of a split is left out of it; the next take its place. Where groups
+    cannot make up a size, the split is the largest below it.
+
     The same questions and seed give the same splits in the same order. Raises DataError when there are
-    fewer questions than asked for, an id appears twice, or splits named in the file share a question;
-    UsageError for a negative size.
+    fewer questions than asked for, whole groups fill less than `FILLED` of a split, an id appears twice, or
+    splits named in the file share a question or a group; UsageError for a negative size.
     """
+    return draw_groups(questions, sizes, seed)[0]
+
+
+def draw_groups(
+    questions: Iterable[Question], sizes: Mapping[str, int], seed: int
+) -> tuple[dict[str, tuple[Question, ...]], dict[str, int]]:
+    """The splits of `draw`, and the number of groups that did not fit each, by split."""
     for name, size in sizes.items():
         if size < 0:
             raise UsageError(f"A split has at least 0 questions, got {name} = {size}.")
@@ -56,33 +74,48 @@ def draw(
     groups = _groups(questions, seed)
     named, unnamed, others = _pools(groups, split_sizes)
     drawn: dict[str, Group] = {}
+    unfit: dict[str, int] = {}
     problems: list[str] = []
     left: list[Group] = []
     for name in named:
-        drawn[name], rest = _take(named[name], split_sizes[name])
+        drawn[name], rest, unfit[name] = _take(named[name], split_sizes[name])
         left += rest
+        free = sum(map(len, named[name]))
         if len(drawn[name]) < split_sizes[name]:
-            problems.append(
-                f"{name} asks for {split_sizes[name]} questions, {len(drawn[name])} are named {name!r}"
-            )
+            few = f"{name} asks for {split_sizes[name]} questions, {len(drawn[name])} are named {name!r}"
+            problems += _shortfall(name, split_sizes[name], drawn[name], free, few)
     # From the far end: a named split that grows takes from the near one.
     pool = [*unnamed, *sorted(left, key=lambda group: _shuffle_key(group[0], seed), reverse=True), *others]
     for name in [name for name in split_sizes if name not in named]:
         free = sum(map(len, pool))
-        drawn[name], pool = _take(pool, split_sizes[name])
+        drawn[name], pool, unfit[name] = _take(pool, split_sizes[name])
         if len(drawn[name]) < split_sizes[name]:
             whole = sum(map(len, groups))
-            problems.append(
-                f"{name} asks for {split_sizes[name]} questions, {free} of {whole} are left for it"
-            )
+            few = f"{name} asks for {split_sizes[name]} questions, {free} of {whole} are left for it"
+            problems += _shortfall(name, split_sizes[name], drawn[name], free, few)
     if problems:
         raise data_error("questions", problems)
-    return {name: drawn.get(name, ()) for name in sizes}
+    return {name: drawn.get(name, ()) for name in sizes}, {name: n for name, n in unfit.items() if n}
+
+
+def _shortfall(name: str, size: int, drawn: Group, free: int, few: str) -> list[str]:
+    """What is wrong with a split that got less than its `size`: `few` says that too little was `free`."""
+    if free < size:
+        return [few]
+    if len(drawn) >= FILLED * size:
+        return []
+    text = (
+        f"{name} asks for {size} questions, and groups of questions that stay together fill {len(drawn)} of "
+        'them; ask for other numbers, or divide groups with data.fields.group = ""'
+    )
+    return [text]
 
 
 def check_disjoint(splits: Mapping[str, Sequence[Question]]) -> None:
-    """Raises DataError, naming each, if two splits share an id or a normalised question text."""
+    """Raises DataError, naming each, if two splits share an id, a normalised question text or a group."""
     problems: list[str] = []
+    groups: dict[str, tuple[str, Question]] = {}
+    divided: set[str] = set()
     ids: dict[str, tuple[str, Question]] = {}
     texts: dict[str, tuple[str, Question]] = {}
     for name, questions in splits.items():
@@ -92,8 +125,20 @@ def check_disjoint(splits: Mapping[str, Sequence[Question]]) -> None:
                 if other != name:
                     problems.append(_describe_overlap(other, twin, name, question))
                     break
+            if question.group:
+                other, twin = groups.setdefault(question.group, (name, question))
+                if other != name and question.group not in divided:
+                    divided.add(question.group)
+                    problems.append(_describe_group(other, twin, name, question))
     if problems:
         raise data_error("splits", problems)
+
+
+def _describe_group(name: str, question: Question, other: str, mate: Question) -> str:
+    return (
+        f"{name} and {other} share the group {question.group!r}, such as {question.id!r} and {mate.id!r}; "
+        'name splits that keep groups whole, or divide them with data.fields.group = ""'
+    )
 
 
 def _describe_overlap(name: str, question: Question, other: str, twin: Question) -> str:
@@ -103,18 +148,30 @@ def _describe_overlap(name: str, question: Question, other: str, twin: Question)
 
 
 def _groups(questions: Iterable[Question], seed: int) -> list[Group]:
-    """All questions in hash order, grouped by text at the position of the first of each group."""
+    """All questions in hash order, by text and by named group, at the position of the first of each."""
     ids: set[str] = set()
-    texts: dict[str, list[Question]] = {}
+    together: dict[str, list[Question]] = {}
     twice: list[str] = []
     for question in sorted(questions, key=lambda q: _shuffle_key(q, seed)):
         if question.id in ids:
             twice.append(f"the id {question.id!r} belongs to two questions")
         ids.add(question.id)
-        texts.setdefault(normalise(question.question), []).append(question)
+        together.setdefault(normalise(question.question), []).append(question)
     if twice:
         raise data_error("questions", twice)
-    return [tuple(group) for group in texts.values()]
+    if not any(question.group for group in together.values() for question in group):
+        return [tuple(group) for group in together.values()]
+    keys = {
+        question.id: (f"text {text}", *([f"group {question.group}"] if question.group else ()))
+        for text, group in together.items()
+        for question in group
+    }
+    labels = connected(keys)
+    united: dict[str, list[Question]] = {}
+    for group in together.values():
+        for question in group:
+            united.setdefault(labels[question.id] or f"id {question.id}", []).append(question)
+    return [tuple(sorted(group, key=lambda q: _shuffle_key(q, seed))) for group in united.values()]
 
 
 def _pools(
@@ -129,7 +186,9 @@ def _pools(
         ours = {q.split: q for q in group if q.split in sizes}
         if len(ours) > 1:
             (name, question), (other, twin) = sorted(ours.items())[:2]
-            problems.append(_describe_overlap(name, question, other, twin))
+            same = normalise(question.question) == normalise(twin.question)
+            describe = _describe_overlap if same or not question.group else _describe_group
+            problems.append(describe(name, question, other, twin))
         elif ours:
             (name,) = ours
             named.setdefault(name, []).append(tuple(q for q in group if q.split == name))
@@ -142,14 +201,56 @@ def _pools(
     return named, unnamed, others
 
 
-def _take(groups: Sequence[Group], n: int) -> tuple[Group, list[Group]]:
-    """The first `n` questions, and the unused groups."""
+def _take(groups: Sequence[Group], n: int) -> tuple[Group, list[Group], int]:
+    """The first `n` questions, the unused groups, and the number of those that did not fit.
+
+    Only where no question names a group is the last one divided: equal questions are not used twice.
+    """
+    if any(question.group for group in groups for question in group):
+        return _take_whole(groups, n)
     taken: list[Question] = []
     for at, group in enumerate(groups):
         if len(taken) == n:
-            return tuple(taken), list(groups[at:])
+            return tuple(taken), list(groups[at:]), 0
         taken += group[: n - len(taken)]
-    return tuple(taken), []
+    return tuple(taken), [], 0
+
+
+def _take_whole(groups: Sequence[Group], n: int) -> tuple[Group, list[Group], int]:
+    """As `_take`, in whole groups: the first that fit, or else the first whose sizes come nearest to `n`."""
+    sizes = [len(group) for group in groups]
+    chosen = _first_fit(sizes, n)
+    if sum(sizes[at] for at in chosen) < min(n, sum(sizes)) and len(sizes) * n <= MOST_SUMS:
+        chosen = _nearest_sum(sizes, n)
+    used = set(chosen)
+    unfit = sum(at not in used for at in range(max(chosen, default=len(groups) - 1) + 1))
+    if sum(sizes[at] for at in chosen) < n:
+        unfit = len(groups) - len(chosen)
+    taken = tuple(question for at in chosen for question in groups[at])
+    return taken, [group for at, group in enumerate(groups) if at not in used], unfit
+
+
+def _first_fit(sizes: Sequence[int], n: int) -> list[int]:
+    chosen = []
+    for at, size in enumerate(sizes):
+        if size <= n:
+            chosen.append(at)
+            n -= size
+    return chosen
+
+
+def _nearest_sum(sizes: Sequence[int], n: int) -> list[int]:
+    """Of all choices whose sizes add up to the most below `n` or to `n`, the one with the earliest groups."""
+    mask = (1 << n + 1) - 1
+    reachable = [1]  # bit s of the k-th: the last k sizes have a choice that adds up to s
+    for size in reversed(sizes):
+        reachable.append(reachable[-1] | (reachable[-1] << size & mask))
+    left, chosen = reachable[-1].bit_length() - 1, []
+    for at, size in enumerate(sizes):
+        if size <= left and reachable[len(sizes) - at - 1] >> (left - size) & 1:
+            chosen.append(at)
+            left -= size
+    return chosen
 
 
 def _shuffle_key(question: Question, seed: int) -> bytes:

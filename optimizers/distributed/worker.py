@@ -153,7 +153,8 @@ def _open(job: Job) -> tuple[Task, LocalRunner]:
                 f"A worker knows no address of what the study shares; set {variable} in its environment too."
             )
     ledger = SharedLedger(store, job.name, recipe.budget)
-    task = prepare(recipe, store=CallStore.at(store, cache_home() / "store"), ledger=ledger)
+    call_store, grouped = CallStore.at(store, cache_home() / "store"), "groups" in job.facts
+    task = prepare(recipe, store=call_store, ledger=ledger, grouped=grouped)
     task.runtime.gateway.epoch = job.epoch
     _refuse_another(task, job)
     attributes = StudyAttributes(open_server_study(storage, job.name))

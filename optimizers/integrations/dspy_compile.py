@@ -57,7 +57,7 @@ from ragc.optimizers.results.study_rows import write_questions, write_results, w
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.directory import epoch_of, open_directory, run_of
 from ragc.optimizers.search.driver import check_optimizers, open_search
-from ragc.optimizers.search.run_trial import shuffle_dev
+from ragc.optimizers.search.run_trial import dev_groups, shuffle_dev
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of, with_prices
 from ragc.programs.base import RagProgram
@@ -253,7 +253,11 @@ class Compile(Teleprompter):
         async with open_search(task, directory, limit, progress) as dev_search:
             searched = await search(dev_search, await baseline(dev_search))
         selected = await select(dev_search, searched)
-        dev = {name: intervals_to_json(task.summarize(scores)) for name, scores in selected.dev.items()}
+        groups = dev_groups(task)
+        dev = {
+            name: intervals_to_json(task.summarize(scores, groups[: len(scores)]))
+            for name, scores in selected.dev.items()
+        }
         provenance = {
             **task.facts,
             "dev": dev,

@@ -23,6 +23,7 @@ from ragc.core.home.private import FILE, make_private, write_private
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.study_address import read_address, write_address
+from ragc.optimizers.search.directory import GROUPED
 from ragc.recipe import Recipe
 
 PREFIX = "optuna-"
@@ -79,6 +80,8 @@ class Folder:
                 f"The recipe changed since the study {self.name!r} began ({change}); undo the change, or "
                 "give the study another name."
             )
+        if not begun.exists():
+            write_address(self.path, splits=GROUPED)
         _write(begun, text)
         _write(self.path / RECIPE, recipe.to_toml())
         where = str(Path(file).resolve()) if str(file) else ""

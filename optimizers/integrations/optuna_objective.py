@@ -30,7 +30,7 @@ from ragc.core.display import describe, quantity
 from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
-from ragc.optimizers.answering import Row, evaluate, failures_of
+from ragc.optimizers.answering import Row, evaluate, failures_of, groups_of
 from ragc.optimizers.budget import budget_error
 from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
@@ -38,7 +38,8 @@ from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.run_trial import shuffle_dev
+from ragc.optimizers.search.directory import draws_groups
+from ragc.optimizers.search.run_trial import group_sizes, shuffle_dev
 from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
 from ragc.optimizers.search.selection import is_outdone
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
@@ -140,7 +141,8 @@ class Objective:
         self.path = folder.path if folder else None
         call_store = store or open_store(recipe.study.store, keep=recipe.study.keep)
         charges = folder.path / "charges.jsonl" if folder else None
-        self.task: Task = prepare(recipe, store=call_store, charges=charges, targets=targets)
+        grouped = folder is None or draws_groups(folder.path)
+        self.task: Task = prepare(recipe, store=call_store, charges=charges, targets=targets, grouped=grouped)
         self._order = shuffle_dev(self.task)
         self._limit = asyncio.Semaphore(self.task.in_flight)
         self._builder = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, Silent())
@@ -302,7 +304,7 @@ class Objective:
         candidate = self.candidate(trial)
         program = event_loop.run(self._program(candidate))
         rows = event_loop.run(evaluate(program, self._order, self.task.scorer, limit=self._limit))
-        dev = intervals_to_json(self.task.summarize([row.scores for row in rows]))
+        dev = intervals_to_json(self.task.summarize([row.scores for row in rows], groups_of(rows)))
         provenance = {
             **self.task.facts,
             "dev": {"winner": dev},
@@ -319,7 +321,7 @@ class Objective:
     def _answer(self, candidate: Candidate, trial: optuna.Trial) -> list[Row]:
         program = event_loop.run(self._program(candidate))
         rows: list[Row] = []
-        for end in stopping_points(len(self._order)):
+        for end in stopping_points(len(self._order), group_sizes(self._order)):
             block = self._order[len(rows) : end]
             with event_loop.frozen_gc():
                 rows += event_loop.run(evaluate(program, block, self.task.scorer, limit=self._limit))

@@ -21,7 +21,7 @@ from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
-from ragc.optimizers.answering import Row, answer, evaluate, failures_of
+from ragc.optimizers.answering import Row, answer, evaluate, failures_of, groups_of
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.results.compiled import CompiledProgram, load, shown_as
@@ -236,7 +236,14 @@ def open_compiled(
     """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
     call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
-    task = prepare(resolved, store=call_store, questions=questions, targets=targets)
+    other_data = any(key[0] == "data" for key in recipe.set_keys(how.sets))
+    task = prepare(
+        resolved,
+        store=call_store,
+        questions=questions,
+        targets=targets,
+        grouped=other_data or "groups" in compiled.provenance,
+    )
     task.runtime.gateway.epoch = compiled.epoch
     entry = task.method if task.method.id == compiled.state.method else None
     return OpenProgram(task, compiled.build(task.runtime, entry), compiled)
@@ -285,7 +292,7 @@ def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILE
     progress.close()
     note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
-    means = task.summarize([row.scores for row in rows])
+    means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
     look = look_at_test(task, [opened.program], home) if split == "test" else None
     if look and look.warning:

@@ -15,18 +15,18 @@ from typing import Any
 from ragc.metrics import Metric
 from ragc.metrics.base import Objective
 from ragc.metrics.short_answer import acc, f1
-from ragc.metrics.stats.intervals import Interval, Paired, paired, power_note, verdict
+from ragc.metrics.stats.intervals import Interval, Paired, groups_json, paired, power_note, verdict
 from ragc.metrics.stats.multiple import Contrast, holm, judge, widen
 from ragc.metrics.stats.ratios import pooled_paired
-from ragc.optimizers.answering import Row
+from ragc.optimizers.answering import Row, groups_of
 from ragc.optimizers.task import Task, columns_of
 
 NOT_MEASURED = "not measured"
 
 
 def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
-    """`{metric: {mean, ci, n}}` as JSON values."""
-    return {name: {"mean": i.mean, "ci": [i.low, i.high], "n": i.n} for name, i in scores.items()}
+    """`{metric: {mean, ci, n}}` as JSON values, with the number of groups where questions are in groups."""
+    return {name: interval.to_json() for name, interval in scores.items()}
 
 
 def compare(
@@ -48,6 +48,7 @@ def compare(
             "ci": [result.low, result.high],
             "p": result.p,
             "n": result.n,
+            **groups_json(result.groups),
         }
         if metric.id != primary.metric.id:
             differences[metric.id] |= {"p_adjusted": adjusted, "ci_simultaneous": [low, high]}
@@ -76,7 +77,8 @@ def _adjust(
         return {f"{at:09d}": row.scores[metric.id] for at, row in enumerate(rows)}
 
     contrasts = [Contrast(column(before, m), column(after, m), m.bounds) for m in alone]
-    judged = judge(contrasts, seed=seed)
+    groups = {f"{at:09d}": label for at, label in enumerate(groups_of(before))}
+    judged = judge(contrasts, seed=seed, groups=groups)
     return [(one.adjusted, one.low, one.high) for one in judged if one is not None]
 
 
@@ -111,6 +113,7 @@ def _difference(metric: Metric, before: Sequence[Row], after: Sequence[Row], see
         return None
     if metric.combine is not None:
         first, second = (columns_of(metric, [row.scores for row in rows]) for rows in (before, after))
-        return pooled_paired(first, second, metric.combine, seed=seed)
+        return pooled_paired(first, second, metric.combine, seed=seed, groups=groups_of(before))
     old, new = zip(*complete_pairs, strict=True)
-    return paired(old, new, seed=seed, bounds=metric.bounds)
+    scored = [row for row, (a, b) in zip(before, pairs, strict=True) if a is not None and b is not None]
+    return paired(old, new, seed=seed, bounds=metric.bounds, groups=groups_of(scored))

@@ -1,14 +1,15 @@
 """Decides which settings answer more questions, and from how many answers on a setting may win.
 
-All settings answer the same questions in the same order. A look of a setting takes it to the next of a few
-stopping points. After each round of looks the model of all scores so far (`score_model`) says what another
-look of a setting is worth: the knowledge gradient (Frazier, Powell and Dayanik 2009,
-doi:10.1287/ijoc.1080.0314), how much the best posterior mean is expected to rise, an answer. Effects of
-settings are correlated, so a look at one setting teaches about its relatives, and about settings that
-answered nothing. A look may be worth nothing alone where several together are worth much; longer looks are
-tried, too, and the best rate counts. Further looks of a round are chosen as if those before had been
-answered, which makes less unsure and moves no mean (Desautels, Krause and Burdick 2014). No stop is final: a
-setting that fell behind goes on once the others disappoint.
+All settings answer the same questions in the same order. Questions of a group come together, are answered
+together, and count as one answer, the group's mean: so ten questions about one document are not ten. A look
+of a setting takes it to the next of a few stopping points. After each round of looks the model of all scores
+so far (`score_model`) says what another look of a setting is worth: the knowledge gradient (Frazier, Powell
+and Dayanik 2009, doi:10.1287/ijoc.1080.0314), how much the best posterior mean is expected to rise, an
+answer. Effects of settings are correlated, so a look at one setting teaches about its relatives, and about
+settings that answered nothing. A look may be worth nothing alone where several together are worth much;
+longer looks are tried, too, and the best rate counts. Further looks of a round are chosen as if those before
+had been answered, which makes less unsure and moves no mean (Desautels, Krause and Burdick 2014). No stop is
+final: a setting that fell behind goes on once the others disappoint.
 
 The setting with the greatest mean goes on until it answered enough to win. When no other setting is expected
 to overtake it by more than `TOLERANCE`, nothing is left to gain.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -69,17 +71,33 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
-def stopping_points(questions: int) -> list[int]:
-    """The numbers of dev questions after which a setting may be stopped, ascending up to all of them."""
+def stopping_points(questions: int, groups: Sequence[int] = ()) -> list[int]:
+    """The numbers of dev questions after which a setting may be stopped, ascending up to all of them.
+
+    `groups` are the sizes of groups of questions in their order, () for independent questions: a setting is
+    stopped after a whole group.
+    """
     ends = {round(questions * share) for share in BLOCKS}
-    return sorted({end for end in ends if end >= LEAST} | {questions})
+    points = sorted({end for end in ends if end >= LEAST} | {questions})
+    if not groups:
+        return points
+    return sorted({whole_groups(end, groups, questions) for end in points})
 
 
-def affordable_questions(questions: int, answers: float) -> int:
-    """How many of `questions` dev questions a study asks whose budget allows `answers` answers on dev."""
-    return (
-        questions if answers >= ANSWERS * questions else min(questions, max(FEWEST, int(answers / ANSWERS)))
-    )
+def whole_groups(questions: int, groups: Sequence[int], most: int) -> int:
+    """The number of questions, at most `most`, in the first groups that hold at least `questions`."""
+    ends = accumulate(groups) if groups else (questions,)
+    return min(most, next((end for end in ends if end >= questions), most))
+
+
+def affordable_questions(questions: int, answers: float, groups: Sequence[int] = ()) -> int:
+    """How many of `questions` dev questions a study asks whose budget allows `answers` answers on dev.
+
+    In whole `groups`, as in `stopping_points`.
+    """
+    if answers >= ANSWERS * questions:
+        return questions
+    return whole_groups(min(questions, max(FEWEST, int(answers / ANSWERS))), groups, questions)
 
 
 def least_to_win(questions: int) -> int:
@@ -90,18 +108,19 @@ def least_to_win(questions: int) -> int:
 
 def next_looks(
     posterior: Posterior, seen: Sequence[int], among: Sequence[int], *, questions: int, most: int,
-    tolerance: float,
+    tolerance: float, ends: Sequence[int] = (),
 ) -> list[int]:  # fmt: skip
     """The settings of `among` that answer up to their next stopping point: at most `most`, the best first.
 
     `seen` is the number of questions that each setting of `posterior` answered. Settings whose looks are not
     expected to raise the best mean by `tolerance` are left out, except for a leader that may not win yet, and
-    so are those that answered everything.
+    so are those that answered everything. Where questions are in groups, `seen` and `questions` count groups,
+    and `ends` are the numbers of groups after which a setting may be stopped.
     Raises UsageError for `most` below 1.
     """
     if most < 1:
         raise UsageError(f"A round of looks needs room for at least one, found {most}.")
-    ends = stopping_points(questions)
+    ends = ends or stopping_points(questions)
     looks = np.zeros((len(AHEAD), len(seen)))
     for setting in among:
         further = [end - seen[setting] for end in ends if end > seen[setting]]

@@ -21,6 +21,7 @@ from ragc.errors import ArtefactError
 from ragc.optimizers.results.compiled import RUN, CompiledProgram
 from ragc.optimizers.results.verdict import NOT_MEASURED, intervals_to_json
 from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.search.run_trial import dev_groups
 from ragc.optimizers.search.selection import FittedScores, select
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.task import Task
@@ -66,11 +67,15 @@ def _provenance(
     task: Task, baseline: TrialResult, leader: TrialResult, earned: Mapping[str, Any]
 ) -> dict[str, Any]:
     scores = {"baseline": baseline.scores, "winner": leader.scores}
+    groups = dev_groups(task)
     search = {"candidate": leader.candidate.to_json(), "trial": leader.number, "finished": False}
     failures = {"baseline": baseline.failures.to_json(), "winner": leader.failures.to_json()}
     return {
         **task.facts,
-        "dev": {name: intervals_to_json(task.summarize(rows)) for name, rows in scores.items()},
+        "dev": {
+            name: intervals_to_json(task.summarize(rows, groups[: len(rows)]))
+            for name, rows in scores.items()
+        },
         "failures": {"dev": failures},
         "verdict": NOT_MEASURED,
         "search": search | ({"demonstrations": dict(earned)} if earned else {}),

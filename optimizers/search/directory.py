@@ -26,6 +26,14 @@ from ragc.optimizers.search.storage import difference, study_directory
 from ragc.recipe import Recipe
 from ragc.store.call_store import refuse_shared
 
+GROUPED = "groups"
+"""The entry `splits` of a study whose splits keep groups whole; studies from before have none."""
+
+
+def draws_groups(directory: Path) -> bool:
+    """Whether the splits of the study in `directory` keep groups whole: it began after there were any."""
+    return read_address(directory).get("splits") == GROUPED
+
 
 @contextmanager
 def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False) -> Iterator[Path]:
@@ -60,11 +68,12 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
         ) from None
     try:
         text = recipe.to_toml()
-        written, epoch = directory / "recipe.toml", epoch_of(directory)
+        written, epoch, begun = directory / "recipe.toml", epoch_of(directory), dict[str, str]()
         if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
             delete_address(directory)
             clear(directory)
             epoch = uuid4().hex[:16] if again else epoch
+            begun = {"splits": GROUPED}
         elif again and not epoch:
             raise UsageError(
                 f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "
@@ -83,7 +92,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
             fresh = directory / "recipe.toml.new"
             write_private(fresh, text)
             fresh.replace(written)
-            write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch)
+            write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch, **begun)
         yield directory
     except KeyboardInterrupt:
         if keep:

@@ -39,14 +39,19 @@ _normal = NormalDist().cdf
 
 
 def win_probability(
-    trial_scores: Sequence[float], incumbent_scores: Sequence[float], *, best: float = 1.0
+    trial_scores: Sequence[float],
+    incumbent_scores: Sequence[float],
+    *,
+    best: float = 1.0,
+    groups: Sequence[int] = (),
 ) -> float:
     """The probability, 0..1, that the trial's sum over all N questions will exceed the incumbent's.
 
     `incumbent_scores` are the incumbent's scores on all N questions, in their random order; `trial_scores`
     are the trial's on the first of them. Higher is better, and `best` is the greatest score of a question.
     Costs are passed negated with `best=0.0`; no least score is needed. Before the first question the result
-    is 1, unless the incumbent is perfect.
+    is 1, unless the incumbent is perfect. `groups` are the sizes of groups of the N questions in their order,
+    () for independent ones: a group's sum of differences counts as one.
 
     Raises UsageError when there are more trial scores than incumbent scores or a score exceeds `best`.
     """
@@ -59,11 +64,26 @@ def win_probability(
     gained = [mine - other for mine, other in zip(trial_scores, incumbent_scores, strict=False)]
     known = (*trial_scores, *incumbent_scores)
     extreme = max(known) - min(known) or best - min(known)
+    if groups:
+        gained, left = _by_group(gained, groups)
+        extreme *= len(incumbent_scores) / len(groups)
+        seen = len(gained)
     weight = seen + 1
     mean = sum(gained) / weight
     variance = (sum(gain * gain for gain in gained) + extreme * extreme) / weight - mean * mean
     spread = math.sqrt(left * variance * (weight + left) / (weight + 1))
     return _normal((sum(gained) + left * mean) / spread)
+
+
+def _by_group(gained: Sequence[float], groups: Sequence[int]) -> tuple[list[float], int]:
+    """The sums of `gained` over whole groups, and the number of groups that are left."""
+    sums, first = [], 0
+    for size in groups:
+        if first >= len(gained):
+            break
+        sums.append(sum(gained[first : first + size]))
+        first += size
+    return sums, len(groups) - len(sums)
 
 
 def dominated(mine: Sequence[float], other: Sequence[float]) -> bool:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ragc.metrics.stats.clusters import run_lengths
 from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.builder import ProgramBuilder
@@ -72,7 +73,7 @@ class LocalRunner:
         program = await self._program(candidate)
         rows: list[Row] = []
         better_rival = None
-        for end in stopping_points(len(order)) if rivals else [len(order)]:
+        for end in stopping_points(len(order), group_sizes(order)) if rivals else [len(order)]:
             block = order[len(rows) : end]
             rows += await evaluate(program, block, task.scorer, limit=self._builder.limit, done=self._step)
             better_rival = beaten_by(task, rows, rivals) if end < len(order) else None
@@ -100,7 +101,10 @@ def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) ->
             1.0
             if objective.best is None
             else win_probability(
-                [objective.of(row.scores) for row in rows], rival.series(objective), best=objective.best
+                [objective.of(row.scores) for row in rows],
+                rival.series(objective),
+                best=objective.best,
+                groups=rival.groups,
             )
             for objective in task.objectives
         ]
@@ -110,7 +114,27 @@ def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) ->
 
 
 def shuffle_dev(task: Task) -> list[Question]:
-    """The dev questions in the order that all trials of a study use."""
+    """The dev questions in the order that all trials of a study use; those of a group follow each other."""
     order = list(task.dev)
-    random.Random(f"dev {task.seed}").shuffle(order)
-    return order
+    shuffle = random.Random(f"dev {task.seed}").shuffle
+    if not any(question.group for question in order):
+        shuffle(order)
+        return order
+    together: dict[str, list[Question]] = {}
+    for question in order:
+        together.setdefault(f"group {question.group}" if question.group else f"id {question.id}", []).append(
+            question
+        )
+    groups = list(together.values())
+    shuffle(groups)
+    return [question for group in groups for question in group]
+
+
+def group_sizes(order: Sequence[Question]) -> tuple[int, ...]:
+    """The sizes of the groups of questions in their `order`; () for independent questions."""
+    return run_lengths([question.group for question in order])
+
+
+def dev_groups(task: Task) -> list[str]:
+    """The labels of the groups of the dev questions, in the order that all trials use."""
+    return [question.group for question in shuffle_dev(task)]

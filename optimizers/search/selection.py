@@ -38,13 +38,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
-from ragc.optimizers.search.allocation import MARGIN, RISK, TOLERANCE, least_to_win, next_looks
+from ragc.optimizers.search.allocation import (
+    MARGIN,
+    RISK,
+    TOLERANCE,
+    least_to_win,
+    next_looks,
+    stopping_points,
+)
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.score_model import Array, Posterior, ScoreModel
 from ragc.optimizers.search.trial import TrialResult
@@ -139,7 +147,7 @@ class FittedScores:
     ) -> FittedScores:
         """The model fitted to `trials`, of which the first is the baseline, and `fresh` candidates."""
         unique = _distinct(trials)
-        lines = [trial.series(objective) for trial in unique]
+        lines = [trial.independent(objective) for trial in unique]
         table = ScoreTable.of([*lines, *([] for _ in fresh)], objective)
         model, posterior = None, None
         values, risks = np.full(len(unique), table.centre), np.zeros(len(unique))
@@ -250,10 +258,19 @@ def worth_looking(
         questions=len(lines[0]),
         most=most,
         tolerance=fitted.table.margin * TOLERANCE / MARGIN,
+        ends=_ends(unique[0]),
     )
     at = {trial.number: index for index, trial in enumerate(trials)}
     positions = [*(at[trial.number] for trial in unique), *range(len(trials), len(trials) + len(fresh))]
     return [positions[index] for index in looks]
+
+
+def _ends(baseline: TrialResult) -> list[int]:
+    """The numbers of groups after which a trial may be stopped; [] for independent questions."""
+    if not baseline.groups:
+        return []
+    ends = list(accumulate(baseline.groups))
+    return [ends.index(end) + 1 for end in stopping_points(len(baseline.scores), baseline.groups)]
 
 
 def _is_hopeless(trial: TrialResult, baseline: TrialResult, objective: Objective) -> bool:
@@ -298,12 +315,12 @@ def _partial(trials: Sequence[TrialResult], whole: Sequence[TrialResult]) -> lis
 
     None if no trial is eligible, and none of a candidate that is among the `whole`.
     """
-    enough = least_to_win(max((len(trial.scores) for trial in trials), default=0))
+    enough = least_to_win(max((trial.n_independent for trial in trials), default=0))
     marks = {trial.candidate.mark for trial in whole}
     return [
         trial
         for trial in trials
-        if whole and not trial.complete and len(trial.scores) >= enough
+        if whole and not trial.complete and trial.n_independent >= enough
         and trial.candidate.mark not in marks
         and trial.failures.share <= min(one.failures.share for one in whole) + FAILING + 1e-9
     ]  # fmt: skip

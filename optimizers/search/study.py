@@ -27,11 +27,16 @@ from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
 from ragc.optimizers.budget import answers_left
 from ragc.optimizers.distributed.study_address import facts_differ, study_in
-from ragc.optimizers.search.allocation import FEWEST, affordable_questions, stopping_points
+from ragc.optimizers.search.allocation import (
+    FEWEST,
+    affordable_questions,
+    stopping_points,
+    whole_groups,
+)
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.checkpoint import BestCheckpoint
 from ragc.optimizers.search.log import StudyLog
-from ragc.optimizers.search.run_trial import LocalRunner, Runner
+from ragc.optimizers.search.run_trial import LocalRunner, Runner, group_sizes, shuffle_dev
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
 from ragc.optimizers.search.selection import (
     FittedScores,
@@ -101,7 +106,7 @@ class Study:
         self._study = study_in(directory, task.recipe.study, len(task.objectives))
         self._journal = StudyLog(directory, task)
         self._attributes = StudyAttributes(self._study)
-        self.questions = len(task.dev)
+        self.questions, self._groups = len(task.dev), group_sizes(shuffle_dev(task))
         self._adopt_questions()
         self.builder = ProgramBuilder(task, self._attributes, limit, progress)
         self.calibrating = ThresholdTuner(self.builder, self._attributes, self._journal.note)
@@ -208,7 +213,7 @@ class Study:
         """The number of dev questions that the budget allows, by the cost of the baseline's first answers."""
         task, base = self.task, self.trials[0]
         left = answers_left(task.recipe.budget, task.ledger, base) + len(base.scores) - 2 * len(task.test)
-        return affordable_questions(len(task.dev), left)
+        return affordable_questions(len(task.dev), left, self._groups)
 
     async def search(self, reserved: int) -> None:
         """Runs trials after the baseline until the trials or the budget are spent.
@@ -386,11 +391,12 @@ class Study:
             return None
         if not self.trials:
             limited = any(limit is not None for limit in self._limits)
-            return (0, FEWEST) if limited and self.questions > FEWEST else None
+            fewest = whole_groups(FEWEST, self._groups, self.questions)
+            return (0, fewest) if limited and self.questions > fewest else None
         first = len(self.trials[number].scores) if number < len(self.trials) else 0
         if number == 0:
             return first, self.questions
-        return first, next(end for end in stopping_points(self.questions) if end > first)
+        return first, next(end for end in stopping_points(self.questions, self._groups) if end > first)
 
     def _rivals(self) -> list[TrialResult]:
         """The trials that a new trial is raced against: the Pareto front; none where trials answer in looks.
@@ -420,12 +426,12 @@ class Study:
                 return replace(earlier, number=number)
         span = self._span(number)
         if before and span and span[0] == span[1]:
-            tried = replace(before, scores=(), counters={}, failures=NONE)
+            tried = replace(before, scores=(), counters={}, failures=NONE, groups=())
         else:
             async with abreast:
                 tried = await self.runner.run(number, candidate, rivals, span)
         if span:
-            empty = replace(tried, scores=(), counters={}, failures=NONE)
+            empty = replace(tried, scores=(), counters={}, failures=NONE, groups=())
             base = self.trials[0] if number else tried
             tried = (before or empty).extended(tried, base, self.task.objectives, self.questions)
             if (before or not number) and not tried.complete:

@@ -9,9 +9,10 @@ from typing import Any
 from ragc.core.counters import Counters
 from ragc.core.display import describe
 from ragc.errors import StoreError
-from ragc.metrics.base import Objective, Scores
+from ragc.metrics.base import UNMEASURED, Objective, Scores
 from ragc.metrics.failures import Failures
-from ragc.optimizers.answering import Row, failures_of
+from ragc.metrics.stats.clusters import run_lengths
+from ragc.optimizers.answering import Row, failures_of, groups_of
 from ragc.optimizers.search.racing import estimated_mean
 from ragc.optimizers.space import Candidate, describe_candidate
 
@@ -30,7 +31,8 @@ class TrialResult:
     `complete` is False while questions are left, and for a trial that was stopped early. `values` are the
     signed means over the questions seen, one an objective. `estimates` are what Optuna learns from: for a
     trial that is not complete the means of its rival, or else the baseline, plus the paired differences,
-    which may lie outside a metric's bounds.
+    which may lie outside a metric's bounds. `groups` are the sizes of the groups of the questions seen, in
+    their order; () for independent questions.
     """
 
     number: int
@@ -41,6 +43,7 @@ class TrialResult:
     counters: Mapping[str, float]
     failures: Failures = NONE
     estimates: tuple[float, ...] = ()
+    groups: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         candidate = self.candidate
@@ -65,6 +68,7 @@ class TrialResult:
             "counters": dict(self.counters),
             "failures": self.failures.to_json(),
             "estimates": list(self.estimates),
+            **({"groups": list(self.groups)} if self.groups else {}),
         }
 
     @classmethod
@@ -79,6 +83,7 @@ class TrialResult:
             dict(value["counters"]),
             Failures.from_json(value["failures"]),
             tuple(float(v) for v in value["estimates"]),
+            tuple(int(size) for size in value.get("groups", ())),
         )
 
     def extended(
@@ -98,6 +103,7 @@ class TrialResult:
         failures = self.failures + block.failures
         return TrialResult(
             self.number, self.candidate, scores, values, complete, counters, failures, estimates,
+            _joined_groups(self, block),
         )  # fmt: skip
 
     @property
@@ -114,6 +120,33 @@ class TrialResult:
     def series(self, objective: Objective) -> list[float]:
         """The signed scores of `objective`, by question."""
         return [objective.of(scores) for scores in self.scores]
+
+    @property
+    def n_independent(self) -> int:
+        """The number of groups seen, or of questions where these are independent."""
+        return len(self.groups) or len(self.scores)
+
+    def independent(self, objective: Objective) -> list[float]:
+        """The signed scores of `objective` that are independent: of groups their means, else of questions.
+
+        A group with a question whose cost was not measured counts as not measured.
+        """
+        series, means, first = self.series(objective), list[float](), 0
+        if not self.groups:
+            return series
+        for size in self.groups:
+            part = series[first : first + size]
+            means.append(next((one for one in part if abs(one) >= UNMEASURED), sum(part) / size))
+            first += size
+        return means
+
+
+def _joined_groups(first: TrialResult, then: TrialResult) -> tuple[int, ...]:
+    """The sizes of the groups of both, where any has several questions; `then` begins with another group."""
+    if not (first.groups or then.groups):
+        return ()
+    sizes = [one.groups or (1,) * len(one.scores) for one in (first, then)]
+    return (*sizes[0], *sizes[1])
 
 
 def result_of(
@@ -139,7 +172,15 @@ def result_of(
         pairs = zip(series, objectives, strict=True)
         estimates = tuple(estimated_mean(mine, beaten_by.series(objective)) for mine, objective in pairs)
     return TrialResult(
-        number, candidate, scores, means, beaten_by is None, cost.invariant(), failures_of(rows), estimates
+        number,
+        candidate,
+        scores,
+        means,
+        beaten_by is None,
+        cost.invariant(),
+        failures_of(rows),
+        estimates,
+        run_lengths(groups_of(rows)),
     )
 
 

@@ -68,7 +68,8 @@ class Question:
 
     `answers` are interchangeable gold answers, at least one. `gold_ids` are the passages that support the
     answer, `context_ids` the passages supplied with the question; both may be empty. `extra` holds the other
-    fields of the file (JSON values only).
+    fields of the file (JSON values only). Questions with the same `group`, as those about one document, are
+    not independent; "" is a group of its own.
     """
 
     id: str
@@ -79,6 +80,7 @@ class Question:
     context_ids: tuple[str, ...] = ()
     query_time: str = ""
     extra: Mapping[str, object] = field(default_factory=dict, hash=False)
+    group: str = ""
 
     def __post_init__(self) -> None:
         _repair(self, tuple(self.__slots__))

@@ -18,6 +18,7 @@ from ragc.corpora import datasets
 from ragc.corpora.files import hub
 from ragc.corpora.files.field_maps import PassageFields
 from ragc.corpora.files.filters import Where, flat
+from ragc.corpora.files.groups import GROUP
 from ragc.corpora.files.mapping import PASSAGE_FIELDS, PASSAGE_OPTIONS, QUESTION_FIELDS, QUESTION_OPTIONS
 from ragc.corpora.files.records import is_address
 from ragc.errors import UnknownName, UsageError
@@ -185,8 +186,8 @@ class _Reader:
         }
         data = Data(**dict(table) | maps)
         hosted = is_address(data.dataset)
-        if data.fields and not hosted and data.dataset != "jsonl":
-            text = f"data set {data.dataset!r} knows its own fields; leave data.fields out"
+        if data.fields.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
+            text = f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group"
             self.problems.add(("data", "fields"), text)
         brings = hosted or data.dataset in BUILT_IN or self.problems.inside(("data", "dataset"))
         if not brings and "questions" not in written:
@@ -360,8 +361,9 @@ def _without(values: Mapping[str, object], keys: Collection[Location]) -> Mappin
 
 
 def _named(fields: PassageFields, names: Collection[str]) -> dict[str, str]:
-    """The entries of a map of fields, in the order of `names`."""
-    return {name: path for name in names if (path := getattr(fields, name))}
+    """The entries of a map of fields, in the order of `names`; an empty one only of the group."""
+    paths = {name: getattr(fields, name) for name in names}
+    return {name: path for name, path in paths.items() if path or (name == GROUP and path is not None)}
 
 
 def _texts(value: object) -> list[str]:

@@ -11,6 +11,9 @@ many is lucky, so its expected gain is pulled back by the share of variance that
 a generalized one (Weerahandi 1993, doi:10.1080/01621459.1993.10476355): mean and variances are drawn as the
 observed sums of squares leave them uncertain, and the gain is computed for each draw.
 
+Questions in groups are not independent: a sum over questions has the error of as many independent ones as its
+group sums say (`clusters`), and settings are shuffled within groups.
+
 numpy is imported on first use.
 """
 
@@ -22,7 +25,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragc.errors import UsageError
-from ragc.metrics.stats.intervals import Interval, mean_ci
+from ragc.metrics.stats.clusters import Groups, effective_share, size_of
+from ragc.metrics.stats.intervals import Interval, Labels, mean_ci
 from ragc.metrics.stats.power import Changes, changes_of
 
 if TYPE_CHECKING:
@@ -85,6 +89,7 @@ class Spread:
     `mean` is the mean lead of the settings over the baseline and `error` its variance from the questions
     alone. `between` and `within` are mean squares with their degrees of freedom `df`, and `variance` is that
     of true effects, 0 or more. `p` is that of the test that all settings, the baseline included, score alike.
+    `independent` is the number of groups, None for independent questions.
     """
 
     mean: float
@@ -94,6 +99,7 @@ class Spread:
     df: tuple[int, int]
     questions: int
     p: float
+    independent: int | None = None
 
     @property
     def variance(self) -> float:
@@ -119,8 +125,11 @@ class Gain:
         return self.low > 0
 
 
-def solved(scores: Matrix, full: float) -> Solved:
-    """The shares of questions that are solved: whose score is at least half of `full`, the greatest."""
+def solved(scores: Matrix, full: float, groups: Labels | None = None) -> Solved:
+    """The shares of questions that are solved: whose score is at least half of `full`, the greatest.
+
+    `groups` has the label of each question's group, as in `intervals.mean_ci`.
+    """
     values = _checked(scores) >= full / 2 - 1e-9
     settings, times = len(values), values.sum(axis=0)
     once, twice = int((times == 1).sum()), int((times == 2).sum())
@@ -128,15 +137,19 @@ def solved(scores: Matrix, full: float) -> Solved:
     never = [float(number == 0) for number in times]
     always = [float(number == settings) for number in times]
     unseen = min(further, sum(never)) / len(never)
-    return Solved(mean_ci(never, seed=0), mean_ci(always, seed=0), unseen)
+    return Solved(mean_ci(never, seed=0, groups=groups), mean_ci(always, seed=0, groups=groups), unseen)
 
 
-def noise(first: Sequence[float], second: Sequence[float]) -> Noise:
-    """The noise in two runs of one program over the same questions, in the same order."""
+def noise(first: Sequence[float], second: Sequence[float], groups: Labels | None = None) -> Noise:
+    """The noise in two runs of one program over the same questions, in the same order.
+
+    With `groups`, `sd` is that at which as many independent differences would make the mean as uncertain.
+    """
     lines = _checked([first, second])
     differences = lines[1] - lines[0]
     n = len(differences)
     sd = float(differences.std(ddof=1)) if n > 1 else 0.0
+    sd /= _share([differences], Groups.of(groups)) ** 0.5
     return Noise(float((abs(differences) > 1e-9).mean()), float(abs(differences).mean()), sd, n)
 
 
@@ -146,10 +159,17 @@ def changes(scores: Matrix) -> Changes | None:
     return changes_of([(b - a).round(12).tolist() for a, b in combinations(values, 2)])
 
 
-def spread(scores: Matrix, *, seed: int) -> Spread:
+def independent_share(scores: Matrix, groups: Labels | None) -> float:
+    """The share of independent questions among those of `scores`, by the differences between settings."""
+    values = _checked(scores)
+    return _share([b - a for a, b in combinations(values, 2)], Groups.of(groups))
+
+
+def spread(scores: Matrix, *, seed: int, groups: Labels | None = None) -> Spread:
     """The random effects of the settings in `scores`, the baseline first.
 
-    Raises UsageError for fewer than `LEAST_SETTINGS` settings or `LEAST_QUESTIONS` questions.
+    With `groups`, the errors are those of independent questions that would leave means as uncertain. Raises
+    UsageError for fewer than `LEAST_SETTINGS` settings or `LEAST_QUESTIONS` questions.
     """
     values = _checked(scores)
     settings, n = values.shape
@@ -161,14 +181,18 @@ def spread(scores: Matrix, *, seed: int) -> Spread:
     others = values[1:]
     leads = others.mean(axis=0) - values[0]
     between, within = _mean_squares(others)
+    clusters = Groups.of(groups)
+    rest = others - others.mean(axis=1, keepdims=True) - others.mean(axis=0)
+    independent = size_of(clusters) or n
     return Spread(
         mean=float(leads.mean()),
-        error=float(leads.var(ddof=1)) / n,
+        error=float(leads.var(ddof=1)) / n / _share([leads], clusters),
         between=between,
-        within=within,
-        df=(settings - 2, (settings - 2) * (n - 1)),
+        within=within / _share(list(rest), clusters),
+        df=(settings - 2, (settings - 2) * (independent - 1)),
         questions=n,
-        p=_test_differences(values, seed),
+        p=_test_differences(values if clusters is None else clusters.sums(values.T).T, seed),
+        independent=size_of(clusters),
     )
 
 
@@ -184,7 +208,7 @@ def expected_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: in
     within = seen.within * second / rng.chisquare(second, DRAWS)
     between = seen.between * first / rng.chisquare(first, DRAWS)
     variance = np.maximum(0.0, (between - within) / seen.questions)
-    centre = seen.mean + np.sqrt(seen.error) * rng.standard_t(seen.questions - 1, DRAWS)
+    centre = seen.mean + np.sqrt(seen.error) * rng.standard_t((seen.independent or seen.questions) - 1, DRAWS)
     centre += np.sqrt(variance / (first + 1)) * rng.standard_normal(DRAWS)
     best, start = _luck(trials, rng)
     drawn = _gains(centre, variance, within, best, start, dev, limit)
@@ -195,6 +219,13 @@ def expected_gain(seen: Spread, *, trials: int, dev: int, limit: float, seed: in
     without = _gains(*at, best, start, 10**9, limit)[0]
     low, high = np.quantile(drawn, [0.025, 0.975])
     return Gain(float(value), float(min(low, value)), float(max(high, value)), float(without))
+
+
+def _share(lines: Sequence[Array], groups: Groups | None) -> float:
+    """The mean share of independent questions in the mean of each of `lines`; 1 without `groups`."""
+    if groups is None or not lines:
+        return 1.0
+    return sum(effective_share(line, groups) for line in lines) / len(lines)
 
 
 def _gains(

@@ -13,7 +13,9 @@ alternatives.
 `paired` is a sign-flip test, which is exact when the differences are symmetric about 0, as they are if the
 two systems are exchangeable. Below 100 questions, systems that differ in kind but not on average (many small
 gains, few large losses) are called better too often. `resampling` makes the draws, `multiple` compares more
-than two systems, `ratios` covers figures that are not means. numpy is imported on first use.
+than two systems, `ratios` covers figures that are not means. Questions in groups, as those about one
+document, count as fewer independent ones, and a group is swapped whole (`clusters`). numpy is imported on
+first use.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric
+from ragc.metrics.stats.clusters import MIN_GROUPS, Groups, effective_share, size_of
 from ragc.metrics.stats.resampling import DRAWS, Draws, sign_flip
 
 if TYPE_CHECKING:
@@ -34,7 +37,11 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-Verdict = Literal["better", "not shown to be better", "worse"]
+Verdict = Literal["better", "not shown to be better", "worse", "cannot tell"]
+"""The outcome of a comparison; "cannot tell" from fewer than `MIN_GROUPS` groups of questions."""
+
+Labels = Sequence[str]
+"""The label of each question's group, "" for a group of its own."""
 
 SHARE = (0.0, 1.0)
 
@@ -47,12 +54,25 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean over `n` questions; `low <= mean <= high`."""
+    """A mean over `n` questions; `low <= mean <= high`.
+
+    `groups` is the number of their groups, None if the questions are independent.
+    """
 
     mean: float
     low: float
     high: float
     n: int
+    groups: int | None = None
+
+    @property
+    def questions(self) -> str:
+        """The number of questions, and of their groups: "60 in 12 groups"."""
+        return f"{self.n}{in_groups(self.groups)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values; `groups` only where questions are in groups."""
+        return {"mean": self.mean, "ci": [self.low, self.high], "n": self.n} | groups_json(self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +80,9 @@ class Paired:
     """The mean difference b - a over `n` common questions, its interval and its two-sided p.
 
     The interval excludes 0 exactly when `p < 1 - confidence`. `sd` is the standard deviation of the
-    differences, `step` the median absolute value of the nonzero ones.
+    differences, `step` the median absolute value of the nonzero ones. Of questions in groups, `groups` is the
+    number of groups, `sd` the standard deviation at which `n` independent differences would be as uncertain,
+    and `step` is of the sums over groups.
     """
 
     diff: float
@@ -71,6 +93,7 @@ class Paired:
     sd: float
     step: float
     confidence: float = 0.95
+    groups: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +106,20 @@ class Summary:
 
 
 def summarise(
-    metric: Metric, scores: Sequence[float | None], *, confidence: float = 0.95, seed: int
+    metric: Metric,
+    scores: Sequence[float | None],
+    *,
+    confidence: float = 0.95,
+    seed: int,
+    groups: Labels | None = None,
 ) -> Summary:
     """The mean over the questions that `metric` applies to; scores are None for the others."""
     applicable = [score for score in scores if score is not None]
+    labels = labels_where(groups, scores)
     interval = (
-        mean_ci(applicable, confidence=confidence, seed=seed, bounds=metric.bounds) if applicable else None
+        mean_ci(applicable, confidence=confidence, seed=seed, bounds=metric.bounds, groups=labels)
+        if applicable
+        else None
     )
     return Summary(metric.id, interval, len(scores))
 
@@ -99,20 +130,48 @@ def mean_ci(
     confidence: float = 0.95,
     seed: int,
     bounds: tuple[float, float] | None = SHARE,
+    groups: Labels | None = None,
 ) -> Interval:
     """The interval of a mean: the same for the same scores in any order, and never of zero width.
 
     `bounds` are the least and greatest possible score; None, for counts and prices, means at least 0 and no
     maximum. Without a maximum rare large values cannot be bounded: the unseen question is placed `REACH`
     times as far from the mean as any seen one, or anywhere up to twice the common value when all are equal
-    (free calls stay at 0, the one interval of zero width). Raises UsageError for no scores, scores that are
-    not finite, and scores outside `bounds`.
+    (free calls stay at 0, the one interval of zero width). `groups` has the label of each question's group,
+    "" for one of its own; without them, or with one question a group, questions are independent. Raises
+    UsageError for no scores, scores that are not finite, and scores outside `bounds`.
     """
     values = array(scores, bounds or (0.0, float("inf")))
     mean = float(values.mean())
     limits = bounds or reach(values, 0.0, float("inf"), when_equal=mean)
-    low, high = ends(draws(values, seed), mean, limits, confidence)
-    return Interval(mean, low, high, len(values))
+    clusters = groups_of(groups, len(values))
+    share = effective_share(values, clusters, confidence) if clusters else 1.0
+    low, high = ends(draws(values, seed, share), mean, limits, confidence)
+    return Interval(mean, low, high, len(values), size_of(clusters))
+
+
+def groups_of(labels: Labels | None, n: int) -> Groups | None:
+    """The groups of `n` questions. Raises UsageError for another number of labels."""
+    if labels is not None and len(labels) != n:
+        raise UsageError(f"Every question needs the label of its group, but {n} have {len(labels)}.")
+    return Groups.of(labels)
+
+
+def labels_where(groups: Labels | None, scores: Sequence[float | None]) -> list[str] | None:
+    """The labels of the questions that have a score."""
+    if groups is None:
+        return None
+    return [label for label, score in zip(groups, scores, strict=True) if score is not None]
+
+
+def in_groups(groups: int | None) -> str:
+    """What follows a number of questions, such as "in 12 groups"; "" for independent ones."""
+    return "" if groups is None else f" in {groups} group{'' if groups == 1 else 's'}"
+
+
+def groups_json(groups: int | None) -> dict[str, int]:
+    """The entry of the number of groups in JSON; {} for independent questions."""
+    return {} if groups is None else {"groups": groups}
 
 
 def reach(values: Array, least: float, greatest: float, *, when_equal: float) -> tuple[float, float]:
@@ -122,15 +181,19 @@ def reach(values: Array, least: float, greatest: float, *, when_equal: float) ->
     return max(least, mean - far), min(greatest, mean + far)
 
 
-def draws(values: Array, seed: int) -> Draws:
-    """Bayesian bootstrap draws of one column, the same for the same values in any order."""
+def draws(values: Array, seed: int, share: float = 1.0) -> Draws:
+    """Bayesian bootstrap draws of one column, the same for the same values in any order.
+
+    `share` is that of independent questions among the values (`clusters.effective_share`).
+    """
     import numpy as np
 
     rng = np.random.default_rng(seed)
     distinct, counts = np.unique(values, return_counts=True)
     size = max(1, 2_000_000 // len(distinct))
     blocks = [min(size, DRAWS - start) for start in range(0, DRAWS, size)]
-    weights = [rng.standard_gamma(counts, (block, len(counts))) for block in blocks]
+    shapes = counts if share == 1 else counts * share
+    weights = [rng.standard_gamma(shapes, (block, len(counts))) for block in blocks]
     total = np.concatenate([block.sum(axis=1) for block in weights])
     weighted = np.concatenate([block @ distinct for block in weights])
     return Draws(weighted, total, rng.standard_exponential(DRAWS))
@@ -157,6 +220,7 @@ def paired(
     confidence: float = 0.95,
     seed: int,
     bounds: tuple[float, float] | None = SHARE,
+    groups: Labels | None = None,
 ) -> Paired:
     """Compare two systems on the same questions, in the same order; a positive `diff` means b scores more.
 
@@ -164,13 +228,19 @@ def paired(
     The interval is that of `mean_ci`, with the unseen question `REACH` times as far from the mean difference
     as any seen one, within `bounds`; when all differences are equal, at the bounds. If that interval and p
     disagree about 0, the end nearer to 0 is the test-based one (Miettinen 1976,
-    doi:10.1093/oxfordjournals.aje.a112225). Raises UsageError like `mean_ci`, and for unequal lengths.
+    doi:10.1093/oxfordjournals.aje.a112225). With `groups`, as in `mean_ci`, the questions of a group swap
+    sides together. Raises UsageError like `mean_ci`, and for unequal lengths.
     """
     if len(a) != len(b):
         raise UsageError(f"Paired scores must come from the same questions, but got {len(a)} and {len(b)}.")
     differences, far = gaps(a, b, bounds)
-    drawn = draws(differences, seed)
-    return paired_result(differences, drawn, far, sign_flip(differences, seed), confidence)
+    clusters = groups_of(groups, len(differences))
+    share = effective_share(differences, clusters, confidence) if clusters else 1.0
+    swapped = clusters.sums(differences).round(12) if clusters else differences
+    drawn = draws(differences, seed, share)
+    return paired_result(
+        differences, drawn, far, sign_flip(swapped, seed), confidence, swapped, share, clusters
+    )
 
 
 def gaps(
@@ -186,22 +256,46 @@ def gaps(
 
 
 def paired_result(
-    differences: Array, drawn: Draws, limits: tuple[float, float], p: float, confidence: float
+    differences: Array,
+    drawn: Draws,
+    limits: tuple[float, float],
+    p: float,
+    confidence: float,
+    swapped: Array | None = None,
+    share: float = 1.0,
+    groups: Groups | None = None,
 ) -> Paired:
-    """The Paired result for `differences`, from the bootstrap `drawn` and the test's `p`."""
+    """The Paired result for `differences`, from the bootstrap `drawn` and the test's `p`.
+
+    `swapped` are what the test flips: the differences, or their sums over `groups`, of which `share` are
+    independent.
+    """
     diff = float(differences.mean())
     low, high = agree(diff, *ends(drawn, diff, limits, confidence), p, confidence)
     sd = float(differences.std(ddof=1)) if len(differences) > 1 else 0.0
-    changed = sorted(abs(differences[differences != 0]).tolist())
+    if groups is not None:
+        sd /= sqrt(share)
+    steps = differences if swapped is None else swapped
+    changed = sorted(abs(steps[steps != 0]).tolist())
     step = changed[len(changed) // 2] if changed else 0.0
-    return Paired(diff, low, high, p, len(differences), sd, step, confidence)
+    return Paired(diff, low, high, p, len(differences), sd, step, confidence, size_of(groups))
 
 
 def verdict(result: Paired, alpha: float = 0.05) -> Verdict:
-    """Better or worse only when `p < alpha`; the interval agrees when `alpha` is 1 - confidence."""
+    """Better or worse only when `p < alpha`; the interval agrees when `alpha` is 1 - confidence.
+
+    "cannot tell" from fewer than `MIN_GROUPS` groups of questions.
+    """
+    if too_few(result.groups):
+        return "cannot tell"
     if result.p >= alpha:
         return "not shown to be better"
     return "better" if result.diff > 0 else "worse"
+
+
+def too_few(groups: int | None) -> bool:
+    """Whether so many groups of questions cannot show any difference."""
+    return groups is not None and groups < MIN_GROUPS
 
 
 def smallest_provable(
@@ -218,6 +312,13 @@ def smallest_provable(
 
 def power_note(result: Paired) -> str:
     """One sentence for reports: the smallest difference that this comparison could have detected."""
+    independent = result.n if result.groups is None else result.groups
+    questions = f"{result.n} questions{in_groups(result.groups)}"
+    if too_few(result.groups):
+        return (
+            f"{questions} cannot show a difference: {MIN_GROUPS} groups must all change in one direction for "
+            "p < 0.05; add questions of other groups."
+        )
     if result.sd < _EQUAL:
         change = (
             "No question's score changed"
@@ -225,12 +326,13 @@ def power_note(result: Paired) -> str:
             else f"Each score changed by {result.diff:+.3f}"
         )
         return (
-            f"{change} ({result.n} questions); up to {1 - 0.05 ** (1 / result.n):.1%} of further ones may "
+            f"{change} ({questions}); up to {1 - 0.05 ** (1 / independent):.1%} of further ones may "
             "behave differently without it having shown."
         )
     provable = smallest_provable(result.n, result.sd, step=result.step)
+    counted = "" if result.groups is None else ", groups counted"
     return (
-        f"With {result.n} questions and a standard deviation of {result.sd:.3f} in the paired differences, "
+        f"With {questions} and a standard deviation of {result.sd:.3f} in the paired differences{counted}, "
         f"a true difference of {provable:.3f} is shown with about 80% probability."
     )
 

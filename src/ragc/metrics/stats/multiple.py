@@ -12,7 +12,9 @@ correlations, hence for many questions (Romano and Wolf 2005, doi:10.1111/j.1468
 
 `holm` needs the p-values alone, holds under any dependence, and has less power.
 
-Contrasts are pairs of score columns judged as one family, with questions matched by id.
+Contrasts are pairs of score columns judged as one family, with questions matched by id. Questions in groups
+share the sign of their group, and each comparison has an interval for as many independent questions as its
+differences are worth (`clusters`).
 """
 
 from __future__ import annotations
@@ -23,7 +25,16 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from ragc.errors import UsageError, nearest
-from ragc.metrics.stats.intervals import Paired, Verdict, gaps, paired_result
+from ragc.metrics.stats.clusters import Groups, effective_share
+from ragc.metrics.stats.intervals import (
+    Paired,
+    Verdict,
+    draws,
+    gaps,
+    groups_json,
+    paired_result,
+    too_few,
+)
 from ragc.metrics.stats.resampling import EXACT, TOLERANCE, Draws, joint_draws, share, sign_flip, signs_of
 
 if TYPE_CHECKING:
@@ -143,7 +154,9 @@ class ContrastResult:
     high: float
 
     def verdict(self, *, higher_is_better: bool = True) -> Verdict:
-        """Whether b is better than a, by the adjusted p."""
+        """Whether b is better than a, by the adjusted p; "cannot tell" from too few groups."""
+        if too_few(self.result.groups):
+            return "cannot tell"
         if self.adjusted >= 1 - self.result.confidence:
             return "not shown to be better"
         return "better" if (self.result.diff > 0) == higher_is_better else "worse"
@@ -159,6 +172,7 @@ class ContrastResult:
             "p_adjusted": self.adjusted,
             "n": alone.n,
             "confidence": alone.confidence,
+            **groups_json(alone.groups),
         }
 
 
@@ -172,15 +186,21 @@ def match(a: Scores, b: Scores) -> tuple[tuple[str, ...], Matching]:
 
 
 def judge(
-    contrasts: Sequence[Contrast], *, seed: int, method: Method = "max-t", confidence: float = 0.95
+    contrasts: Sequence[Contrast],
+    *,
+    seed: int,
+    method: Method = "max-t",
+    confidence: float = 0.95,
+    groups: Mapping[str, str] | None = None,
 ) -> tuple[ContrastResult | None, ...]:
     """Every contrast, judged as one family, in the order given; None for one without common questions.
 
     A contrast without common questions is not counted in the family. Results do not depend on the order of
     questions. The simultaneous interval is that of the contrast alone, widened by the ratio of critical
     values (for Holm, those of Bonferroni). A step-down test is slightly more powerful than these intervals:
-    where they disagree, the end nearer to 0 is set to 0. Raises UsageError for an unknown method, a
-    confidence outside 0..1, and scores that are not finite or outside their bounds.
+    where they disagree, the end nearer to 0 is set to 0. `groups` has the label of the group of a question by
+    its id; one without a label is a group of its own. Raises UsageError for an unknown method, a confidence
+    outside 0..1, and scores that are not finite or outside their bounds.
     """
     import numpy as np
 
@@ -203,20 +223,44 @@ def judge(
         limits.append(far)
     if not live:
         return (None,) * len(contrasts)
-    family = (max_t if method == "max-t" else by_holm)(values, confidence=confidence, seed=seed)
+    labels = [(groups or {}).get(key, "") for key in row]
+    clusters = Groups.of(labels)
+    swapped = clusters.sums(values).round(12) if clusters else values
+    family = (max_t if method == "max-t" else by_holm)(swapped, confidence=confidence, seed=seed)
     stretch = family.critical / NormalDist().inv_cdf((1 + confidence) / 2)
     out: list[ContrastResult | None] = [None] * len(contrasts)
     for start in range(0, len(live), TOGETHER):
         block = slice(start, start + TOGETHER)
-        drawn = joint_draws(values[:, block], seen[:, block], seed)
+        drawn = None if clusters else joint_draws(values[:, block], seen[:, block], seed)
         for offset, i in enumerate(live[block]):
             column = start + offset
-            one = Draws(drawn.weighted[:, offset], drawn.total[:, offset], drawn.unseen)
-            kept_values = values[seen[:, column] > 0, column]
-            result = paired_result(kept_values, one, limits[column], family.p[column], confidence)
+            kept = np.flatnonzero(seen[:, column] > 0)
+            differences, p = values[kept, column], family.p[column]
+            if drawn is None:
+                own = [labels[at] for at in kept]
+                result = _grouped(differences, own, limits[column], p, confidence, seed)
+            else:
+                one = Draws(drawn.weighted[:, offset], drawn.total[:, offset], drawn.unseen)
+                result = paired_result(differences, one, limits[column], p, confidence)
             span = _span(contrasts[i].bounds)
             out[i] = _simultaneous(result, family.adjusted[column], stretch, span)
     return tuple(out)
+
+
+def _grouped(
+    differences: Array,
+    labels: Sequence[str],
+    limits: tuple[float, float],
+    p: float,
+    confidence: float,
+    seed: int,
+) -> Paired:
+    """The result of a contrast alone whose questions are in the groups `labels`; its draws are its own."""
+    clusters = Groups.of(labels)
+    share = effective_share(differences, clusters, confidence) if clusters else 1.0
+    swapped = clusters.sums(differences).round(12) if clusters else differences
+    drawn = draws(differences, seed, share)
+    return paired_result(differences, drawn, limits, p, confidence, swapped, share, clusters)
 
 
 def _columns(contrast: Contrast, ids: Sequence[str]) -> tuple[list[float], list[float]]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from math import ceil, fsum, log2, sqrt
 from typing import TYPE_CHECKING
 
+from ragc.metrics.stats.clusters import assumed_questions
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -160,17 +162,34 @@ def _not_enough(changed: Counts, alpha: float) -> Counts:
     return take_along_axis(tried, enough.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
-def small_data_note(dev: int, test: int) -> str:
+def small_data_note(dev: int | Sequence[int], test: int | Sequence[int]) -> str:
     """A note on what so many dev and test questions cannot show; "" when they are enough.
 
-    The gains are in exact match, if one question in ten gets worse (`USUAL`).
+    The gains are in exact match, if one question in ten gets worse (`USUAL`). Questions in groups are given
+    by the sizes of their groups, and count as if groups differed as much as `clusters.ASSUMED_CORRELATION`.
     """
-    sizes = {"dev": dev, "test": test}
-    gains = {split: smallest_gain(n) for split, n in sizes.items()}
+    groups = {
+        split: [1] * given if isinstance(given, int) else list(given)
+        for split, given in (("dev", dev), ("test", test))
+    }
+    sizes = {split: sum(held) for split, held in groups.items()}
+    gains = {split: smallest_gain(assumed_questions(held)) for split, held in groups.items()}
     least = least_changes()
-    none = [f"{n} {split}" for split, n in sizes.items() if 0 < n < least]
-    weak = [f"{n} {split}" for split, n in sizes.items() if n >= least and gains[split] is None]
-    some = [(f"{sizes[split]} {split}", gain) for split, gain in gains.items() if gain and gain > LARGE]
+    apart = {
+        split: "" if n == len(groups[split]) else f" ({len(groups[split])} groups)"
+        for split, n in sizes.items()
+    }
+    none = [f"{n} {split}{apart[split]}" for split, n in sizes.items() if 0 < len(groups[split]) < least]
+    weak = [
+        f"{n} {split}{apart[split]}"
+        for split, n in sizes.items()
+        if len(groups[split]) >= least and gains[split] is None
+    ]
+    some = [
+        (f"{n} {split}", apart[split], gain)
+        for split, n in sizes.items()
+        if len(groups[split]) >= least and (gain := gains[split]) and gain > LARGE
+    ]
     notes = []
     if none:
         notes.append(
@@ -183,7 +202,7 @@ def small_data_note(dev: int, test: int) -> str:
             f"with {POWER:.0%} probability, however large."
         )
     if some:
-        named = ", ".join(f"{gain:.2f} with {questions} questions" for questions, gain in some)
+        named = ", ".join(f"{gain:.2f} with {questions} questions{apart}" for questions, apart, gain in some)
         notes.append(
             f"The smallest gain in exact match that shows with {POWER:.0%} probability, if one question in "
             f"ten gets worse: {named}."

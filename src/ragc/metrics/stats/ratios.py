@@ -4,6 +4,9 @@
 and swapped between two systems, with all its columns at once, which preserves their correlation. The draws
 are those of `resampling`, with one unseen question at the extreme of every column; so the figure must be
 non-decreasing in each mean. With one column it is `mean_ci` or `paired` of that column.
+
+Of questions in groups, the share that is independent is that of the figure's influences: by how much the
+figure moves with each question, to first order.
 """
 
 from __future__ import annotations
@@ -13,13 +16,26 @@ from math import sqrt
 from typing import TYPE_CHECKING
 
 from ragc.errors import UsageError
-from ragc.metrics.stats.intervals import SHARE, Interval, Paired, agree, array, reach
+from ragc.metrics.stats.clusters import Groups, effective_share, size_of
+from ragc.metrics.stats.intervals import (
+    SHARE,
+    Interval,
+    Labels,
+    Paired,
+    agree,
+    array,
+    groups_of,
+    reach,
+)
 from ragc.metrics.stats.resampling import TOLERANCE, joint_draws, share, signs_of
 
 if TYPE_CHECKING:
     from ragc.metrics.stats.resampling import Array
 
 Column = Sequence[float | None]
+STEP = 1e-6
+"""The change of a mean from which the slope of a figure is taken."""
+
 Combine = Callable[..., float]
 """Combines the mean of each column, in order, into a finite figure; non-decreasing in each mean."""
 
@@ -31,19 +47,22 @@ def pooled_ci(
     confidence: float = 0.95,
     seed: int,
     bounds: tuple[float, float] = SHARE,
+    groups: Labels | None = None,
 ) -> Interval:
     """The figure `combine(mean of each column)` and its interval, the same in any order of questions.
 
     `columns` hold one score per question, in the same order of questions, None where the column does not
-    apply; `n` counts the questions with any score. `bounds` hold in every column. Raises UsageError for no
-    columns, columns of unequal length, a column without scores, and scores that are not finite or outside
-    `bounds`.
+    apply; `n` counts the questions with any score. `bounds` hold in every column, and `groups` are those of
+    `mean_ci`. Raises UsageError for no columns, columns of unequal length, a column without scores, and
+    scores that are not finite or outside `bounds`.
     """
-    values, seen = _sort_rows(*_matrices(columns, bounds))
+    values, seen, clusters = _matrices(columns, bounds, groups)
     mean = combine(*(values.sum(axis=0) / seen.sum(axis=0)).tolist())
     width = values.shape[1]
-    low, high, _ = _ends(values, seen, ([bounds[0]] * width, [bounds[1]] * width), combine, confidence, seed)
-    return Interval(mean, min(mean, low), max(mean, high), len(values))
+    independent = _independent(values, seen, combine, clusters, confidence)
+    unseen = [bounds[0]] * width, [bounds[1]] * width
+    low, high, _ = _ends(values, seen, unseen, combine, confidence, seed, independent)
+    return Interval(mean, min(mean, low), max(mean, high), len(values), size_of(clusters))
 
 
 def pooled_paired(
@@ -54,12 +73,14 @@ def pooled_paired(
     confidence: float = 0.95,
     seed: int,
     bounds: tuple[float, float] = SHARE,
+    groups: Labels | None = None,
 ) -> Paired:
     """Compare the figures of two systems on the same questions; a positive `diff` means b's is greater.
 
     In each column a question counts when it is scored on both sides. p is that of swapping the systems,
     question by question. `sd` is the standard deviation at which a mean of `n` differences would be equally
-    uncertain; `step` is 0. Raises UsageError like `pooled_ci`, and for unequal shapes.
+    uncertain; `step` is 0. With `groups` the questions of a group swap together. Raises UsageError like
+    `pooled_ci`, and for unequal shapes.
     """
     if [len(column) for column in a] != [len(column) for column in b]:
         raise UsageError("Both systems need the same columns of the same questions; score them alike.")
@@ -68,23 +89,30 @@ def pooled_paired(
         for pair in zip(a, b, strict=True)
     ]
     sides = [[pair[side] for pair in column] for side in (0, 1) for column in shared]
-    values, seen = _sort_rows(*_matrices(sides, bounds))
+    values, seen, clusters = _matrices(sides, bounds, groups)
     half = len(a)
 
     def gap(*means: float) -> float:
         return combine(*means[half:]) - combine(*means[:half])
 
     diff = gap(*(values.sum(axis=0) / seen.sum(axis=0)).tolist())
-    p = _swap(values[:, :half], values[:, half:], seen[:, :half], gap, seed)
-    low, high, spread = _ends(values, seen, _far(values, seen, half, bounds), gap, confidence, seed)
+    p = _swap(values[:, :half], values[:, half:], seen[:, :half], gap, seed, clusters)
+    independent = _independent(values, seen, gap, clusters, confidence)
+    unseen = _far(values, seen, half, bounds)
+    low, high, spread = _ends(values, seen, unseen, gap, confidence, seed, independent)
     low, high = agree(diff, min(diff, low), max(diff, high), p, confidence)
     n = len(values)
     sd = spread * sqrt(n) if (values[:, :half] != values[:, half:]).any() else 0.0
-    return Paired(diff, low, high, p, n, sd, 0.0, confidence)
+    return Paired(diff, low, high, p, n, sd, 0.0, confidence, size_of(clusters))
 
 
-def _matrices(columns: Sequence[Column], bounds: tuple[float, float]) -> tuple[Array, Array]:
-    """Scores, and a mask of present scores, both questions x columns, for the questions with any score."""
+def _matrices(
+    columns: Sequence[Column], bounds: tuple[float, float], groups: Labels | None
+) -> tuple[Array, Array, Groups | None]:
+    """Scores, and a mask of present scores, both questions x columns, for the questions with any score.
+
+    The questions are in the order of their scores; their groups come last.
+    """
     import numpy as np
 
     lengths = {len(column) for column in columns}
@@ -96,15 +124,30 @@ def _matrices(columns: Sequence[Column], bounds: tuple[float, float]) -> tuple[A
         rows = [row for row, score in enumerate(column) if score is not None]
         values[rows, i] = array([score for score in column if score is not None], bounds)
         seen[rows, i] = 1.0
-    scored_rows = seen.any(axis=1)
-    return values[scored_rows], seen[scored_rows]
+    scored_rows = np.flatnonzero(seen.any(axis=1))
+    order = scored_rows[np.lexsort(np.hstack([values, seen])[scored_rows].T)]
+    groups_of(groups, len(values))  # the number of labels
+    clusters = Groups.of([groups[row] for row in order]) if groups else None
+    return values[order], seen[order], clusters
 
 
-def _sort_rows(values: Array, seen: Array) -> tuple[Array, Array]:
+def _independent(
+    values: Array, seen: Array, combine: Combine, groups: Groups | None, confidence: float
+) -> float:
+    """The share of independent questions, by their influences on the figure; 1 without `groups`."""
     import numpy as np
 
-    order = np.lexsort(np.hstack([values, seen]).T)
-    return values[order], seen[order]
+    if groups is None:
+        return 1.0
+    totals = seen.sum(axis=0)
+    means = values.sum(axis=0) / totals
+    slopes = []
+    for column in range(len(means)):
+        step = np.zeros(len(means))
+        step[column] = STEP
+        slopes.append((combine(*(means + step).tolist()) - combine(*(means - step).tolist())) / (2 * STEP))
+    influences = ((values - means * seen) * (np.array(slopes) / totals)).sum(axis=1) * len(values)
+    return effective_share(influences, groups, confidence)
 
 
 def _ends(
@@ -114,11 +157,12 @@ def _ends(
     combine: Combine,
     confidence: float,
     seed: int,
+    independent: float,
 ) -> tuple[float, float, float]:
     """Both ends, and the standard deviation of the draws without the unseen question."""
     import numpy as np
 
-    weighted, total, weight = joint_draws(values, seen, seed)
+    weighted, total, weight = joint_draws(values, seen, seed, independent)
 
     def figures(means: Array) -> Array:
         return np.array([combine(*row) for row in means.tolist()])
@@ -150,12 +194,14 @@ def _far(
     )
 
 
-def _swap(a: Array, b: Array, seen: Array, gap: Combine, seed: int) -> float:
-    """The two-sided p of the gap when every question may swap sides with all its columns."""
+def _swap(a: Array, b: Array, seen: Array, gap: Combine, seed: int, groups: Groups | None) -> float:
+    """The two-sided p of the gap when every question, or group, may swap sides with all its columns."""
     import numpy as np
 
     n = seen.sum(axis=0)
     middle, half = (a + b).sum(axis=0) / 2, (b - a) / 2
+    if groups is not None:
+        half = groups.sums(half).round(12)
     half = half[(half != 0).any(axis=1)]
     observed = abs(
         gap(*((middle - half.sum(axis=0)) / n).tolist(), *((middle + half.sum(axis=0)) / n).tolist())

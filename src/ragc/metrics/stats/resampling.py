@@ -33,8 +33,10 @@ class Draws(NamedTuple):
     unseen: Array
 
 
-def joint_draws(values: Array, seen: Array, seed: int) -> Draws:
+def joint_draws(values: Array, seen: Array, seed: int, share: float = 1.0) -> Draws:
     """Draws of every column of `values` (questions x columns), with one weight per question for all of them.
+
+    `share` is that of independent questions among them (`clusters.effective_share`).
 
     `seen` is 1 where the question counts in the column, otherwise 0; there `values` must be 0 too. `weighted`
     and `total` have the shape (`DRAWS`, columns), `unseen` (`DRAWS`,).
@@ -45,7 +47,8 @@ def joint_draws(values: Array, seen: Array, seed: int) -> Draws:
     size = max(1, 2_000_000 // len(values))
     weighted, total = np.empty((2, DRAWS, values.shape[1]))
     for start in range(0, DRAWS, size):
-        weights = rng.standard_exponential((min(size, DRAWS - start), len(values)))
+        shape = (min(size, DRAWS - start), len(values))
+        weights = rng.standard_exponential(shape) if share == 1 else rng.standard_gamma(share, shape)
         weighted[start : start + size], total[start : start + size] = weights @ values, weights @ seen
     return Draws(weighted, total, rng.standard_exponential(DRAWS))
 
