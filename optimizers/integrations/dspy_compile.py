@@ -50,6 +50,7 @@ from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import SILENT, baseline, failures_json, search, select
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
+from ragc.optimizers.results import contamination
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
 from ragc.optimizers.results.verdict import intervals_to_json
@@ -137,6 +138,8 @@ class Compile(Teleprompter):
             task = self._task(
                 program, recipe, read_examples(train, "train"), read_examples(dev, "val"), directory
             )
+            if problem := contamination.record(task, "compile"):
+                self.progress.note(problem)
             try:
                 with translate_storage_errors(directory), event_loop.frozen_gc():
                     if self.out is not None:
@@ -236,6 +239,7 @@ class Compile(Teleprompter):
         dev = {name: intervals_to_json(task.summarize(scores)) for name, scores in selected.dev.items()}
         provenance = {
             **task.facts,
+            **contamination.question_facts(task),
             "dev": dev,
             "failures": failures_json({"dev": selected.failures}),
             "search": dict(selected.facts),
