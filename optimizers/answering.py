@@ -33,6 +33,7 @@ class Row:
     `scores` has every metric; None where it does not apply. `failure` is the reason why there is no
     prediction: the reply could not be read. Such a question scores 0 and costs what was spent. `findings` are
     the metrics' findings by family, and `judging` is the cost of judging, which is no cost of the program.
+    `seen` says what a contaminated question was used as before, such as "dev"; "" for none.
     """
 
     question: Question
@@ -44,6 +45,7 @@ class Row:
     failure: str = ""
     findings: Mapping[str, Finding] = field(default_factory=dict)
     judging: Mapping[str, float] = field(default_factory=dict)
+    seen: str = ""
 
     def __repr__(self) -> str:
         scores = {name: score for name, score in self.scores.items() if score is not None}
@@ -74,6 +76,7 @@ class Row:
             "scores": dict(self.scores),
             "counters": {k: v for k, v in self.counters.items() if k != "latency"},
             "failure": self.failure,
+            **({"seen": self.seen} if self.seen else {}),
             **self._findings(),
             "trace": [whole_json(event) if prompts else event.to_json() for event in self.trace],
         }

@@ -42,6 +42,7 @@ from ragc.optimizers.plan.speed import note_cost, note_speed
 from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
+from ragc.optimizers.results.contamination import CLEAN, Contamination, check_compile
 from ragc.optimizers.results.evaluate import look_at_test
 from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
 from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
@@ -86,7 +87,8 @@ class Prepared:
     """A task with all inputs read and checked, and its output directories; nothing has been sent.
 
     `out` is the directory of the compiled program, `directory` that of the study. `limit` bounds the
-    questions in flight.
+    questions in flight. `contamination` says which test questions were used before; the task is without
+    those that are left out.
     """
 
     task: Task
@@ -94,6 +96,7 @@ class Prepared:
     directory: Path
     limit: asyncio.Semaphore
     progress: Progress = SILENT
+    contamination: Contamination = CLEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,8 @@ class Compiled:
     ran out, both are empty and the verdict says so. `failures` are the unanswered questions, by split ("dev",
     "test") and program ("baseline", "winner"). `example` is one question of the test split as the
     baseline and as the winner answered it. `look` says how often the test questions were looked at on this
-    machine; None if they were not.
+    machine; None if they were not. `contamination` says which test questions were used before as train or
+    dev, and whether they were left out.
     """
 
     path: Path
@@ -162,6 +166,7 @@ class Compiled:
     example: tuple[Row, Row] | None = field(default=None, compare=False)
     failures: Mapping[str, Mapping[str, Failures]] = field(default_factory=dict)
     look: Look | None = field(default=None, compare=False)
+    contamination: Contamination = CLEAN
 
     def __repr__(self) -> str:
         means = {
@@ -199,6 +204,7 @@ class Compiled:
             "note": self.note,
             "counters": dict(self.counters),
             **({"look": self.look.to_json()} if self.look else {}),
+            **({"contamination": self.contamination.to_json()} if self.contamination else {}),
         }
 
 
@@ -211,15 +217,26 @@ def compile(
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
+    include_seen: bool = False,
 ) -> Compiled:
     """Searches, measures and writes the compiled program of `recipe` to the directory `out`.
 
     `resume` continues a study that was cut off, or starts one if there is none. Otherwise an earlier study of
     `out` is restarted, with its calls replayed from the store; with `again` every reply is asked for anew,
-    and those of before are kept. `targets` replace those of the recipe. Raises
-    RagcError; nothing is written to `out` before the end.
+    and those of before are kept. `targets` replace those of the recipe. Test questions that an earlier search
+    used as train or dev are left out, or with `include_seen` scored and marked. Raises RagcError; nothing is
+    written to `out` before the end.
     """
-    opened = prepare(recipe, out, resume=resume, again=again, store=store, targets=targets, progress=progress)
+    opened = prepare(
+        recipe,
+        out,
+        resume=resume,
+        again=again,
+        store=store,
+        targets=targets,
+        progress=progress,
+        include_seen=include_seen,
+    )
     with opened as prepared:
         return event_loop.run(run_passes(prepared))
 
@@ -264,12 +281,14 @@ def prepare(
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
     progress: Progress = SILENT,
+    include_seen: bool = False,
 ) -> Iterator[Prepared]:
     """Reads and checks the inputs of `recipe`. The study's directory is locked, and its budget open, until
-    exit.
+    exit. Its train and dev questions are recorded as used.
 
     Nothing is sent. Raises UsageError and its subclasses: for an `out` that holds something else, for missing
-    libraries or keys, for files that cannot be read, and on `resume` for a changed recipe.
+    libraries or keys, for files that cannot be read, on `resume` for a changed recipe, and where no test
+    question is left. Raises StoreError if the ledger of uses cannot be read or written.
     """
     refuse_foreign(Path(out))
     if recipe.study.workers and (store or targets):
@@ -288,9 +307,12 @@ def prepare(
         limit = asyncio.Semaphore(task.in_flight)
         try:
             with translate_storage_errors(directory), event_loop.frozen_gc():
+                task, found = check_compile(task, directory, include_seen=include_seen)
+                for sentence in found.sentences:
+                    progress.note(sentence)
                 if recipe.study.keep:
                     write_questions(directory, shuffle_dev(task))
-                yield Prepared(task, Path(out), directory, limit, progress)
+                yield Prepared(task, Path(out), directory, limit, progress, found)
         finally:
             task.ledger.close()
 
@@ -386,6 +408,8 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         progress.note(f"test not measured: {error}")
         rows = {}
     measured = bool(rows)
+    seen = prepared.contamination
+    rows = {name: tuple(map(seen.marked, answered)) for name, answered in rows.items()}
     rows = {name: rows.get(name, ()) for name in programs}
     scores = {
         name: task.summarize([row.scores for row in answered], groups_of(answered))
@@ -398,7 +422,13 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     if measured and state_of(selected.best) == state_of(selected.baseline):
         led = selected.led or "on the dev questions no trial promised to be better"
         note = f"The baseline is kept: {led}."
-    look = await asyncio.to_thread(look_at_test, task, programs.values(), prepared.out) if measured else None
+    if measured and seen.mark:
+        verdict = f"{verdict} ({seen.mark})"
+    look = (
+        await asyncio.to_thread(look_at_test, task, programs.values(), prepared.out, work="compile")
+        if measured
+        else None
+    )
     if look and look.warning:
         progress.note(look.warning)
     return Verified(rows, scores, differences, failures, verdict, note, look)
@@ -421,7 +451,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
             name: intervals_to_json(task.summarize(scores, groups[: len(scores)]))
             for name, scores in selected.dev.items()
         },
-        "remarks": [FLATTERED],
+        "remarks": [FLATTERED, *prepared.contamination.sentences],
         "test": test | {"differences": verified.differences},
         "failures": failures_json(failures),
         "verdict": verified.verdict,
@@ -447,6 +477,7 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
         example=choose_example(task.objectives[0], verified.rows["baseline"], verified.rows["winner"]),
         failures=failures,
         look=verified.look,
+        contamination=prepared.contamination,
     )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import ipaddress
 import os
+import shutil
 import signal
 import socket
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,7 +110,15 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Store, studies, indexes and weights live in a folder of this run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGC_HOME", str(tmp_path_factory.mktemp("ragc-home")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache-home")))
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state-home")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_ledger(_own_home: None) -> None:
+    """No test sees which questions another one used: the ledger of this run begins empty."""
+    shutil.rmtree(Path(os.environ["RAGC_HOME"]) / "uses", ignore_errors=True)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -38,7 +38,7 @@ PROGRAMS = ".best"
 
 _PATTERNS = (
     "recipe.toml.new", MARK, f".{MARK}-*", f"{FILE}*", "study.log", "charges.jsonl", "trials.json", "best",
-    STANDING, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl", "test-*.jsonl",
+    STANDING, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl", "seen.json", "test-*.jsonl",
 )  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from ragc.optimizers.grids.settings import columns_of, settings_of
 from ragc.optimizers.grids.timing import TimedLedger, collecting
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import small_model_note
+from ragc.optimizers.results import contamination
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.space import Candidate, describe_candidate
@@ -120,6 +121,8 @@ def record(
                 store=store or open_store(recipe.study.store, keep=recipe.study.keep),
                 targets=targets,
             )
+            if problem := contamination.record(task, "grid"):
+                progress.note(problem)
             with event_loop.frozen_gc():
                 return event_loop.run(_Recording(task, where, ledger, progress).run())
         finally:

@@ -52,6 +52,7 @@ from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
+from ragc.optimizers.results import contamination
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
 from ragc.optimizers.results.verdict import intervals_to_json
@@ -149,6 +150,8 @@ class Compile(Teleprompter):
             gateway = task.runtime.gateway
             gateway.epoch = epoch = self._epoch(directory)
             gateway.run = run_of(directory)
+            if problem := contamination.record(task, "compile"):
+                self.progress.note(problem)
             try:
                 with translate_storage_errors(directory), event_loop.frozen_gc():
                     if self.out is not None:
@@ -260,6 +263,7 @@ class Compile(Teleprompter):
         }
         provenance = {
             **task.facts,
+            **contamination.question_facts(task),
             "dev": dev,
             "failures": failures_json({"dev": selected.failures}),
             "search": dict(selected.facts),

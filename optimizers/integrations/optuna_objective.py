@@ -34,6 +34,7 @@ from ragc.optimizers.answering import Row, evaluate, failures_of, groups_of
 from ragc.optimizers.budget import budget_error
 from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
+from ragc.optimizers.results import contamination
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.allocation import stopping_points
@@ -143,6 +144,8 @@ class Objective:
         charges = folder.path / "charges.jsonl" if folder else None
         grouped = folder is None or draws_groups(folder.path)
         self.task: Task = prepare(recipe, store=call_store, charges=charges, targets=targets, grouped=grouped)
+        if problem := contamination.record(self.task, "objective"):
+            log.warning(problem)
         self._order = shuffle_dev(self.task)
         self._limit = asyncio.Semaphore(self.task.in_flight)
         self._builder = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, Silent())
@@ -307,6 +310,7 @@ class Objective:
         dev = intervals_to_json(self.task.summarize([row.scores for row in rows], groups_of(rows)))
         provenance = {
             **self.task.facts,
+            **contamination.question_facts(self.task),
             "dev": {"winner": dev},
             "failures": {"dev": {"winner": failures_of(rows).to_json()}},
             "verdict": "not measured",

@@ -25,6 +25,7 @@ from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import refuse_foreign
+from ragc.optimizers.results.contamination import check_compile
 from ragc.optimizers.search.driver import check_optimizers
 from ragc.optimizers.search.portfolio import parts_of
 from ragc.optimizers.task import Task, prepare
@@ -275,7 +276,7 @@ def budget_pays(task: Task, each: Mapping[str, float]) -> BudgetShare | None:
     return plan.budget_pays(each)
 
 
-def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
+def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: bool = False) -> dict[str, Any]:
     """Upper bounds on the cost of compiling `recipe`, in total and by phase, and the sizes they come from.
 
     `lm_calls` are LM requests over the whole search space: every program, range, role, demonstration and
@@ -290,7 +291,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
     if out is not None:
         refuse_foreign(Path(out))
     require(recipe)
-    task = prepare(recipe, store=CallStore(None))
+    task, found = check_compile(prepare(recipe, store=CallStore(None)), None, include_seen=include_seen)
     check_programs(task)
     check_optimizers(task)
     plan = _Plan(task)
@@ -344,7 +345,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
         "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},
         "budget_pays": None if paid is None else {**paid.to_json(), "text": paid.text},
         "data": {name: len(held) for name, held in task.splits.items()},
-        "note": task.note,
+        "note": " ".join(filter(None, [task.note, *found.sentences])),
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }
 

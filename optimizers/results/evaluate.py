@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,14 @@ from ragc.optimizers.answering import Row, answer, evaluate, failures_of, groups
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.results.compiled import CompiledProgram, load, shown_as
+from ragc.optimizers.results.contamination import (
+    CLEAN,
+    Contamination,
+    check_evaluation,
+    left_out_in,
+    recipe_digest,
+    record,
+)
 from ragc.optimizers.results.resolve import Opening, opening, resolve
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.task import Task, prepare
@@ -33,6 +41,7 @@ from ragc.programs.trace import by_call
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.store.looks import Look, count_look
+from ragc.store.uses import EVALUATION
 from ragc.targets.base import Target
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
@@ -124,7 +133,8 @@ class Evaluation:
 
     `score_shift` compares a compiled program's means with those of its compile, if its targets have changed.
     `look` says how often test questions were looked at on this machine; None for other splits. `remark` is a
-    sentence on what the scores cannot show, "" for none.
+    sentence on what the scores cannot show, "" for none. `contamination` says which test questions taught or
+    chose the program, and whether they were left out.
     """
 
     rows: tuple[Row, ...]
@@ -134,6 +144,7 @@ class Evaluation:
     score_shift: ScoreShift | None = None
     look: Look | None = field(default=None, compare=False)
     remark: str = ""
+    contamination: Contamination = CLEAN
 
     def __repr__(self) -> str:
         failures = quantity(self.failures.n, "failure") if self.failures.n else None
@@ -157,6 +168,7 @@ class Evaluation:
             **({"moved": self.score_shift.to_json()} if self.score_shift else {}),
             **({"look": self.look.to_json()} if self.look else {}),
             **({"remark": self.remark} if self.remark else {}),
+            **({"contamination": self.contamination.to_json()} if self.contamination else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
 
@@ -264,9 +276,16 @@ async def answer_question(
     return await answer(opened.program, Question("", question, (), **dict(context or {})))
 
 
-def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILENT) -> Evaluation:
-    """Scores the program on `split` with the metrics of its recipe. Raises UsageError for an empty split."""
-    task = opened.task
+def score(
+    opened: OpenProgram, split: str = "test", *, progress: Progress = SILENT, include_seen: bool = False
+) -> Evaluation:
+    """Scores the program on `split` with the metrics of its recipe.
+
+    Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
+    marked. Raises UsageError for an empty split, or where no test question is left.
+    """
+    provenance = opened.compiled.provenance if opened.compiled else None
+    task, found = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
     questions = task.splits.get(split, ())
     if not questions:
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
@@ -290,35 +309,55 @@ def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILE
     with event_loop.frozen_gc():
         rows, spent, measured = event_loop.run(work())
     progress.close()
+    rows = tuple(map(found.marked, rows))
     note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
     means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
     look = look_at_test(task, [opened.program], home) if split == "test" else None
-    if look and look.warning:
-        progress.note(look.warning)
-    since = opened.compiled and measure_score_shift(opened.compiled.provenance, task.facts, split, means)
-    remark = FLATTERED if _was_chosen_on(opened, split) else ""
-    return Evaluation(rows, means, cost, task.scorer.backends, since or None, look, remark)
+    warning = look.warning if look else record(task, EVALUATION, [split])
+    if warning:
+        progress.note(warning)
+    since = measure_score_shift(provenance, task.facts, split, means) if provenance else None
+    if since and split == "test" and found.left_out != left_out_in(provenance):
+        since = replace(since, same_questions=False)
+    remark = " ".join(_remarks(opened, split, found))
+    shown = found if split == "test" else CLEAN
+    return Evaluation(rows, means, cost, task.scorer.backends, since, look, remark, shown)
 
 
-def look_at_test(task: Task, programs: Iterable[RagProgram], home: Path | None = None) -> Look:
+def look_at_test(
+    task: Task, programs: Iterable[RagProgram], home: Path | None = None, *, work: str = EVALUATION
+) -> Look:
     """Counts the look at the test questions by `programs`, whose scores are about to be shown.
 
-    `home` is the directory of the compiled program. Two questions are the same as in `check_disjoint`.
+    `home` is the directory of the compiled program. `work` is what shows them: a compile or an evaluation.
     """
-    texts = (normalise(question.question) for question in task.test)
-    shown = (shown_as(program, task.facts) for program in programs)
-    return count_look(texts, shown, keep=task.recipe.study.keep, beside=home)
+    return count_look(
+        [question.question for question in task.test],
+        [shown_as(program, task.facts) for program in programs],
+        older=normalise,
+        recipe=recipe_digest(task),
+        work=work,
+        keep=task.recipe.study.keep,
+        beside=home,
+    )
 
 
-def _was_chosen_on(opened: OpenProgram, split: str) -> bool:
-    """Whether a search chose the program by its scores on the questions of `split`."""
-    if opened.compiled is None or split != "dev":
-        return False
+def _remarks(opened: OpenProgram, split: str, found: Contamination) -> list[str]:
+    """Sentences on what the scores on the questions of `split` cannot show."""
+    if split == "test":
+        return list(found.sentences)
+    if opened.compiled is None or (opened.compiled.provenance.get("search") or {}).get("trials") == 0:
+        return []
     provenance, facts = opened.compiled.provenance, opened.task.facts
     data = [(held.get("data") or {}).get(split) for held in (provenance, facts)]
-    return data[0] == data[1] and (provenance.get("search") or {}).get("trials") != 0
+    if split == "dev" and (data[0] == data[1] or len(found.used) == found.questions > 0):
+        return [FLATTERED]
+    if not found.used:
+        return []
+    part = f"{len(found.used):,} of these {found.questions:,} questions"
+    return [f"{part} taught or chose the program, so they flatter it."]
 
 
 async def _open(task: Task, progress: Progress) -> None:

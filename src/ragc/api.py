@@ -48,16 +48,19 @@ def compile(
     out: str | Path | None = None,
     resume: bool = False,
     again: bool = False,
+    include_seen: bool = False,
     progress: Display = None,
 ) -> Compiled:
     """Search for the best program, test it against the baseline, and write it.
 
     It is written to the directory `out`, by default `compiled/` and the name of the recipe file. `sets` are
     overrides such as `"search.trials=5"`. `resume` continues an interrupted study, or starts one. `again`
-    asks the models anew; replies that are kept are not used. `progress` is True for the bars of the command
-    line, False for none, None for bars on a terminal or in a notebook, a function that takes a line of text,
-    or a Progress. Returns a Compiled with `verdict` (str), `baseline` and `test` (an Interval per metric, on
-    the test split), `differences`, `counters` (requests, tokens, US dollars, seconds) and the `program`.
+    asks the models anew; replies that are kept are not used. Test questions that an earlier search on this
+    machine used as train or dev are left out; with `include_seen` they are scored, and the verdict says so.
+    `progress` is True for the bars of the command line, False for none, None for bars on a terminal or in a
+    notebook, a function that takes a line of text, or a Progress. Returns a Compiled with `verdict` (str),
+    `baseline` and `test` (an Interval per metric, on the test split), `differences`, `counters` (requests,
+    tokens, US dollars, seconds) and the `program`.
 
         compiled = ragc.compile("recipe.toml", out="compiled/mine")
         print(compiled.verdict, compiled.test["f1"].mean)
@@ -72,7 +75,9 @@ def compile(
     resolved = recipes.load(recipe, sets)
     target = Path(out) if out is not None else Path("compiled") / Path(recipe).stem
     with showing(progress) as shown:
-        return compiling.compile(resolved, target, resume=resume, again=again, progress=shown)
+        return compiling.compile(
+            resolved, target, resume=resume, again=again, progress=shown, include_seen=include_seen
+        )
 
 
 def train(
@@ -105,7 +110,13 @@ def write_base(base: str, *, out: str | Path, progress: Progress | None = None) 
     return Path(write(base, out, progress or Silent()).path)
 
 
-def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None) -> dict[str, Any]:
+def plan(
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    out: str | Path | None = None,
+    include_seen: bool = False,
+) -> dict[str, Any]:
     """Check a recipe file and everything it needs, and bound the cost of compiling it. Sends nothing.
 
     Returns a JSON object: upper bounds `lm_calls`, `tokens` and `usd`, estimates `lm_calls_about`,
@@ -119,7 +130,7 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None
     from ragc import recipe as recipes
     from ragc.optimizers.plan.estimate import estimate
 
-    return estimate(recipes.load(recipe, sets), out)
+    return estimate(recipes.load(recipe, sets), out, include_seen=include_seen)
 
 
 def grid(
@@ -438,11 +449,14 @@ def evaluate(
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
+    include_seen: bool = False,
 ) -> Evaluation:
     """Score the compiled program or recipe at `path` on a split of its data: "train", "dev" or "test".
 
-    The other arguments are those of `load`. Returns an Evaluation with `rows` (a Row per question, in the
-    order of the split), `metrics` (an Interval per metric: mean, low, high, n) and `counters`.
+    Test questions that taught or chose the compiled program are left out; with `include_seen` they are
+    scored, and rows and remark say so. The other arguments are those of `load`. Returns an Evaluation with
+    `rows` (a Row per question, in the order of the split), `metrics` (an Interval per metric: mean, low,
+    high, n) and `counters`.
 
         ragc.evaluate("compiled/mine", split="dev").metrics["f1"].mean
 
@@ -451,7 +465,7 @@ def evaluate(
     from ragc.optimizers.results import evaluate as examples
 
     program = examples.open_program(path, sets, base=base, trust_targets=trust_targets, trust_code=trust_code)
-    return examples.score(program, split, progress=progress or examples.SILENT)
+    return examples.score(program, split, progress=progress or examples.SILENT, include_seen=include_seen)
 
 
 def summarize(rows: str | Path, *, by: str = "", worst: int = 3) -> RowsSummary:
@@ -501,6 +515,7 @@ def compare(
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
+    include_seen: bool = False,
 ) -> RunComparison:
     """Compare run `b` with run `a`, question by question.
 
@@ -524,6 +539,7 @@ def compare(
         base=base,
         trust_targets=trust_targets,
         trust_code=trust_code,
+        include_seen=include_seen,
     )
     return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)
 

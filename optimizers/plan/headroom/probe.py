@@ -35,6 +35,7 @@ from ragc.optimizers.plan.headroom.second_run import built_anew
 from ragc.optimizers.plan.speed import note_cost, note_speed
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
+from ragc.optimizers.results import contamination
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.storage import InMemoryAttributes
@@ -73,6 +74,8 @@ def headroom(
     task = _open_task(recipe, calls, gain, store, targets)
     try:
         probe = _Probe(task, make_design(task, calls), gain, progress)
+        if problem := contamination.record(task, "headroom", ["dev"]):
+            progress.note(problem)
         with event_loop.frozen_gc():
             return event_loop.run(probe.run())
     finally:

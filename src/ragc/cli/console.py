@@ -186,6 +186,7 @@ def print_compiled(result: Compiled) -> None:
         lines(["", f"Verdict on test ({n_questions} questions): {result.verdict}. {result.note}"])
         if result.look and result.look.number:
             lines([result.look.sentence])
+        lines(result.contamination.sentences)
     else:
         lines([f"There was no look at a test split. {_ON_DEV}"])
     lines(result.failure_lines)

@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
         "--again", action="store_true", help="ask the models anew; replies of before are kept, and not used"
     )
     compiling.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
+    _includes_seen(compiling)
 
     probing = _command(
         commands, "headroom", "measure on a few dev questions what a study of a recipe can show", _headroom
@@ -84,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
         "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
     )
     scoring.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
+    _includes_seen(scoring)
 
     exporting = _command(commands, "export", "write a compiled program's prompts for other systems", _export)
     exporting.add_argument("program", metavar="COMPILED", help="the compiled directory")
@@ -253,6 +255,14 @@ def _sets(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _includes_seen(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--include-seen",
+        action="store_true",
+        help="score test questions that were used as train or dev before too, and say so",
+    )
+
+
 def _trusts(command: argparse.ArgumentParser) -> None:
     command.add_argument("--base", metavar="DIR", help="where relative paths of its recipe lead")
     command.add_argument(
@@ -352,7 +362,7 @@ def _compile(args: argparse.Namespace) -> int:
     from ragc import api
 
     if args.dry_run:
-        estimate = api.plan(args.recipe, sets=args.sets, out=args.out)
+        estimate = api.plan(args.recipe, sets=args.sets, out=args.out, include_seen=args.include_seen)
         _emit(estimate) if args.json else console.plan(estimate)
         return 0
     with console_watch.watching() as progress:
@@ -363,6 +373,7 @@ def _compile(args: argparse.Namespace) -> int:
             resume=args.resume,
             again=args.again,
             progress=progress,
+            include_seen=args.include_seen,
         )
     _emit(compiled.to_json()) if args.json else console.print_compiled(compiled)
     return 0
@@ -405,7 +416,13 @@ def _eval(args: argparse.Namespace) -> int:
         raise UsageError("--by is for rows and for comparing two runs; name the other one, or leave it out.")
     out = rows_file.RowsFile(args.out) if args.out is not None else None
     with console_watch.watching() as progress:
-        evaluation = api.evaluate(args.program, split=args.split, progress=progress, **_opening_options(args))
+        evaluation = api.evaluate(
+            args.program,
+            split=args.split,
+            progress=progress,
+            include_seen=args.include_seen,
+            **_opening_options(args),
+        )
     if out:
         out.write(row.to_json(prompts=True) for row in evaluation.rows)
     _emit(evaluation.to_json()) if args.json else console.print_evaluation(evaluation)
@@ -416,8 +433,10 @@ def _summarize(args: argparse.Namespace) -> int:
     from ragc import api
     from ragc.cli import rows_summary
 
-    if args.out or args.sets:
-        raise UsageError("Rows are scored already, and --out and --set are for scoring; leave them out.")
+    if args.out or args.sets or args.include_seen:
+        raise UsageError(
+            "Rows are scored already, and --out, --set and --include-seen are for scoring; leave them out."
+        )
     summary = api.summarize(args.program, by=args.by)
     _emit(summary.to_json()) if args.json else rows_summary.show(summary)
     return 0
@@ -435,6 +454,7 @@ def _compare(args: argparse.Namespace) -> int:
             split=args.split,
             by=args.by,
             progress=progress,
+            include_seen=args.include_seen,
             **_opening_options(args),
         )
     _emit(comparison.to_json()) if args.json else console.print_comparison(comparison)

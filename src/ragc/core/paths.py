@@ -1,4 +1,6 @@
-"""Paths: the cache of recomputable data (store, studies, indexes, weights), and messages on missing files."""
+"""Paths: the cache of recomputable data (store, studies, indexes, weights), the state that nothing can make
+again (the ledger of uses), and messages on missing files.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,19 @@ def cache_home() -> Path:
     A relative `$XDG_CACHE_HOME` is ignored, as its specification requires. Raises UsageError for a relative
     `$RAGC_HOME`, and where no variable is set and this user has no home folder.
     """
+    return _home("XDG_CACHE_HOME", ".cache", "cache")
+
+
+def state_home() -> Path:
+    """`$RAGC_HOME`, else `$XDG_STATE_HOME/ragc`, else `~/.local/state/ragc`. Not created here.
+
+    What stands there is no cache: nothing makes it again. Raises UsageError as `cache_home` does.
+    """
+    return _home("XDG_STATE_HOME", ".local/state", "ledger of uses")
+
+
+def _home(variable: str, default: str, what: str) -> Path:
+    """`$RAGC_HOME`, else `ragc` in the folder that `variable` names, else in `default` in the user's home."""
     if own := os.environ.get("RAGC_HOME"):
         if not Path(own).is_absolute():  # the folder of somebody else could contain a record of trust
             raise UsageError(
@@ -23,11 +38,13 @@ def cache_home() -> Path:
                 f"{own!r}, so set it to {str(Path.cwd() / own)!r}."
             )
         return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME", "")
+    base = os.environ.get(variable, "")
     try:
-        return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "ragc"
+        return (Path(base) if Path(base).is_absolute() else Path.home() / default) / "ragc"
     except RuntimeError:
-        raise UsageError("This user has no home folder to keep the cache in; set RAGC_HOME to one.") from None
+        raise UsageError(
+            f"This user has no home folder to keep the {what} in; set RAGC_HOME to one."
+        ) from None
 
 
 def exists(path: Path) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ragc.core.digest import file_digest
+from ragc.core.display import quantity
 from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent
 from ragc.doctor.check import Check
@@ -134,24 +135,33 @@ def study_checks(progress: Progress = SILENT) -> list[Check]:
 
 
 def look_checks() -> list[Check]:
-    """One check for the ledger of looks at test questions, if there is one."""
-    from ragc.store.looks import ledger_file, read
+    """One check for looks at test questions, and one for other uses, where there are any."""
+    from ragc.store.looks import read
+    from ragc.store.uses import ledger_file
+    from ragc.store.uses import read as read_uses
 
     path = ledger_file()
     try:
-        ledger = read(path)
+        ledger, log = read_uses(path), read()
     except OSError as error:
-        return [Check("looks", False, f"{path} cannot be read: {error.strerror or error}", needed=False)]
-    if ledger.damaged:
-        message = f"{ledger.damaged:,} lines of {path} are damaged, so there may have been more looks"
+        where = error.filename or path
+        return [Check("looks", False, f"{where} cannot be read: {error.strerror or error}", needed=False)]
+    if log.damaged:
+        message = (
+            f"{log.damaged:,} lines of {path} are damaged, so there may have been more looks, and questions "
+            "that earlier searches used may be scored as test"
+        )
         return [Check("looks", False, message, needed=False)]
-    if not ledger.entries:
-        return []
-    sets = [f"{looks:,} at {questions:,} questions" for questions, looks in ledger.sets]
+    searched = {(use.questions.digest, use.role): use.questions.n for use in ledger.searched}
+    held = f"{sum(searched.values()):,} questions in {quantity(len(searched), 'set')} of train and dev"
+    used = [Check("uses", True, f"{held}, in {path}", needed=False)] if searched else []
+    if not log.count:
+        return used
+    sets = [f"{looks:,} at {questions:,} questions" for questions, looks in log.sets]
     rest = f" and {len(sets) - LISTED:,} sets more" if len(sets) > LISTED else ""
     listed = ", ".join(sets[:LISTED])
-    total = f"{len(ledger.entries):,} at test questions"
-    return [Check("looks", True, f"{total}: {listed}{rest}, in {path}", needed=False)]
+    total = f"{log.count:,} at test questions"
+    return [*used, Check("looks", True, f"{total}: {listed}{rest}, in {path}", needed=False)]
 
 
 def examine_kept(*, whole: bool, progress: Progress = SILENT) -> Sequence[Check]:

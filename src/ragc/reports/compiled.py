@@ -82,7 +82,9 @@ def _ends(value: Any) -> tuple[float, float] | None:
 def verdict_in(provenance: Mapping[str, Any], run: Mapping[str, Any], metric: str) -> Verdict:
     """The verdict of a compile, with the figures of `metric`; `run` is `run.json`."""
     held = text(provenance.get("verdict")) or "not measured"
-    tone = _TONES.get(held, "none")
+    plain, bracket, seen = held.partition(" (")  # behind it: how many questions were seen before
+    plain, mark = (plain, bracket + seen) if plain in _TONES else (held, "")
+    tone = _TONES.get(plain, "none")
     gap = next((one for one in differences_in(provenance, metric) if one.metric == metric), None)
     before, after = (
         next((s for s in scores_in(provenance) if (s.run, s.split, s.metric) == (name, "test", metric)), None)
@@ -101,7 +103,7 @@ def verdict_in(provenance: Mapping[str, Any], run: Mapping[str, Any], metric: st
         sentences.append("There was no look at test questions, so nothing is proved; dev scores flatter.")
     if look := look_in(run):
         sentences.append(look)
-    headline = f"{held} than the baseline" if held in _TONES else held
+    headline = f"{plain} than the baseline{mark}" if plain in _TONES else held
     return Verdict(f"{headline[:1].upper()}{headline[1:]}", tone, tuple(sentences))
 
 

@@ -74,7 +74,10 @@ class RowsSummary:
             f"{self.run.name}: {self.headline}",
             self.table()[0],
             self.table()[1:],
-            [f"{name} {_interval(name, value)}, n={value.n}" for name, value in self.metrics.items()],
+            [
+                *(f"{name} {_interval(name, value)}, n={value.n}" for name, value in self.metrics.items()),
+                *filter(None, [self.run.seen_remark]),
+            ],
         )
 
     @property
@@ -117,6 +120,7 @@ class RowsSummary:
             "backends": self.backends,
             "by": self.by,
             "groups": [group.to_json(self.n, self.by) for group in self.groups],
+            **({"remark": self.run.seen_remark} if self.run.seen_remark else {}),
         }
 
     def table(self) -> tuple[tuple[str, ...], ...]:

@@ -1,64 +1,38 @@
-"""The ledger of looks at test questions: how often their scores were shown on this machine.
-
-    CACHE/looks/looks.jsonl    one line a look, with its own digest; appended under a lock
+"""Looks at test questions: how often their scores were shown on this machine, by the ledger of uses.
 
 Whoever looks at the same test questions often enough finds a gain by chance. A look is counted once for each
 new program (or pair of programs) whose scores on test questions are shown. The same programs on the same
-questions, or on some of them, are the same look again.
+questions, or on some of them, are the same look again. Questions are recognised by their marks, whatever
+their ids and files are (`ragc.store.uses`).
 
-Questions are recognised by their text, whatever their ids and files are. The ledger holds no text: each
-question of a set is a mark, 48 bits of a digest. Of a set of more than `SKETCH` questions the smallest marks
-are stored, from which overlaps are estimated (bottom-k sketches: Cohen and Kaplan 2007,
-doi:10.1145/1281100.1281133). Where nothing is to be kept, a set is stored as one digest without marks, so
-that only the whole set is recognised.
+Earlier versions kept looks in the cache:
+
+    CACHE/looks/looks.jsonl    one line a look, with 48 bits of a digest a question
+
+That file is read and no longer written. Of a set of more than `SKETCH` questions it has the smallest marks,
+from which overlaps are estimated (bottom-k sketches: Cohen and Kaplan 2007, doi:10.1145/1281100.1281133).
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ragc.core import inputs
-from ragc.core.digest import add_digest, digest, verify_digest
-from ragc.core.home.private import FILE, make_private, narrow, open_private
+from ragc.core.digest import digest, verify_digest
 from ragc.core.paths import cache_home
+from ragc.store import uses
+from ragc.store.question_marks import marks_of
+from ragc.store.uses import QuestionIndex, QuestionSet, UnusableLedger, Use, UseLedger
 
 SKETCH = 4096
-"""The most marks of a set that are stored; of larger sets the smallest."""
+"""The most marks of a set in the file of earlier versions; of larger sets the smallest."""
 
 _DIGITS = 12
-_WAIT = 20.0
-"""Seconds to wait for another process that writes to the ledger."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionSet:
-    """A set of `n` different questions: its digest, and the marks of its questions in ascending order.
-
-    With fewer marks than questions these are the smallest ones, or none if none were to be kept.
-    """
-
-    digest: str
-    n: int
-    marks: tuple[str, ...]
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> QuestionSet:
-        """The set of the questions with these `texts`; equal texts are one question."""
-        whole = sorted({_mark(text) for text in texts})
-        return cls(digest(["ragc.questions", whole])[:32], len(whole), tuple(whole[:SKETCH]))
-
-    @property
-    def end(self) -> str:
-        """The greatest mark that this set surely has, if it occurs in it."""
-        return self.marks[-1] if self.marks and len(self.marks) < self.n else "g"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,153 +95,172 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """A line of the ledger: the set and the digests of the programs that were shown on it."""
+class OldLook:
+    """A look that an earlier version counted: the set's digest, size and marks, and the programs.
 
-    questions: QuestionSet
+    With fewer marks than questions these are the smallest ones, or none if none were to be kept.
+    """
+
+    digest: str
+    n: int
+    marks: tuple[str, ...] = field(repr=False)
     programs: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
-    """The content of the ledger: the looks in order, and the number of lines that cannot be read."""
+class LookLog:
+    """All looks: those of earlier versions, those in the ledger of uses, and unreadable lines of both."""
 
-    entries: tuple[_Entry, ...] = ()
+    old: tuple[OldLook, ...]
+    new: tuple[Use, ...]
     damaged: int = 0
+
+    @property
+    def count(self) -> int:
+        """The number of looks."""
+        return len(self.old) + len(self.new)
 
     @property
     def sets(self) -> list[tuple[int, int]]:
         """The number of questions and of looks of each set, the most looked at first."""
         counted: dict[str, tuple[int, int]] = {}
-        for entry in self.entries:
-            _, looks = counted.get(entry.questions.digest, (0, 0))
-            counted[entry.questions.digest] = (entry.questions.n, looks + 1)
+        every = [(one.digest, one.n) for one in self.old]
+        every += [(use.questions.digest, use.questions.n) for use in self.new]
+        for key, n in every:
+            counted[key] = (n, counted.get(key, (0, 0))[1] + 1)
         return sorted(counted.values(), key=lambda pair: (-pair[1], -pair[0]))
 
 
-def ledger_file() -> Path:
-    """The file of the ledger. Not created here."""
+def old_file() -> Path:
+    """The file in which earlier versions kept looks."""
     return cache_home() / "looks" / "looks.jsonl"
 
 
+def read() -> LookLog:
+    """All looks on this machine. Raises OSError for a file that cannot be read."""
+    return _log(uses.read(uses.ledger_file()))
+
+
 def count_look(
-    texts: Iterable[str], programs: Iterable[str], *, keep: bool = True, beside: Path | None = None
+    texts: Sequence[str],
+    programs: Iterable[str],
+    *,
+    older: Callable[[str], str],
+    recipe: str = "",
+    work: str = uses.EVALUATION,
+    keep: bool = True,
+    beside: Path | None = None,
 ) -> Look:
     """Counts a look at the questions with these `texts` by `programs`, which are digests.
 
-    With `keep` False no mark of a single question is stored. A ledger inside the directory `beside`, that of
-    the compiled program, is not believed. Never raises for a ledger that cannot be used: the look says so.
+    `older` normalises a text as earlier versions did. `recipe` and `work` are those of `Use`. With `keep`
+    False no mark of a single question is stored. A ledger inside the directory `beside`, that of the compiled
+    program, is not believed. Never raises for a ledger that cannot be used: the look says so.
     """
-    from filelock import FileLock, Timeout
-
-    current, shown = QuestionSet.of(texts), frozenset(programs)
-    counted = Look(None, current.n)
-    path = ledger_file()
+    texts = list({marks_of(text)[0]: text for text in texts}.values())
+    index, shown = QuestionIndex(texts), frozenset(programs)
+    n = index.questions.n
+    path = uses.ledger_file()
+    if beside is not None and path.resolve().is_relative_to(beside.resolve()):
+        return Look(None, n, problem=f"{path} lies in {beside}, so it is not believed")
     try:
-        if beside is not None and path.resolve().is_relative_to(beside.resolve()):
-            return replace(counted, problem=f"it lies in {beside}, so it is not believed")
-        make_private(path.parent)
-        narrow(path)
-        with FileLock(path.with_suffix(".lock"), timeout=_WAIT, mode=FILE):
-            ledger = read(path)
-            counted, known = _count(ledger, current, shown)
+        with uses.opened() as ledger:
+            counted = _count(_log(ledger.content), index, _OldIndex([older(text) for text in texts]), shown)
             if not counted.again:
-                stored = current if keep else QuestionSet(current.digest, current.n, ())
-                _append(path, stored, shown, marks=not known)
-    except Timeout:
-        return replace(counted, problem="another process holds it")
-    except OSError as error:
-        return replace(counted, problem=f"{error.strerror or error}: {error.filename or path}")
+                stored = index.questions if keep else index.questions.unmarked
+                ledger.append([Use("test", work, stored, recipe, shown)])
+    except UnusableLedger as error:
+        return Look(None, n, problem=error.reason)
     return counted
 
 
-def read(path: Path) -> Ledger:
-    """The ledger in the file `path`, empty if there is none. Raises OSError if it cannot be read."""
-    if not path.exists():
-        return Ledger()
-    entries: list[_Entry] = []
-    marks: dict[str, tuple[str, ...]] = {}
-    damaged = 0
-    for line in inputs.read_bytes(path).splitlines():
-        if not line.strip():
-            continue
-        entry = _parse(line)
-        if entry is None:
-            damaged += 1
-            continue
-        if entry.questions.marks:
-            marks[entry.questions.digest] = entry.questions.marks
-        entries.append(entry)
-    return Ledger(tuple(_with_marks(entry, marks) for entry in entries), damaged)
+def _log(ledger: UseLedger) -> LookLog:
+    looks = tuple(use for use in ledger.uses if use.role == "test" and use.programs)
+    old, damaged = _read_old(old_file())
+    return LookLog(old, looks, ledger.damaged + damaged)
 
 
-def _with_marks(entry: _Entry, marks: Mapping[str, tuple[str, ...]]) -> _Entry:
-    """`entry` with the marks of its set, which one line of the ledger holds."""
-    return replace(entry, questions=replace(entry.questions, marks=marks.get(entry.questions.digest, ())))
+class _OldIndex:
+    """Finds questions, given by their texts as earlier versions normalised them, in the looks of these."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._marks = [_old_mark(text) for text in texts]
+        whole = sorted(set(self._marks))
+        self._digest = digest(["ragc.questions", whole])[:32]
+
+    def positions_of(self, look: OldLook) -> tuple[frozenset[int], float | None]:
+        """The positions of the texts that are known to be in `look`.
+
+        Where it stores a part of its marks, also the share of the texts that is estimated to be in it.
+        """
+        if look.digest == self._digest:
+            return frozenset(range(len(self._marks))), None
+        known = set(look.marks)
+        hits = frozenset(position for position, mark in enumerate(self._marks) if mark in known)
+        if not known or len(known) == look.n:
+            return hits, None
+        sample = sum(mark <= look.marks[-1] for mark in self._marks)
+        return hits, len(hits) / sample if sample else 0.0
 
 
-def _count(ledger: Ledger, current: QuestionSet, shown: frozenset[str]) -> tuple[Look, bool]:
-    """The look at `current` by `shown`, and whether the ledger has the marks of that set."""
-    known = any(
-        entry.questions.digest == current.digest and entry.questions.marks for entry in ledger.entries
-    )
-    lines = f"{ledger.damaged} line{'s' * (ledger.damaged > 1)} of it cannot be read"
-    problem = f"{lines}, so there may have been more" if ledger.damaged else ""
-    earlier: list[QuestionSet] = []
-    left, again = set(shown), False
-    for entry in ledger.entries:
-        seen, _ = _overlap([entry.questions], current)
-        left -= entry.programs if seen == current.n else frozenset()
-        again = not left
-        if again:
-            break
-        earlier += [entry.questions] if seen else []
-    seen, estimated = _overlap(earlier, current)
-    return Look(len(earlier) + 1, current.n, seen, estimated, again, problem), known
+def _count(log: LookLog, index: QuestionIndex, old: _OldIndex, shown: frozenset[str]) -> Look:
+    """The look at the questions of `index` by `shown`; `old` finds them in the looks of earlier versions."""
+    n = index.questions.n
+    damage = uses.damage_text(log.damaged)
+    problem = f"{damage}, so there may have been more" if damage else ""
+    left, number, share = set(shown), 1, 0.0
+    seen: frozenset[int] = frozenset()
+    for hits, estimate, programs in _hits(log, index, old):
+        covered = len(hits) if estimate is None else round(estimate * n)
+        left -= programs if covered == n else frozenset()
+        if not left:
+            known = max(len(seen), round(share * n))
+            return Look(number, n, known, bool(share), again=True, problem=problem)
+        number += bool(covered)
+        seen |= hits
+        share = max(share, estimate or 0.0)
+    return Look(number, n, max(len(seen), round(share * n)), bool(share), problem=problem)
 
 
-def _overlap(earlier: Sequence[QuestionSet], current: QuestionSet) -> tuple[int, bool]:
-    """How many questions of `current` are in any of the `earlier` sets, and whether that is an estimate."""
-    if any(one.digest == current.digest for one in earlier):
-        return current.n, False
-    marked = [one for one in earlier if one.marks]
-    end = min((current.end, *(one.end for one in marked)))
-    sample = [mark for mark in current.marks if mark <= end]
-    union = {mark for one in marked for mark in one.marks}
-    hits = sum(mark in union for mark in sample)
-    return (round(current.n * hits / len(sample)) if sample else 0), len(sample) < current.n
+def _hits(
+    log: LookLog, index: QuestionIndex, old: _OldIndex
+) -> Iterator[tuple[frozenset[int], float | None, frozenset[str]]]:
+    """For each look the positions of the questions that it showed, an estimated share, and the programs."""
+    for look in log.old:
+        yield *old.positions_of(look), look.programs
+    known: dict[QuestionSet, frozenset[int]] = {}
+    for use in log.new:
+        if use.questions not in known:
+            known[use.questions] = index.positions_of(use.questions)
+        yield known[use.questions], None, use.programs
 
 
-def _append(path: Path, current: QuestionSet, shown: frozenset[str], *, marks: bool) -> None:
-    row = {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "questions": current.digest,
-        "n": current.n,
-        "marks": "".join(current.marks) if marks else "",
-        "programs": sorted(shown),
-    }
-    line = json.dumps(add_digest(row)).encode() + b"\n"
-    with open(path, "ab+", buffering=0, opener=open_private) as out:
-        if out.seek(0, os.SEEK_END):
-            out.seek(-1, os.SEEK_END)
-            line = line if out.read(1) == b"\n" else b"\n" + line  # the line before was cut off by a kill
-        if out.write(line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def _read_old(path: Path) -> tuple[tuple[OldLook, ...], int]:
+    """The looks of earlier versions in the file `path`, and the number of lines that cannot be read."""
+    try:
+        lines = [line for line in inputs.read_bytes(path).splitlines() if line.strip()]
+    except FileNotFoundError:
+        return (), 0
+    parsed = [_parse_old(line) for line in lines]
+    looks = [look for look in parsed if look is not None]
+    marks = {look.digest: look.marks for look in looks if look.marks}
+    whole = tuple(replace(look, marks=marks.get(look.digest, ())) for look in looks)
+    return whole, len(parsed) - len(looks)
 
 
-def _parse(line: bytes) -> _Entry | None:
-    """The entry in a line; None if it is damaged."""
+def _parse_old(line: bytes) -> OldLook | None:
+    """The look in a line of an earlier version; None if it is damaged."""
     try:
         row = verify_digest(json.loads(line))
         if row is None:
             return None
         text, n, programs = str(row["marks"]), row["n"], row["programs"]
         marks = tuple(text[at : at + _DIGITS] for at in range(0, len(text), _DIGITS))
-        return _Entry(QuestionSet(str(row["questions"]), int(n), marks), frozenset(map(str, programs)))
+        return OldLook(str(row["questions"]), int(n), marks, frozenset(map(str, programs)))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-def _mark(text: str) -> str:
+def _old_mark(text: str) -> str:
     content = f"ragc.question\n{text}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(content).hexdigest()[:_DIGITS]

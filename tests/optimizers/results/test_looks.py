@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 from collections.abc import Callable
@@ -13,12 +14,17 @@ import pytest
 from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.cli.main import main
+from ragc.core.digest import add_digest, digest
 from ragc.core.progress import Silent
+from ragc.corpora.files.splits import normalise
+from ragc.errors import StoreError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.results import comparison
 from ragc.optimizers.results.evaluate import Evaluation, open_program, score
+from ragc.store import looks
 from ragc.store.call_store import CallStore
-from ragc.store.looks import SKETCH, Look, count_look, ledger_file, read
+from ragc.store.looks import SKETCH, Look, old_file, read
+from ragc.store.uses import ledger_file
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, dying, identical, needs_demos, written
 
@@ -44,6 +50,10 @@ def number(look: Look | None) -> int | None:
 
 def questions(*numbers: int) -> list[str]:
     return [f"what is thing {n}" for n in numbers]
+
+
+def count_look(texts: list[str], programs: list[str], **more: Any) -> Look:
+    return looks.count_look(texts, programs, older=normalise, **more)
 
 
 def seen(first: range, then: range) -> tuple[int | None, int]:
@@ -106,7 +116,7 @@ def test_dev_questions_are_no_look_and_the_chosen_program_is_flattered_there(
     run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(sets=("data.test=0",))
-    assert not ledger_file().exists()
+    assert read().count == 0
     on_dev = evaluated(folder, "out", split="dev")
     assert on_dev.look is None
     console.print_evaluation(on_dev)
@@ -133,12 +143,13 @@ def test_a_compile_that_is_cut_off_and_resumed_is_one_look(run: Run, folder: Pat
     with pytest.raises((Killed, BaseExceptionGroup)):
         run("cut", target=dying(needs_demos, after))
     assert number(run("cut", resume=True).look) == 1
-    assert len(read(ledger_file()).entries) == 1
+    assert read().count == 1
 
 
 def test_what_is_not_kept_is_counted_without_a_mark_of_any_question(run: Run, folder: Path) -> None:
     run(sets=("study.keep=false", *PLAIN))
-    assert [entry.questions.marks for entry in read(ledger_file()).entries] == [()]
+    assert [use.questions.marks for use in read().new] == [""]
+    assert '"marks": "",' in ledger_file().read_text()
     later = evaluated(folder, "recipe.toml", "study.keep=false", *OTHER).look
     assert later == Look(2, 25, seen=25)
     assert count_look(questions(1, 2), ["p"], keep=False).number == 1
@@ -149,7 +160,7 @@ def test_the_ledger_holds_no_text(run: Run, folder: Path) -> None:
     content = ledger_file().read_text()
     assert "colour" not in content
     assert "number35" not in content
-    assert len(content) < 25 * 12 + 500
+    assert len(content) < 60 * 16 + 3 * 400
 
 
 def test_a_ledger_in_the_compiled_directory_is_not_believed(
@@ -175,7 +186,7 @@ def put_file_above(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [put_folder, put_file_above])
-def test_a_ledger_that_cannot_be_used_costs_a_sentence_and_no_result(
+def test_without_a_ledger_nothing_is_compiled_and_an_evaluation_says_so(
     run: Run, folder: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil(ledger_file())
@@ -185,12 +196,18 @@ def test_a_ledger_that_cannot_be_used_costs_a_sentence_and_no_result(
         def note(self, text: str) -> None:
             notes.append(text)
 
-    result = run(sets=PLAIN, progress=Noting())
-    assert result.test["em"].n == 25
+    main_target = ScriptedTarget(needs_demos)
+    with pytest.raises(StoreError, match=r"The ledger of uses .* cannot be read or written"):
+        run(sets=PLAIN, target=main_target)
+    assert not main_target.requests
+    store, targets = CallStore(folder / "store"), {"main": main_target}
+    opened = open_program(folder / "recipe.toml", PLAIN, store=store, targets=targets)
+    result = score(opened, progress=Noting())
+    assert result.metrics["em"].n == 25
     assert number(result.look) is None
     assert [note for note in notes if note.startswith("Looks are not counted: ")]
-    console.print_compiled(result)
-    assert "Verdict on test" in capsys.readouterr().out
+    console.print_evaluation(result)
+    assert "em" in capsys.readouterr().out
 
 
 def test_the_sentence_names_the_path_that_is_in_the_way(folder: Path) -> None:
@@ -228,11 +245,12 @@ def test_doctor_lists_the_looks_by_set(folder: Path, capsys: pytest.CaptureFixtu
     )
 
 
-def test_overlaps_of_large_sets_are_estimated(folder: Path) -> None:
+def test_overlaps_with_large_sets_of_earlier_versions_are_estimated(folder: Path) -> None:
     size = 3 * SKETCH
-    look_number, known = seen(range(size), range(size // 2, size + size // 2))
-    assert look_number == 2
-    assert known == pytest.approx(size / 2, rel=0.1)
+    put_old_look(questions(*range(size)), ["one"], most=SKETCH)
+    look = count_look(questions(*range(size // 2, size + size // 2)), ["other"])
+    assert (look.number, look.estimated) == (2, True)
+    assert look.seen == pytest.approx(size / 2, rel=0.1)
     assert number(count_look(questions(*range(9 * size, 10 * size)), ["other"])) == 1
 
 
@@ -244,7 +262,7 @@ def test_two_processes_at_once_lose_no_look(folder: Path) -> None:
     with multiprocessing.get_context("fork").Pool(2) as pool:
         numbers = [n for taken in pool.map(take_looks, ["a", "b"]) for n in taken if n is not None]
     assert sorted(numbers) == list(range(1, 41))
-    assert len(read(ledger_file()).entries) == 40
+    assert read().count == 40
 
 
 def test_recipes_with_the_same_test_questions_share_their_looks(run: Run, folder: Path) -> None:
@@ -253,3 +271,40 @@ def test_recipes_with_the_same_test_questions_share_their_looks(run: Run, folder
     recipe = recipes.load(folder / "second.toml", ("knobs.top_k=9", *PLAIN))
     target = {"main": ScriptedTarget(needs_demos)}
     assert number(compiling.compile(recipe, folder / "second", targets=target).look) == 2
+
+
+def put_old_look(texts: list[str], programs: list[str], most: int = 10_000) -> None:
+    """Writes a line as the version before the ledger of uses did."""
+    marks = sorted(
+        {hashlib.sha256(f"ragc.question\n{normalise(t)}".encode()).hexdigest()[:12] for t in texts}
+    )
+    row = {"at": "2026-01-01T00:00:00+00:00", "questions": digest(["ragc.questions", marks])[:32]}
+    row |= {"n": len(marks), "marks": "".join(marks[:most]), "programs": programs}
+    old_file().parent.mkdir(parents=True, exist_ok=True)
+    with old_file().open("a") as out:
+        out.write(json.dumps(add_digest(row)) + "\n")
+
+
+def test_looks_that_an_earlier_version_counted_still_count(folder: Path) -> None:
+    put_old_look(questions(*range(10)), ["one"])
+    put_old_look(questions(*range(5)), ["two"])
+    assert count_look(questions(*range(10)), ["one"]) == Look(1, 10, again=True)
+    assert count_look(questions(*range(10)), ["other"]) == Look(3, 10, seen=10)
+    assert count_look(questions(*range(5, 20)), ["new"]) == Look(3, 15, seen=5)
+    before = old_file().read_bytes()
+    assert count_look(questions(40, 41), ["new"]) == Look(1, 2)
+    assert old_file().read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: f"Q: {text}",
+        lambda text: text.replace("thing", "th\u200bing"),
+        lambda text: f"3. {text.upper()} ?",
+        lambda text: "\u202a" + text.replace(" ", "\u00a0 ") + "\u202c",
+    ],
+)
+def test_other_spellings_are_the_same_questions(folder: Path, edit: Callable[[str], str]) -> None:
+    count_look(questions(*range(10)), ["one"])
+    assert count_look([edit(text) for text in questions(*range(10))], ["other"]) == Look(2, 10, seen=10)

@@ -32,7 +32,8 @@ class RunRow:
     """One question of a run. `prediction` is None when there was none; `failure` then gives the reason.
 
     `scores` has None where a metric does not apply. `backends` names the judging backend, by metric or by the
-    family of findings that metrics read; it is empty when only texts were compared.
+    family of findings that metrics read; it is empty when only texts were compared. `seen` says what the
+    question was used as before it was scored, such as "dev"; "" for nothing.
     """
 
     id: str
@@ -43,6 +44,7 @@ class RunRow:
     counters: Mapping[str, float] = field(default_factory=dict)
     backends: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
+    seen: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,15 @@ class Run:
     def failures(self) -> Failures:
         """The questions without an answer."""
         return Failures.among(row.failure for row in self.answered.values())
+
+    @property
+    def seen_remark(self) -> str:
+        """A sentence on the questions that had taught or chosen the program; "" for none."""
+        seen = sum(bool(row.seen) for row in self.answered.values())
+        part = f"{seen:,} of {len(self.answered):,} questions"
+        return (
+            f"{part} were used as train or dev before, so their scores flatter the program." if seen else ""
+        )
 
     def scores(self, metric: str) -> Scores:
         """The scores of `metric` by question id; None where it does not apply or was not scored."""
@@ -187,4 +198,5 @@ def _read_row(row: Mapping[str, Any]) -> RunRow:
         counters={name: n for name, n in row.get("counters", {}).items() if isinstance(n, int | float)},
         backends={name: str(backend) for name, backend in row.get("backends", {}).items()},
         failure=str(row.get("failure", "")),
+        seen=str(row.get("seen", "")),
     )

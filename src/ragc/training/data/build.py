@@ -39,6 +39,7 @@ from ragc.optimizers.grids.card import describe_model, origin_of
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.optimizers.prompts import fingerprints
 from ragc.optimizers.requirements import require
+from ragc.optimizers.results import contamination
 from ragc.optimizers.task import Task
 from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
@@ -133,6 +134,8 @@ def build(
                 progress=progress,
             )
             collector = collector_of(kind, task)
+            if problem := contamination.record(task, "training data", ["train"]):
+                progress.note(problem)
             with event_loop.frozen_gc():
                 return event_loop.run(
                     _Build(kind, task, collector, files, state.begun, format, progress).run()

@@ -1,0 +1,66 @@
+"""Near duplicates: questions whose texts differ by a respelling or a word.
+
+Two texts, in lower case and without punctuation, are near duplicates if they have the same numbers and the
+sets of their character trigrams overlap by `THRESHOLD` or more (Jaccard).
+`experiments/benchmarks/near_duplicates.py` measures how often that is wrong.
+
+Candidates are found by their rarest trigrams: of two sets with that overlap, the rarest ones share one.
+Paper: Chaudhuri, Ganti and Kaushik 2006, A Primitive Operator for Similarity Joins in Data Cleaning (ICDE).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ragc.corpora.files.splits import normalise
+from ragc.records import Question
+
+THRESHOLD = 0.75
+"""The least overlap of the trigrams of near duplicates, from 0 to 1."""
+
+Trigrams = frozenset[str]
+
+
+def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -> dict[str, str]:
+    """The id of the most similar near duplicate among `others`, by the ids of `questions` that have one."""
+    known = [trigrams(other.question) for other in others]
+    counts = Counter(gram for grams in known for gram in grams)
+    postings: dict[str, list[int]] = {}
+    for position, grams in enumerate(known):
+        for gram in _rarest(grams, counts):
+            postings.setdefault(gram, []).append(position)
+    found = {}
+    for question in questions:
+        grams = trigrams(question.question)
+        candidates = {at for gram in _rarest(grams, counts) for at in postings.get(gram, ())}
+        numbers = _numbers(question.question)
+        similar = [
+            (overlap(grams, known[at]), -at) for at in candidates if _numbers(others[at].question) == numbers
+        ]
+        if similar and (nearest := max(similar))[0] >= THRESHOLD:
+            found[question.id] = others[-nearest[1]].id
+    return found
+
+
+def trigrams(text: str) -> Trigrams:
+    """The character trigrams of the normalised `text`, with two spaces before it and one behind."""
+    padded = f"  {normalise(text)} "
+    return frozenset(padded[at : at + 3] for at in range(len(padded) - 2))
+
+
+def _numbers(text: str) -> list[str]:
+    """The numbers in `text`, in order: questions with other years or counts are other questions."""
+    return re.findall(r"\d+", text)
+
+
+def overlap(one: Trigrams, other: Trigrams) -> float:
+    """The Jaccard similarity of two sets, from 0 to 1."""
+    return len(one & other) / len(one | other)
+
+
+def _rarest(grams: Trigrams, counts: Mapping[str, int]) -> list[str]:
+    """So many of the rarest of `grams` that any set with enough overlap has one of its own among them."""
+    needed = -int(-THRESHOLD * len(grams) // 1)
+    return sorted(grams, key=lambda gram: (counts.get(gram, 0), gram))[: len(grams) - needed + 1]

@@ -1,0 +1,412 @@
+"""Contamination: test questions that taught or chose a program before they are to test it.
+
+    at a compile       a question that any earlier search on this machine used as train or dev (the ledger of
+                       uses), or that is a train or dev question of the same recipe but for its spelling
+    at an evaluation   a question whose mark is in the compiled program: its train and dev questions, and
+                       those that earlier searches had used when it was compiled
+
+Such questions are left out by default and named. With `include_seen` they are scored, and the verdict, the
+rows and the report say so. A split that is left empty is refused. Near duplicates are named, not left out.
+
+A study reads the ledger once, when it starts, and keeps what it found in `seen.json` of its directory, so
+that a resume tests on the same questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragc.core import inputs, outputs
+from ragc.core.digest import add_digest, digest, pretty, verify_digest
+from ragc.core.display import quantity
+from ragc.corpora.files.near_duplicates import near_duplicates
+from ragc.errors import ArtefactError, StoreError, UsageError
+from ragc.optimizers.answering import Row
+from ragc.optimizers.results.study_rows import DEV, SEEN
+from ragc.optimizers.task import Task
+from ragc.records import Question
+from ragc.store import uses
+from ragc.store.question_marks import marks_of
+from ragc.store.uses import QuestionIndex, QuestionSet, Use, UseLedger
+
+FORMAT = "ragc.question/2"
+"""The normalisation of the marks in a compiled program."""
+
+NAMED = 5
+"""The most questions that a sentence names."""
+
+EARLIER = "an earlier search"
+"""The role of questions that this program's compile found in the ledger, at an evaluation."""
+
+UNMARKED = "the compiled program has no digests of its train and dev questions, so they were not checked"
+"""Why a compiled program of an earlier version, or one with study.keep = false, is not checked."""
+
+BEGUN_BEFORE = "the study began with a version of ragc that kept no ledger of uses"
+
+
+@dataclass(frozen=True, slots=True)
+class Contamination:
+    """The check of `questions` test questions.
+
+    `used` says of each contaminated question, by id and in the order of the split, what it was used as:
+    "train", "dev" or "train and dev", behind it "by an earlier search" where that was not this program's own.
+    They are `scored` or left out. `near` has the ids of test questions and of nearly equal train or dev
+    questions. `unchecked` says what could not be checked, "" for nothing.
+    """
+
+    questions: int = 0
+    used: Mapping[str, str] = field(default_factory=dict)
+    scored: bool = False
+    near: Mapping[str, str] = field(default_factory=dict)
+    unchecked: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to say."""
+        return bool(self.used or self.near or self.unchecked)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        return {
+            "questions": self.questions,
+            "used": dict(self.used),
+            "scored": self.scored,
+            "near": dict(self.near),
+            "unchecked": self.unchecked,
+        }
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The ids of the test questions that are not scored."""
+        return frozenset() if self.scored else frozenset(self.used)
+
+    @property
+    def mark(self) -> str:
+        """What follows a verdict on questions that were seen; "" where none was scored."""
+        if not (self.used and self.scored):
+            return ""
+        return f"{len(self.used):,} of {self.questions:,} test questions were seen before"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """For people: what was left out or scored nevertheless, near duplicates, and what was not checked."""
+        out = []
+        if self.used:
+            count = f"{len(self.used):,} of {quantity(self.questions, 'test question')}"
+            were = "was" if len(self.used) == 1 else "were"
+            how = "scored nevertheless, so these scores flatter"
+            if not self.scored:
+                how = "left out; --include-seen scores all, marked"
+            out.append(f"{count} {were} used as train or dev before ({_named(self.used)}) and {how}.")
+        if self.near:
+            pairs = [f"{one} like {other}" for one, other in self.near.items()]
+            count = f"{quantity(len(pairs), 'test question')} {'is' if len(pairs) == 1 else 'are'} scored"
+            out.append(f"{count} whose text is nearly that of a question seen before ({_named(pairs)}).")
+        if self.unchecked:
+            out.append(f"Whether all test questions are new is not known: {self.unchecked}.")
+        return tuple(out)
+
+    def marked(self, row: Row) -> Row:
+        """`row`, marked if its question was used before."""
+        role = self.used.get(row.question.id, "")
+        return replace(row, seen=role) if role else row
+
+
+CLEAN = Contamination()
+
+
+def _named(names: Iterable[str]) -> str:
+    """The first names, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - NAMED:,} more" if len(every) > NAMED else ""
+    return ", ".join(every[:NAMED]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks of questions that a program may not be tested on, joined, by what they were used as.
+
+    `earlier` are the questions of its test split that earlier searches had used.
+    """
+
+    train: str = ""
+    dev: str = ""
+    earlier: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """The entry `questions` of `provenance.json`."""
+        held = {"train": self.train, "dev": self.dev, "earlier": self.earlier}
+        return {"marks": FORMAT} | {name: marks for name, marks in held.items() if marks}
+
+
+def check_compile(
+    task: Task, directory: Path | None, *, include_seen: bool = False
+) -> tuple[Task, Contamination]:
+    """Checks the test questions of `task` against the ledger of uses, and records train and dev questions.
+
+    Returns the task without the questions that are left out, with the marks of all in its facts. What the
+    ledger says is read from `directory`, the study's, if that study has begun. Without a directory (a dry
+    run) nothing is recorded and nothing is written. Raises UsageError if no test question is left, StoreError
+    if the ledger cannot be used, and ArtefactError for a damaged record in `directory`.
+    """
+    own = _own_sets(task)
+    index = QuestionIndex([question.question for question in task.test])
+    earlier = _look_up(task, index, own) if directory is None else _of_study(task, index, own, directory)
+    marks = marks_of_task(task)
+    roles = _roles(task.test, index, marks, earlier.roles)
+    found = _found(task, roles, earlier.unchecked, [*_train(task), *task.dev], include_seen)
+    facts: dict[str, Any] = {"contamination": found.to_json()} if found else {}
+    if task.recipe.study.keep:
+        known = [q.question for q in task.test if marks_of(q.question)[0] in earlier.roles]
+        facts["questions"] = replace(marks, earlier=QuestionSet.of(known).marks).to_json()
+    return replace(_without(task, found), facts={**task.facts, **facts}), found
+
+
+def marks_of_task(task: Task) -> Marks:
+    """The marks of the train and dev questions of `task`."""
+    own = _own_sets(task)
+    return Marks(own["train"].marks, own["dev"].marks)
+
+
+def question_facts(task: Task) -> dict[str, Any]:
+    """The entry of `provenance.json` on the train and dev questions of `task`; none if nothing is kept."""
+    return {"questions": marks_of_task(task).to_json()} if task.recipe.study.keep else {}
+
+
+def check_evaluation(
+    task: Task, provenance: Mapping[str, Any] | None, split: str, *, include_seen: bool = False
+) -> tuple[Task, Contamination]:
+    """Checks the questions of `split` against the marks in the `provenance` of a compiled program.
+
+    Returns the task without the questions that are left out, those of the test split only. A program without
+    provenance, that of a recipe, learns from the train questions of `task` alone. Raises UsageError if no
+    test question is left, and ArtefactError for damaged marks.
+    """
+    marks = Marks(_own_sets(task)["train"].marks) if provenance is None else marks_in(provenance)
+    if provenance is None and split != "test":
+        return task, CLEAN
+    if marks is None:
+        return task, Contamination(len(task.test), unchecked=UNMARKED) if split == "test" else CLEAN
+    questions = task.splits.get(split, ())
+    index = QuestionIndex([question.question for question in questions])
+    roles = _roles(questions, index, marks, {})
+    if split != "test":
+        own = {questions[position].id: role for position, role in roles.items() if role != EARLIER}
+        return task, Contamination(len(questions), own, scored=True)
+    known = frozenset(mark for joined in (marks.train, marks.dev) for mark in uses.split_marks(joined))
+    others = [q for q in (*_train(task), *task.dev) if known.intersection(marks_of(q.question))]
+    found = _found(task, roles, "", others, include_seen)
+    return _without(task, found), found
+
+
+def marks_in(provenance: Mapping[str, Any]) -> Marks | None:
+    """The marks in the `provenance` of a compiled program; None if it has none that this version knows.
+
+    Raises ArtefactError if they are damaged.
+    """
+    held = provenance.get("questions")
+    if held is None:
+        return None
+    if not isinstance(held, dict) or not all(_whole_marks(held)):
+        raise ArtefactError(
+            "The digests of questions in provenance.json are damaged, so nobody knows which questions chose "
+            "the program; copy the compiled directory again, or compile the recipe again."
+        )
+    if held.get("marks") != FORMAT:
+        return None
+    return Marks(*(held.get(name, "") for name in ("train", "dev", "earlier")))
+
+
+def left_out_in(provenance: Mapping[str, Any] | None) -> frozenset[str]:
+    """The ids of the test questions that the compile with this `provenance` left out."""
+    held = (provenance or {}).get("contamination") or {}
+    used = held.get("used") if isinstance(held, dict) and held.get("scored") is not True else None
+    return frozenset(used if isinstance(used, dict) else ())
+
+
+def _whole_marks(held: Mapping[str, Any]) -> Iterator[bool]:
+    """Whether each list of marks in `held` is whole; lists of another format are not looked at."""
+    if held.get("marks") == FORMAT:
+        yield from (uses.are_marks(held.get(name, "")) for name in ("train", "dev", "earlier"))
+    else:
+        yield isinstance(held.get("marks"), str)
+
+
+def record(task: Task, work: str, roles: Iterable[str] = ("train", "dev")) -> str:
+    """Records the questions of `roles` in `task` as used by `work`, such as "grid".
+
+    Returns a sentence where that fails, "" otherwise: such work tests nothing, so it goes on without.
+    """
+    try:
+        with uses.opened() as ledger:
+            ledger.append(use for use in _uses_of(task, work) if use.role in set(roles))
+    except StoreError as error:
+        return f"This use of the questions is not recorded: {error}"
+    return ""
+
+
+def recipe_digest(task: Task) -> str:
+    """The digest by which the ledger of uses knows the recipe of `task`."""
+    return digest(task.recipe.identity())[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """What the ledger says of test questions: roles in earlier searches by mark, and what is unknown."""
+
+    roles: Mapping[str, str]
+    unchecked: str = ""
+
+
+def _train(task: Task) -> tuple[Question, ...]:
+    """The questions that may teach a program of `task`, those of another domain too."""
+    return (*task.train, *(task.other.questions if task.other else ()))
+
+
+def _own_sets(task: Task) -> dict[str, QuestionSet]:
+    """The train and dev questions of `task`."""
+    held = {"train": _train(task), "dev": task.dev}
+    return {role: QuestionSet.of(q.question for q in questions) for role, questions in held.items()}
+
+
+def _uses_of(task: Task, work: str) -> list[Use]:
+    """The uses of the train and dev questions of `task` by `work`."""
+    keep, recipe = task.recipe.study.keep, recipe_digest(task)
+    sets = {role: held if keep else held.unmarked for role, held in _own_sets(task).items()}
+    return [Use("train", work, sets["train"], recipe), Use("dev", work, sets["dev"], recipe)]
+
+
+def _look_up(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]) -> _Earlier:
+    """What the ledger says of the questions of `index`. Raises StoreError if it cannot be read."""
+    path = uses.ledger_file()
+    try:
+        return _read_from(uses.read(path), task, index, own)
+    except OSError as error:
+        raise uses.UnusableLedger(path, error) from error
+
+
+def _read_from(
+    ledger: UseLedger, task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet]
+) -> _Earlier:
+    """What `ledger` says of the questions of `index`, without the uses of the very sets of this task.
+
+    Those are the uses of the same study, or of one that is no further risk: this task's own check finds them.
+    """
+    own_digests = {held.digest for held in own.values()}
+    roles: dict[int, set[str]] = {}
+    unknown = 0
+    for use in {(use.role, use.questions): use for use in ledger.searched}.values():
+        if use.questions.digest in own_digests:
+            continue
+        positions = index.positions_of(use.questions)
+        unknown += not use.questions.marks and not positions
+        for position in positions:
+            roles.setdefault(position, set()).add(use.role)
+    gaps = []
+    if ledger.damaged:
+        gaps.append(f"{quantity(ledger.damaged, 'line')} of the ledger of uses cannot be read")
+    if unknown:
+        searches = "search" if unknown == 1 else "searches"
+        gaps.append(f"{unknown:,} {searches} with study.keep = false left no digests of single questions")
+    by_mark = {marks_of(task.test[position].question)[0]: _joined(found) for position, found in roles.items()}
+    return _Earlier(dict(sorted(by_mark.items())), " and ".join(gaps))
+
+
+def _of_study(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet], directory: Path) -> _Earlier:
+    """What the ledger said when the study in `directory` began; a new study reads it and is recorded in it.
+
+    The record is written before the use is appended: after a kill between them the resumed study appends it.
+    """
+    path, keep = directory / SEEN, task.recipe.study.keep
+    kept = _kept(path)
+    with uses.opened() as ledger:
+        if kept is not None:
+            earlier = kept
+        elif (directory / DEV).exists():  # the study began, and without a record
+            earlier = _Earlier({}, BEGUN_BEFORE)
+        else:
+            earlier = _read_from(ledger.content, task, index, own)
+        if kept is None and keep:
+            content = {"format": FORMAT, "roles": dict(earlier.roles), "unchecked": earlier.unchecked}
+            outputs.put_file(path, pretty(add_digest(content)).encode())
+        ledger.append(_uses_of(task, "compile"))
+    return earlier
+
+
+def _kept(path: Path) -> _Earlier | None:
+    """The record of a study in the file `path`; None if there is none. Raises ArtefactError for damage."""
+    try:
+        held = verify_digest(json.loads(inputs.read_text(path)))
+        if held is None:
+            raise ValueError
+        roles = {str(mark): str(role) for mark, role in held["roles"].items()}
+        return _Earlier(roles, str(held["unchecked"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ArtefactError(
+            f"{path} is damaged, so nobody knows which test questions the study leaves out; leave --resume "
+            "out to begin anew, which replays what was answered."
+        ) from None
+
+
+def _roles(
+    questions: Sequence[Question], index: QuestionIndex, marks: Marks, earlier: Mapping[str, str]
+) -> dict[int, str]:
+    """What each of the `questions` of `index` was used as, by position; those never used are left out.
+
+    `marks` are those of the program; `earlier` has the roles in earlier searches by mark.
+    """
+    own = {role: index.positions_in(uses.split_marks(getattr(marks, role))) for role in ("train", "dev")}
+    before = index.positions_in(uses.split_marks(marks.earlier))
+    out = {}
+    for position, question in enumerate(questions):
+        roles = _joined(role for role in ("train", "dev") if position in own[role])
+        searched = earlier.get(marks_of(question.question)[0], "")
+        if roles:
+            out[position] = roles
+        elif searched:
+            out[position] = f"{searched} by {EARLIER}"
+        elif position in before:
+            out[position] = EARLIER
+    return out
+
+
+def _joined(roles: Iterable[str]) -> str:
+    return " and ".join(sorted(roles, reverse=True))
+
+
+def _found(
+    task: Task,
+    roles: Mapping[int, str],
+    unchecked: str,
+    others: Sequence[Question],
+    include_seen: bool,
+) -> Contamination:
+    """The check of the test questions of `task` with these `roles`; near duplicates are those of `others`.
+
+    Raises UsageError if no question is left.
+    """
+    test = task.test
+    ids = {test[position].id: role for position, role in roles.items()}
+    if ids and len(ids) == len(test) and not include_seen:
+        raise UsageError(
+            f"All {quantity(len(test), 'test question')} were used as train or dev before ({_named(ids)}), "
+            "so none is left to test on; name other test questions, or score these, marked, with "
+            "--include-seen (include_seen=True)."
+        )
+    free = [question for question in test if question.id not in ids]
+    used = [question for question in test if question.id in ids]
+    near = near_duplicates(free, [*others, *used])
+    return Contamination(len(test), ids, include_seen and bool(ids), near, unchecked)
+
+
+def _without(task: Task, found: Contamination) -> Task:
+    """`task` without the test questions that are left out."""
+    if found.scored or not found.used:
+        return task
+    test = tuple(question for question in task.test if question.id not in found.used)
+    return replace(task, splits={**task.splits, "test": test})

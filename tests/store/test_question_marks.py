@@ -1,0 +1,106 @@
+"""A question is recognised in other spellings of signs, and behind labels; other questions are not it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.corpora.files.splits import normalise
+from ragc.store.question_marks import DIGITS, marks_of, marks_sought
+
+PLAIN = "What colour is thing number3?"
+
+SAME = [
+    "Q: What colour is thing number3?",
+    "q:What colour is thing number3",
+    "Question 3: What colour is thing number3?",
+    "Question no. 7) What colour is thing number3?",
+    "3. What colour is thing number3?",
+    "3.What colour is thing number3?",
+    "3) What colour is thing number3?",
+    "(3) What colour is thing number3?",
+    "3 - What colour is thing number3?",
+    "#3 What colour is thing number3?",
+    "#3: What colour is thing number3?",
+    "1.2. What colour is thing number3?",
+    "a) What colour is thing number3?",
+    "- 3. Q: What colour is thing number3?",
+    "• What colour is thing number3?",
+    "**3.** What colour is thing number3?",
+    "> “What colour is thing number3?”",
+    "WHAT  colour\tis\u00a0thing number3 ?!",
+    "What colour is the thing number 3",
+    "What colo\u200bur is th\u00ading number3?",
+    "\ufeff\u202eWhat colour is thing number3\u202c?",
+    "What colour\ufe0f is thing\u2060 number3?",
+    "Ｗｈａｔ colour is thing number３?",
+]
+
+OTHER = [
+    ("2. Bundesliga: who won in 2010?", "3. Bundesliga: who won in 2010?"),
+    ("#1 song of 1999?", "#2 song of 1999?"),
+    ("24. James Bond film?", "23. James Bond film?"),
+    ("What is 17-5?", "What is 175?"),
+    ("What is 17-5?", "What is 17/5?"),
+    ("Is -5 more than 3?", "Is 5 more than 3?"),
+    ("What is C?", "What is C#?"),
+    ("What is C?", "What is C++?"),
+    ("What is new in Python 3.11?", "What is new in Python 31.1?"),
+    ("Is it 1 12?", "Is it 11 2?"),
+    ("Q1 2023 revenue of Apple", "Q2 2023 revenue of Apple"),
+    ("Question 3 of the exam asks what?", "Question 4 of the exam asks what?"),
+    ("A. Lincoln was born where?", "B. Lincoln was born where?"),
+    ("1.2 million people live where?", "3.4 million people live where?"),
+    ("12:30 train to where?", "11:30 train to where?"),
+    ("3.", "4."),
+    ("???", "!!!"),
+    ("这是什么", "那是什么"),
+]
+
+
+def same(recorded: str, asked: str) -> bool:
+    return bool(set(marks_of(recorded)) & set(marks_sought(asked)))
+
+
+@pytest.mark.parametrize("edited", SAME)
+def test_spelling_and_labels_make_no_other_question(edited: str) -> None:
+    assert same(PLAIN, edited)
+    assert same(edited, PLAIN)
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_other_numbers_signs_and_words_are_other_questions(one: str, other: str) -> None:
+    assert not same(one, other)
+    assert not same(other, one)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "plain"),
+    [
+        ("2. Bundesliga: who won?", "Bundesliga: who won?"),
+        ("#1 song of 1999?", "song of 1999"),
+        ("3. 这是什么？", "这是什么"),
+        ("What is 1,000 + 5?", "what is 1000 + 5"),
+        ("17 - 5 = what?", "17-5=what?"),
+        ("7. What is X?", "3. What is X?"),
+    ],
+)
+def test_a_number_that_may_be_a_label_hides_no_question(labelled: str, plain: str) -> None:
+    assert same(labelled, plain)
+    assert same(plain, labelled)
+
+
+@given(st.text())
+def test_any_text_has_marks_and_is_itself(text: str) -> None:
+    marks = marks_of(text)
+    assert same(text, text)
+    assert 1 <= len(marks) <= 2
+    assert all(len(mark) == DIGITS for mark in marks)
+
+
+@given(st.text(alphabet="abc XYZ.,;?!'\"", min_size=1))
+def test_what_splits_take_for_one_question_is_one_here(text: str) -> None:
+    spelled = normalise(text)
+    if any(character.isalpha() for character in spelled.replace(" ", "")) and "a" not in spelled.split():
+        assert same(spelled, text) or len(spelled.split()[0]) == 1
