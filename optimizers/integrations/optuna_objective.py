@@ -34,6 +34,7 @@ from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.budget import budget_error
 from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
+from ragc.optimizers.prompts import check_prompts
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.allocation import stopping_points
@@ -141,6 +142,7 @@ class Objective:
         call_store = store or open_store(recipe.study.store, keep=recipe.study.keep)
         charges = folder.path / "charges.jsonl" if folder else None
         self.task: Task = prepare(recipe, store=call_store, charges=charges, targets=targets)
+        check_prompts(self.task)
         self._order = shuffle_dev(self.task)
         self._limit = asyncio.Semaphore(self.task.in_flight)
         self._builder = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, Silent())

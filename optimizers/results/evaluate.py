@@ -202,11 +202,13 @@ def open_program(
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
+    allow_loss: bool = False,
 ) -> OpenProgram:
     """Opens the compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
     A recipe gives its program with default knobs, overridden by `[knobs]`, and no demonstrations. `targets`
-    replace those of the recipe. The other arguments are those of `ragc.optimizers.results.resolve.Opening`.
+    replace those of the recipe; `allow_loss` lets go of what its prompts would lose. The other arguments are
+    those of `ragc.optimizers.results.resolve.Opening`.
     Raises UsageError and its subclasses.
     """
     where = Path(path)
@@ -216,7 +218,7 @@ def open_program(
     if not where.exists():
         what = f"the recipe or compiled program {str(where)!r}"
         raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
-    resolved = recipe.load(where, sets, base=None if base is None else Path(base))
+    resolved = recipe.load(where, sets, base=None if base is None else Path(base), allow_loss=allow_loss)
     call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
     task = prepare(resolved, store=call_store, questions=questions, targets=targets)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))

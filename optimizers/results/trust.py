@@ -28,7 +28,9 @@ from ragc.recipe import Recipe, SourceSpec
 from ragc.recipe.lines import Keys
 from ragc.targets.base import TargetSpec
 
-RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base"})
+RECIPE_PLAIN = frozenset(
+    {"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base", "allow_loss"}
+)
 RECIPE_REVIEWED = frozenset(
     {"program", "search", "report", "data", "sources", "targets", "assessing", "study", "prompts"}
 )

@@ -46,12 +46,14 @@ def compile(
     sets: Sequence[str] = (),
     out: str | Path | None = None,
     resume: bool = False,
+    allow_loss: bool = False,
     progress: Progress | None = None,
 ) -> Compiled:
     """Search for the best program, test it against the baseline, and write it.
 
     It is written to the directory `out`, by default `compiled/` and the name of the recipe file. `sets` are
-    overrides such as `"search.trials=5"`. `resume` continues an interrupted study, or starts one. Returns a
+    overrides such as `"search.trials=5"`. `resume` continues an interrupted study, or starts one. A prompt of
+    the recipe with texts that no request would hold is refused, unless `allow_loss` lets them go. Returns a
     Compiled with `verdict` (str), `baseline` and `test` (an Interval per metric, on the test split),
     `differences`, `counters` (requests, tokens, US dollars, seconds) and the `program`.
 
@@ -64,7 +66,7 @@ def compile(
     from ragc import recipe as recipes
     from ragc.optimizers import compile as compiling
 
-    resolved = recipes.load(recipe, sets)
+    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     target = Path(out) if out is not None else Path("compiled") / Path(recipe).stem
     return compiling.compile(resolved, target, resume=resume, progress=progress or compiling.SILENT)
 
@@ -99,7 +101,13 @@ def write_base(base: str, *, out: str | Path, progress: Progress | None = None) 
     return Path(write(base, out, progress or Silent()).path)
 
 
-def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None) -> dict[str, Any]:
+def plan(
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    out: str | Path | None = None,
+    allow_loss: bool = False,
+) -> dict[str, Any]:
     """Check a recipe file and everything it needs, and bound the cost of compiling it. Sends nothing.
 
     Returns a JSON object: upper bounds `lm_calls`, `tokens` and `usd`, estimates `lm_calls_about`,
@@ -113,7 +121,7 @@ def plan(recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None
     from ragc import recipe as recipes
     from ragc.optimizers.plan.estimate import estimate
 
-    return estimate(recipes.load(recipe, sets), out)
+    return estimate(recipes.load(recipe, sets, allow_loss=allow_loss), out)
 
 
 def grid(
@@ -185,6 +193,7 @@ def training_data(
     out: str | Path,
     sets: Sequence[str] = (),
     format: str = "trl",
+    allow_loss: bool = False,
     progress: Progress | None = None,
     base: str | Path | None = None,
     trust_code: bool = False,
@@ -193,8 +202,9 @@ def training_data(
 
     `kind` is prefrag-dpo, rqrag-sft, slimplm-labels, slimplm-judge or slimplm-rewrites; with demonstrations
     `recipe` is a compiled program, and nothing is sent. `out` is a file FILE.jsonl, its card is FILE.md.
-    `format` is trl or llamafactory. `base` and `trust_code` are those of `load`, for demonstrations. A call
-    that was cut off goes on when it is repeated. Returns a TrainingData with `rows`, `classes`, `drops`,
+    `format` is trl or llamafactory. `base` and `trust_code` are those of `load`, for demonstrations;
+    `allow_loss` is that of `compile`. A call that was cut off goes on when it is repeated. Returns a
+    TrainingData with `rows`, `classes`, `drops`,
     `card` and `counters`.
 
         data = ragc.training_data("prefrag-dpo", "recipe.toml", out="pairs.jsonl")
@@ -212,12 +222,17 @@ def training_data(
         return demonstrations.build(recipe, out, format=format, how=how)
     from ragc import recipe as recipes
 
-    resolved = recipes.load(recipe, sets)
+    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     return build.build(kind, resolved, out, format=format, progress=progress or build.SILENT)
 
 
 def plan_training_data(
-    kind: str, recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None
+    kind: str,
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    out: str | Path | None = None,
+    allow_loss: bool = False,
 ) -> dict[str, Any]:
     """Check what `training_data` needs and bound its cost. Sends nothing.
 
@@ -227,7 +242,7 @@ def plan_training_data(
     from ragc import recipe as recipes
     from ragc.training.data.build import estimate
 
-    return estimate(kind, recipes.load(recipe, sets), out)
+    return estimate(kind, recipes.load(recipe, sets, allow_loss=allow_loss), out)
 
 
 def reproduce(
@@ -302,6 +317,7 @@ def headroom(
     sets: Sequence[str] = (),
     calls: int = 300,
     gain: float = 0.05,
+    allow_loss: bool = False,
     progress: Progress | None = None,
 ) -> Headroom:
     """Measure what a study of `recipe` can show, with at most `calls` LM calls on dev questions.
@@ -320,12 +336,17 @@ def headroom(
     from ragc import recipe as recipes
     from ragc.optimizers.plan.headroom import probe
 
-    resolved = recipes.load(recipe, sets)
+    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     return probe.headroom(resolved, calls=calls, gain=gain, progress=progress or probe.SILENT)
 
 
 def headroom_plan(
-    recipe: str | Path, *, sets: Sequence[str] = (), calls: int = 300, gain: float = 0.05
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    calls: int = 300,
+    gain: float = 0.05,
+    allow_loss: bool = False,
 ) -> dict[str, Any]:
     """What `headroom` would spend `calls` LM calls on, as a JSON object. Sends nothing.
 
@@ -334,7 +355,7 @@ def headroom_plan(
     from ragc import recipe as recipes
     from ragc.optimizers.plan.headroom import probe
 
-    return probe.plan(recipes.load(recipe, sets), calls=calls, gain=gain)
+    return probe.plan(recipes.load(recipe, sets, allow_loss=allow_loss), calls=calls, gain=gain)
 
 
 def recipe_schema() -> dict[str, Any]:
@@ -404,11 +425,13 @@ def ask(
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
+    allow_loss: bool = False,
 ) -> Row:
     """Answer one question with the compiled program or recipe at `path`.
 
-    `context` holds the other columns of a data row, such as `context_ids`; the other arguments are those of
-    `load`. Returns a Row with `prediction` (str, None where no reply could be read), `passages`, `trace`,
+    `context` holds the other columns of a data row, such as `context_ids`; `allow_loss` is that of `compile`,
+    for a recipe, and the other arguments are those of `load`. Returns a Row with `prediction` (str, None
+    where no reply could be read), `passages`, `trace`,
     `counters` and `failure`.
 
         ragc.ask("compiled/mine", "Which exception ends an iterator?").prediction
@@ -418,7 +441,13 @@ def ask(
     from ragc.optimizers.results import evaluate as examples
 
     program = examples.open_program(
-        path, sets, questions=False, base=base, trust_targets=trust_targets, trust_code=trust_code
+        path,
+        sets,
+        questions=False,
+        base=base,
+        trust_targets=trust_targets,
+        trust_code=trust_code,
+        allow_loss=allow_loss,
     )
     return examples.ask(program, question, context=context)
 
@@ -432,10 +461,11 @@ def evaluate(
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
+    allow_loss: bool = False,
 ) -> Evaluation:
     """Score the compiled program or recipe at `path` on a split of its data: "train", "dev" or "test".
 
-    The other arguments are those of `load`. Returns an Evaluation with `rows` (a Row per question, in the
+    The other arguments are those of `ask`. Returns an Evaluation with `rows` (a Row per question, in the
     order of the split), `metrics` (an Interval per metric: mean, low, high, n) and `counters`.
 
         ragc.evaluate("compiled/mine", split="dev").metrics["f1"].mean
@@ -444,7 +474,14 @@ def evaluate(
     """
     from ragc.optimizers.results import evaluate as examples
 
-    program = examples.open_program(path, sets, base=base, trust_targets=trust_targets, trust_code=trust_code)
+    program = examples.open_program(
+        path,
+        sets,
+        base=base,
+        trust_targets=trust_targets,
+        trust_code=trust_code,
+        allow_loss=allow_loss,
+    )
     return examples.score(program, split, progress=progress or examples.SILENT)
 
 
@@ -495,6 +532,7 @@ def compare(
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
+    allow_loss: bool = False,
 ) -> RunComparison:
     """Compare run `b` with run `a`, question by question.
 
@@ -518,6 +556,7 @@ def compare(
         base=base,
         trust_targets=trust_targets,
         trust_code=trust_code,
+        allow_loss=allow_loss,
     )
     return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)
 
@@ -652,16 +691,19 @@ def join_study(study: str, *, trials: int | None = None) -> NoReturn:
     join(study, trials=trials)
 
 
-def objective(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> Objective:
+def objective(
+    recipe: str | Path, *, sets: Sequence[str] = (), name: str = "", allow_loss: bool = False
+) -> Objective:
     """A recipe file as an objective for `study.optimize`; nothing is sent until it is called.
 
     A call returns the mean of the objective over the dev questions, or a tuple of means for several
-    objectives. Larger is better. Raises RecipeError and DataError.
+    objectives. Larger is better. `allow_loss` is that of `compile`. Raises RecipeError and DataError.
     """
     from ragc import recipe as recipes
     from ragc.optimizers.integrations import optuna_objective
 
-    return optuna_objective.Objective(recipes.load(recipe, sets), name=name, file=recipe)
+    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
+    return optuna_objective.Objective(resolved, name=name, file=recipe)
 
 
 def program(name: str | Module | type[Module], /, *, store: bool = True, **parts: Any) -> RagProgram:

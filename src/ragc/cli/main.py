@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ragc.cli import console, failures
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     )
     compiling.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     _sets(compiling)
+    _allows_loss(compiling)
     compiling.add_argument(
         "--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)"
     )
@@ -47,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     )
     probing.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     _sets(probing)
+    _allows_loss(probing)
     probing.add_argument(
         "--calls", type=int, default=300, metavar="N", help="LM calls to spend at most (default: 300)"
     )
@@ -62,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
     asking.add_argument("question", metavar="QUESTION", help="the question, in quotes")
     _sets(asking)
     _trusts(asking)
+    _allows_loss(asking)
     asking.add_argument("--trace", action="store_true", help="show every search and call")
 
     scoring = _command(commands, "eval", "score a program on a split", _eval)
@@ -71,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     scoring.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
     _sets(scoring)
     _trusts(scoring)
+    _allows_loss(scoring)
     scoring.add_argument(
         "--by",
         default="",
@@ -133,6 +138,7 @@ def parser() -> argparse.ArgumentParser:
         "--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md"
     )
     _sets(training)
+    _allows_loss(training)
     training.add_argument(
         "--format", choices=TRAINERS, default=TRAINERS[0], help="for whom pairs are written (default: trl)"
     )
@@ -250,6 +256,14 @@ def _sets(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _allows_loss(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--allow-loss",
+        action="store_true",
+        help="go on where texts of an imported prompt would not be sent, and say which",
+    )
+
+
 def _trusts(command: argparse.ArgumentParser) -> None:
     command.add_argument("--base", metavar="DIR", help="where relative paths of its recipe lead")
     command.add_argument(
@@ -266,8 +280,8 @@ def _trusts(command: argparse.ArgumentParser) -> None:
 
 def _opening_options(args: argparse.Namespace) -> dict[str, Any]:
     """The command-line options for opening a compiled program, as arguments of the public functions."""
-    names = ("sets", "base", "trust_targets", "trust_code")
-    return {name: getattr(args, name) for name in names}
+    names = ("sets", "base", "trust_targets", "trust_code", "allow_loss")
+    return {name: getattr(args, name) for name in names if name in args}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -303,7 +317,8 @@ def _main(argv: Sequence[str] | None) -> int:
 def _run(args: argparse.Namespace) -> int:
     """The exit code of a command, whatever it raises."""
     try:
-        status: int = args.run(args)
+        with _saying_losses(args):
+            status: int = args.run(args)
         return status
     except RagcError as error:
         console.error(str(error))
@@ -321,6 +336,15 @@ def _run(args: argparse.Namespace) -> int:
             resumable = args.command == "compile" and not args.dry_run
             console.error(failures.sentence(error, f"ragc {args.command}", resumable=resumable))
         return 1
+
+
+def _saying_losses(args: argparse.Namespace) -> AbstractContextManager[None]:
+    """Prints on stderr what prompts lose, for a command that allows it."""
+    if not getattr(args, "allow_loss", False):
+        return nullcontext()
+    from ragc.core.progress import listening
+
+    return listening(console.error)
 
 
 _GO_ON = {
@@ -349,12 +373,17 @@ def _compile(args: argparse.Namespace) -> int:
     from ragc import api
 
     if args.dry_run:
-        estimate = api.plan(args.recipe, sets=args.sets, out=args.out)
+        estimate = api.plan(args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss)
         _emit(estimate) if args.json else console.plan(estimate)
         return 0
     with console_watch.watching() as progress:
         compiled = api.compile(
-            args.recipe, sets=args.sets, out=args.out, resume=args.resume, progress=progress
+            args.recipe,
+            sets=args.sets,
+            out=args.out,
+            resume=args.resume,
+            allow_loss=args.allow_loss,
+            progress=progress,
         )
     _emit(compiled.to_json()) if args.json else console.print_compiled(compiled)
     return 0
@@ -364,12 +393,19 @@ def _headroom(args: argparse.Namespace) -> int:
     from ragc import api
 
     if args.dry_run:
-        planned = api.headroom_plan(args.recipe, sets=args.sets, calls=args.calls, gain=args.gain)
+        planned = api.headroom_plan(
+            args.recipe, sets=args.sets, calls=args.calls, gain=args.gain, allow_loss=args.allow_loss
+        )
         _emit(planned) if args.json else console.headroom_plan(planned)
         return 0
     with console_watch.watching() as progress:
         result = api.headroom(
-            args.recipe, sets=args.sets, calls=args.calls, gain=args.gain, progress=progress
+            args.recipe,
+            sets=args.sets,
+            calls=args.calls,
+            gain=args.gain,
+            allow_loss=args.allow_loss,
+            progress=progress,
         )
     _emit(result.to_json()) if args.json else console.status(list(result.lines()))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,14 @@ def notify(text: str) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(text)
+
+
+def say(text: str) -> None:
+    """As `notify`, and a warning of Python where nobody listens."""
+    if _listener.get() is None:
+        warnings.warn(text, stacklevel=2)
+    else:
+        notify(text)
 
 
 @contextmanager
