@@ -406,8 +406,8 @@ def load(
         with ragc.load("compiled/mine") as program:
             program("Which exception ends an iterator?").prediction
 
-    Raises ArtefactError when `path` is not a compiled program; a call raises Untrusted for what was not
-    allowed.
+    Raises ArtefactError when `path` is not a compiled program, Untrusted for what is not allowed, and
+    UsageError where `sets` name knobs or prompts, which a compiled program has already.
     """
     from ragc.optimizers.results.resolve import opening
     from ragc.optimizers.results.session import load_to_answer

@@ -16,7 +16,7 @@ from ragc.cli import console, failures
 from ragc.cli import progress as console_watch
 from ragc.cli.arguments import Parser
 from ragc.cli.screen import escape_output
-from ragc.errors import RagcError, UsageError
+from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.training import FORMATS as TRAINERS
 from ragc.training import KINDS as TRAINING_KINDS
 from ragc.version import __version__
@@ -321,7 +321,7 @@ def _run(args: argparse.Namespace) -> int:
             status: int = args.run(args)
         return status
     except RagcError as error:
-        console.error(str(error))
+        console.error(error.command if isinstance(error, Untrusted) else str(error))
         return error.exit_code
     except KeyboardInterrupt as stop:
         with failures.ignore_interrupts():
