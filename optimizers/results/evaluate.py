@@ -6,7 +6,7 @@ If other targets play the roles than at the compile, the change of the score is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,7 @@ class Evaluation:
 
     `score_shift` compares a compiled program's means with those of its compile, if its targets have changed.
     `look` says how often test questions were looked at on this machine; None for other splits. `remark` is a
-    sentence on what the scores cannot show, "" for none.
+    sentence on what the scores cannot show, "" for none. `seed` is that of the resampling of `metrics`.
     """
 
     rows: tuple[Row, ...]
@@ -134,6 +134,7 @@ class Evaluation:
     score_shift: ScoreShift | None = None
     look: Look | None = field(default=None, compare=False)
     remark: str = ""
+    seed: int = 0
 
     def __repr__(self) -> str:
         failures = quantity(self.failures.n, "failure") if self.failures.n else None
@@ -159,6 +160,11 @@ class Evaluation:
             **({"remark": self.remark} if self.remark else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
+
+    def row_values(self, *, prompts: bool = False) -> Iterator[dict[str, Any]]:
+        """The rows of `ragc eval --out`, as JSON values; `prompts` are those of `Row.to_json`."""
+        more = {"seed": self.seed, **({"remark": self.remark} if self.remark else {})}
+        yield from ({**row.to_json(prompts=prompts), **more} for row in self.rows)
 
     @property
     def failures(self) -> Failures:
@@ -293,7 +299,7 @@ def score(opened: OpenProgram, split: str = "test", *, progress: Progress = SILE
         progress.note(look.warning)
     since = opened.compiled and measure_score_shift(opened.compiled.provenance, task.facts, split, means)
     remark = FLATTERED if _was_chosen_on(opened, split) else ""
-    return Evaluation(rows, means, cost, task.scorer.backends, since or None, look, remark)
+    return Evaluation(rows, means, cost, task.scorer.backends, since or None, look, remark, task.seed)
 
 
 def look_at_test(task: Task, programs: Iterable[RagProgram], home: Path | None = None) -> Look:

@@ -435,7 +435,7 @@ def _eval(args: argparse.Namespace) -> int:
     with console_watch.watching() as progress:
         evaluation = api.evaluate(args.program, split=args.split, progress=progress, **_opening_options(args))
     if out:
-        out.write(row.to_json(prompts=True) for row in evaluation.rows)
+        out.write(evaluation.row_values(prompts=True))
     _emit(evaluation.to_json()) if args.json else console.print_evaluation(evaluation)
     return 0
 

@@ -118,7 +118,7 @@ class ImportedPrompt:
         if self.exported:  # the messages are those of the export: what its other parts say counts
             system = "".join(str(part) for role, parts in self.turns if role == "system" for part in parts)
             shown = split_system(system, self.layout, call.signature).descriptions
-            said = {one.name: one.about for one in (*self.inputs, *self.outputs)}
+            said = {one.name: one.about for one in self.inputs} | {o.name: o.about for o in self.outputs}
             changed = {name: text for name, text in said.items() if text != shown.get(name, "")}
             fitted = replace(self, descriptions=changed)
         else:

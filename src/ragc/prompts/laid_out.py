@@ -151,8 +151,8 @@ def _without_insertions(lines: Sequence[str], base: Sequence[str]) -> tuple[list
     """`lines` without those that were added to `base`, and those; lines with a slot stay."""
     kept: list[str] = []
     added: list[str] = []
-    folded = [[_fold(line) for line in one] for one in (base, lines)]
-    for tag, _, _, start, end in SequenceMatcher(None, *folded, autojunk=False).get_opcodes():
+    before, after = ([_fold(line) for line in one] for one in (base, lines))
+    for tag, _, _, start, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         for line in lines[start:end]:
             inserted = tag == "insert" and "{{ " not in line
             (added if inserted else kept).append(line)
@@ -287,10 +287,10 @@ def _fold(line: str) -> str:
 def _diff(found: Sequence[tuple[str, str]], sent: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """The lines that differ, white space aside: `-` of `found`, `+` of `sent`, message by message."""
     before, after = _numbered(found), _numbered(sent)
-    keys = [[(role, _fold(line)) for _, role, line in one] for one in (before, after)]
+    found_keys, sent_keys = ([(role, _fold(line)) for _, role, line in one] for one in (before, after))
     listed: list[str] = []
     where = ""
-    for tag, a, b, c, d in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    for tag, a, b, c, d in SequenceMatcher(None, found_keys, sent_keys, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
         for sign, lines in (("-", before[a:b]), ("+", after[c:d])):

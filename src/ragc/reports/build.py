@@ -329,6 +329,8 @@ def _prompts(program: CompiledProgram) -> dict[str, str]:
 
 def _remarks(held: Inputs, split: str, trials: Sequence[Trial]) -> Iterator[str]:
     provenance = _provenance(held)
+    for one in held.runs:
+        yield from (f"{one.name}: {remark}" for remark in one.run.remarks)
     if split == "test":
         yield _SPENT
     if split == "dev" or (trials and not provenance):
