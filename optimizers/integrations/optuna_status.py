@@ -22,8 +22,13 @@ from ragc.recipe import Recipe
 
 def trials_of(directory: Path) -> list[FrozenTrial]:
     """The trials of the study in `directory`; none where they are in a storage of the script's own."""
-    study = read_study(directory, read_address(directory).get("name", NAME))
+    study = study_of(directory)
     return study.get_trials(deepcopy=False) if study else []
+
+
+def study_of(directory: Path) -> optuna.Study | None:
+    """The study in `directory`; None where its trials are in a storage of the script's own."""
+    return read_study(directory, read_address(directory).get("name", NAME))
 
 
 def counts(directory: Path, trials: Sequence[FrozenTrial], recipe: Recipe) -> dict[str, int]:

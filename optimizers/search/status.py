@@ -262,6 +262,11 @@ def study_trials(directory: Path) -> list[TrialResult]:
     return trials
 
 
+def open_study(directory: Path) -> optuna.Study | None:
+    """The Optuna study of the compile in `directory`, as `study_trials`; None where it has none."""
+    return _study(directory, recipe_in(directory))
+
+
 def _is_whole(trial: TrialResult, objectives: Sequence[str]) -> bool:
     """Whether the scores and values of a trial that was read are numbers, with those of `objectives`."""
     every: list[Any] = [score for scores in trial.scores for score in scores.values() if score is not None]
