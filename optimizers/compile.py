@@ -323,7 +323,8 @@ async def open_models(prepared: Prepared) -> None:
     Raises UsageError for an unmet requirement, and TargetUnavailable.
     """
     task, progress = prepared.task, prepared.progress
-    await asyncio.to_thread(check_programs, task)
+    with listening(progress.note):
+        await asyncio.to_thread(check_programs, task)
     check_optimizers(task)
     if task.note:
         progress.note(task.note)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from ragc.core.progress import say
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers.plan.prompt_size import check_cap
 from ragc.programs.base import RagProgram
@@ -15,20 +16,26 @@ if TYPE_CHECKING:
     from ragc.optimizers.task import Task
 
 
-def give_prompts(program: RagProgram, recipe: Recipe) -> RagProgram:
+def give_prompts(program: RagProgram, recipe: Recipe, *, checked: bool = False) -> RagProgram:
     """`program` with the instructions and demonstrations of the files in `recipe.prompts`.
 
-    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, or no
-    prompt of the predictor it is named for.
+    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, no
+    prompt of the predictor it is named for, or one with texts that would not be sent, unless the recipe
+    allows their loss: then a notice says them. With `checked` all of that was said before.
     """
     if not recipe.prompts or program.method.id != recipe.program:
         return program
+    from ragc.prompts.imported import loss_text
     from ragc.prompts.load import import_prompt
 
     problems = []
     for name, file in recipe.prompts.items():
         try:
-            import_prompt(recipe.path(file)).apply(program, name)
+            lost = import_prompt(recipe.path(file)).apply(
+                program, name, allow_loss=checked or recipe.allow_loss
+            )
+            if lost and not checked:
+                say(f"prompts.{name} = {file!r}, taken with losses: {loss_text(lost)}")
         except UsageError as error:
             problems.append(f"prompts.{name} = {file!r}: {error}")
     if problems:
@@ -59,6 +66,13 @@ def small_model_note(task: Task) -> str:
 _APART = ("judge", "teacher")
 
 
+def check_prompts(task: Task) -> None:
+    """Raises RecipeError unless the recipe's prompts fit the baseline of its program, as `give_prompts`."""
+    if task.recipe.prompts:
+        knobs = dict(task.space.first.baseline().knobs)
+        give_prompts(task.method.build(task.runtime, knobs), task.recipe)
+
+
 def check_programs(task: Task) -> None:
     """Builds the baseline of every program of `task` with the recipe's prompts; nothing is sent.
 
@@ -74,11 +88,19 @@ def check_programs(task: Task) -> None:
 def fingerprints(recipe: Recipe) -> dict[str, str]:
     """The SHA-256 of each prompt file, by predictor, so that changing a file changes the recipe's identity.
 
-    16 hexadecimal digits. Raises DataError for a file that cannot be a prompt, for example by its size.
+    16 hexadecimal digits. A file that is no unchanged export is read otherwise than before texts that are
+    lost were refused: its digest says so. Raises DataError for a file that cannot be a prompt, for
+    example by its size.
     """
-    from ragc.prompts.load import contents
+    from ragc.prompts.load import contents, is_unchanged
 
-    return {
-        name: hashlib.sha256(contents(recipe.path(file))).hexdigest()[:16]
-        for name, file in recipe.prompts.items()
-    }
+    marks = {}
+    for name, file in recipe.prompts.items():
+        path = recipe.path(file)
+        content = contents(path)
+        marks[name] = hashlib.sha256(content if is_unchanged(path) else content + _READER).hexdigest()[:16]
+    return marks
+
+
+_READER = b"\0reader 2"
+"""Stands for the rules by which messages are read, in the digest of a file that they read."""

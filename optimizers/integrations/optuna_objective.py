@@ -35,6 +35,7 @@ from ragc.optimizers.budget import budget_error
 from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.results import contamination
+from ragc.optimizers.prompts import check_prompts
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.allocation import stopping_points
@@ -90,11 +91,8 @@ def study(recipe: Recipe, *, name: str = "", file: str | Path = "") -> optuna.St
     optuna_study.sampler = sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
     optuna_study.set_user_attr(PATH, str(folder.path))
     _fail_orphans(optuna_study, folder)
-    if not any(_is_valid_baseline(trial) for trial in optuna_study.get_trials(deepcopy=False)):
-        task = prepare(recipe, store=CallStore(None), questions=False)
-        optuna_study.enqueue_trial(
-            to_parameters(task.space, task.space.baseline()), user_attrs={BASELINE: True}
-        )
+    if not _has_baseline(optuna_study):
+        _enqueue_baseline(optuna_study, prepare(recipe, store=CallStore(None), questions=False))
     sys.stderr.write(f"ragc: study {folder.name} in {folder.path}\n")
     return optuna_study
 
@@ -106,6 +104,15 @@ def _fail_orphans(study: optuna.Study, folder: Folder) -> None:
         worker = trial.user_attrs.get(WORKER)
         if worker not in alive and (worker or not alive):
             study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _has_baseline(study: optuna.Study) -> bool:
+    """Whether the baseline is among the trials, or waits to be one."""
+    return any(_is_valid_baseline(trial) for trial in study.get_trials(deepcopy=False))
+
+
+def _enqueue_baseline(study: optuna.Study, task: Task) -> None:
+    study.enqueue_trial(to_parameters(task.space, task.space.baseline()), user_attrs={BASELINE: True})
 
 
 def _is_valid_baseline(trial: optuna.trial.FrozenTrial) -> bool:
@@ -144,6 +151,7 @@ class Objective:
         charges = folder.path / "charges.jsonl" if folder else None
         grouped = folder is None or draws_groups(folder.path)
         self.task: Task = prepare(recipe, store=call_store, charges=charges, targets=targets, grouped=grouped)
+        check_prompts(self.task)
         if problem := contamination.record(self.task, "objective"):
             log.warning(problem)
         self._order = shuffle_dev(self.task)
@@ -209,8 +217,17 @@ class Objective:
     def _ask_again(self, trial: optuna.Trial) -> None:
         """Put the baseline back in the queue of a study of ours when it was broken off."""
         if trial.user_attrs.get(BASELINE):
-            space = self.task.space
-            trial.study.enqueue_trial(to_parameters(space, space.baseline()), user_attrs={BASELINE: True})
+            _enqueue_baseline(trial.study, self.task)
+
+    def enqueue_baseline(self, study: optuna.Study) -> None:
+        """Let the next trial of `study` be the recipe's baseline, unless it was tried or waits already.
+
+        For a study of your own; one of `ragc.study` begins with it. Raises UsageError for a study that is not
+        of this objective.
+        """
+        self._check(study)
+        if not _has_baseline(study):
+            _enqueue_baseline(study, self.task)
 
     def _check(self, study: optuna.Study) -> None:
         """Refuse a study whose directions, recipe or questions are others than this objective's."""

@@ -22,8 +22,13 @@ from ragc.recipe import Recipe
 
 def trials_of(directory: Path) -> list[FrozenTrial]:
     """The trials of the study in `directory`; none where they are in a storage of the script's own."""
-    study = read_study(directory, read_address(directory).get("name", NAME))
+    study = study_of(directory)
     return study.get_trials(deepcopy=False) if study else []
+
+
+def study_of(directory: Path) -> optuna.Study | None:
+    """The study in `directory`; None where its trials are in a storage of the script's own."""
+    return read_study(directory, read_address(directory).get("name", NAME))
 
 
 def counts(directory: Path, trials: Sequence[FrozenTrial], recipe: Recipe) -> dict[str, int]:
@@ -34,8 +39,10 @@ def counts(directory: Path, trials: Sequence[FrozenTrial], recipe: Recipe) -> di
     at_work = sum(trial.user_attrs.get(WORKER) in alive for trial in running)
     ended = [t for t in trials if t.state in (TrialState.COMPLETE, TrialState.PRUNED)]
     done = sum(not {BASELINE, SPENT} & trial.user_attrs.keys() for trial in ended)
+    baselines = sum(BASELINE in trial.user_attrs and SPENT not in trial.user_attrs for trial in ended)
     return {
         "done": done,
+        "baseline": min(1, baselines),
         "wanted": recipe.budget.trials or done,
         "stopped": states[TrialState.PRUNED],
         "running": at_work,
@@ -48,6 +55,8 @@ def best_and_front(
     trials: Sequence[FrozenTrial], recipe: Recipe
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
     """The best complete trial, the first of equals, and where there are several objectives the front.
+
+    With several the best is one of the front.
 
     One that failed in many more questions than another without answering better is neither.
     """
@@ -77,13 +86,13 @@ def best_and_front(
             for other, beside in zip(failed, whole, strict=True)
         )
     ]
-    best = max(whole, key=lambda trial: (trial.values[pick_index], -trial.number))
     front: list[FrozenTrial] = []
     if len(objectives) > 1:
         study = optuna.create_study(directions=["maximize"] * len(objectives))
         study.add_trials(whole)
         numbers = {trial.number for trial in study.best_trials}
         front = [trial for at, trial in enumerate(whole) if at in numbers]
+    best = max(front or whole, key=lambda trial: (trial.values[pick_index], -trial.number))
     return describe_trial(best), [describe_trial(trial) for trial in front]
 
 

@@ -28,15 +28,12 @@ def compare(
         if path.suffix == ROWS:
             return runs.read(path)
         evaluations[path] = evaluation = evaluate(path)
-        return runs.of_rows(str(path), (row.to_json() for row in evaluation.rows))
+        return runs.of_rows(str(path), evaluation.row_values())
 
     files = {path: read_or_score(path) for path in (a, b) if path.suffix == ROWS}  # before anything is sent
     first, second = (files[path] if path in files else read_or_score(path) for path in (a, b))
     looks = [one.look for one in evaluations.values() if one.look]
-    remarks = [f"{path}: {one.remark}" for path, one in evaluations.items() if one.remark]
-    remarks += [f"{run.name}: {run.seen_remark}" for run in files.values() if run.seen_remark]
     return replace(
         compare_runs.compare(first, second, by=by, seed=seed),
         look=max(looks, key=lambda look: look.number or 0, default=None),
-        remarks=tuple(remarks),
     )

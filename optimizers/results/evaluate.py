@@ -6,7 +6,7 @@ If other targets play the roles than at the compile, the change of the score is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ class Evaluation:
     `score_shift` compares a compiled program's means with those of its compile, if its targets have changed.
     `look` says how often test questions were looked at on this machine; None for other splits. `remark` is a
     sentence on what the scores cannot show, "" for none. `contamination` says which test questions taught or
-    chose the program, and whether they were left out.
+    chose the program, and whether they were left out. `seed` is that of the resampling of `metrics`.
     """
 
     rows: tuple[Row, ...]
@@ -145,6 +145,7 @@ class Evaluation:
     look: Look | None = field(default=None, compare=False)
     remark: str = ""
     contamination: Contamination = CLEAN
+    seed: int = 0
 
     def __repr__(self) -> str:
         failures = quantity(self.failures.n, "failure") if self.failures.n else None
@@ -171,6 +172,11 @@ class Evaluation:
             **({"contamination": self.contamination.to_json()} if self.contamination else {}),
             "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
         }
+
+    def row_values(self, *, prompts: bool = False) -> Iterator[dict[str, Any]]:
+        """The rows of `ragc eval --out`, as JSON values; `prompts` are those of `Row.to_json`."""
+        more = {"seed": self.seed, **({"remark": self.remark} if self.remark else {})}
+        yield from ({**row.to_json(prompts=prompts), **more} for row in self.rows)
 
     @property
     def failures(self) -> Failures:
@@ -214,11 +220,13 @@ def open_program(
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
+    allow_loss: bool = False,
 ) -> OpenProgram:
     """Opens the compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
     A recipe gives its program with default knobs, overridden by `[knobs]`, and no demonstrations. `targets`
-    replace those of the recipe. The other arguments are those of `ragc.optimizers.results.resolve.Opening`.
+    replace those of the recipe; `allow_loss` lets go of what its prompts would lose. The other arguments are
+    those of `ragc.optimizers.results.resolve.Opening`.
     Raises UsageError and its subclasses.
     """
     where = Path(path)
@@ -228,7 +236,7 @@ def open_program(
     if not where.exists():
         what = f"the recipe or compiled program {str(where)!r}"
         raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
-    resolved = recipe.load(where, sets, base=None if base is None else Path(base))
+    resolved = recipe.load(where, sets, base=None if base is None else Path(base), allow_loss=allow_loss)
     call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
     task = prepare(resolved, store=call_store, questions=questions, targets=targets)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))
@@ -323,7 +331,7 @@ def score(
         since = replace(since, same_questions=False)
     remark = " ".join(_remarks(opened, split, found))
     shown = found if split == "test" else CLEAN
-    return Evaluation(rows, means, cost, task.scorer.backends, since, look, remark, shown)
+    return Evaluation(rows, means, cost, task.scorer.backends, since, look, remark, shown, task.seed)
 
 
 def look_at_test(

@@ -62,21 +62,55 @@ def resolve(
     recipe = _strip_unused(whole, compiled.state, questions=questions)
     used = replace(recipe, targets={}) if stand_ins else recipe
     if outside:
-        trust.refuse(
-            used,
-            root,
-            where=folder,
-            typed=set_keys(how.sets),
-            own_root=how.base is not None,
-            trust_targets=how.trust_targets,
-            trust_code=how.trust_code,
-        )
+        _refuse(used, folder, root, how)
     problems = [text for want in trust.list_accesses(used) if (text := _missing(want, root))]
     roles = ROLES if stand_ins else recipe.targets
     problems += lacking_parts(method(recipe.program), roles, recipe.sources)
     if problems:
         raise RecipeError(str(folder / "recipe.toml"), problems)
     return recipe
+
+
+def check_access(compiled: CompiledProgram, how: Opening) -> None:
+    """Raise Untrusted where `compiled` wants what `how` does not allow; nothing is imported of it.
+
+    The questions of its splits are not looked at. Raises RecipeError for its recipe with `how.sets`.
+    """
+    folder = compiled.path if compiled.path is not None else Path()
+    refuse_chosen(how.sets, str(folder / "recipe.toml"))
+    if is_trusted(compiled.digest, folder):
+        return
+    recipe, folder, root, _ = _read(compiled, replace(how, trust_code=False))
+    _refuse(_strip_unused(recipe, compiled.state, questions=False), folder, root, how)
+
+
+def _refuse(recipe: Recipe, folder: Path, root: Path, how: Opening) -> None:
+    trust.refuse(
+        recipe,
+        root,
+        where=folder,
+        typed=set_keys(how.sets),
+        own_root=how.base is not None,
+        trust_targets=how.trust_targets,
+        trust_code=how.trust_code,
+    )
+
+
+_CHOSEN = ("knobs", "prompts")
+"""The tables of a recipe whose values are part of a compiled program."""
+
+
+def refuse_chosen(sets: Sequence[str], where: str) -> None:
+    """Raise RecipeError for overrides of what a compiled program has already; `where` names its recipe."""
+    problems = [
+        f"--set {expression} does nothing to a compiled program: its {keys[0]} were chosen when it was "
+        "compiled. Compile again with it. What can be set here are targets, sources, data, metrics and study."
+        for expression in sets
+        for keys in set_keys([expression])
+        if keys[0] in _CHOSEN
+    ]
+    if problems:
+        raise RecipeError(where, problems)
 
 
 def import_program(compiled: CompiledProgram, how: Opening) -> None:
@@ -98,6 +132,7 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
     """
     folder = compiled.path if compiled.path is not None else Path()
     where = str(folder / "recipe.toml")
+    refuse_chosen(how.sets, where)
     outside = not is_trusted(compiled.digest, folder)
     root = folder.resolve() if outside else base_of(compiled.digest, folder)
     if how.base is not None:

@@ -13,13 +13,18 @@ from ragc.optimizers.answering import Row
 from ragc.optimizers.results import evaluate
 from ragc.optimizers.results.compiled import CompiledProgram, load
 from ragc.optimizers.results.evaluate import OpenProgram
-from ragc.optimizers.results.resolve import Opening
+from ragc.optimizers.results.resolve import Opening, check_access
 
 
 def load_to_answer(path: str | Path, how: Opening) -> CompiledProgram:
-    """Loads the compiled program in the directory `path`, to answer as `how` allows. Raises ArtefactError."""
+    """Loads the compiled program in the directory `path`, to answer as `how` allows.
+
+    Raises ArtefactError, and Untrusted for what is not allowed.
+    """
     # The program may be called later from another working directory.
-    return load(Path(path).absolute(), Session(how))
+    compiled = load(Path(path).absolute(), Session(how))
+    check_access(compiled, how)
+    return compiled
 
 
 class Session:

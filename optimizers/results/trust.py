@@ -28,7 +28,9 @@ from ragc.recipe import Recipe, SourceSpec
 from ragc.recipe.lines import Keys
 from ragc.targets.base import TargetSpec
 
-RECIPE_PLAIN = frozenset({"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base"})
+RECIPE_PLAIN = frozenset(
+    {"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base", "allow_loss"}
+)
 RECIPE_REVIEWED = frozenset(
     {"program", "search", "report", "data", "sources", "targets", "assessing", "study", "prompts"}
 )
@@ -309,7 +311,7 @@ def refuse(
             continue
         refused.append(want)
     if refused:
-        raise Untrusted(_sentence(where, refused))
+        raise Untrusted(_sentence(where, refused, _IN_PYTHON), command=_sentence(where, refused, _TYPED))
 
 
 def is_typed(keys: Keys, typed: Collection[Keys], recipe: Recipe | None = None) -> bool:
@@ -390,30 +392,42 @@ def _is_self_contained(folder: Path, home: Path) -> bool:
     return True
 
 
-def _sentence(where: Path, refused: Collection[Access]) -> str:
-    """What is refused, and the ways out, in one sentence."""
+_IN_PYTHON = (
+    "sets=['KEY=VALUE']",
+    "sets=['study={}']",
+    "trust_targets=True",
+    "trust_code=True",
+    "ragc.trust({!r})",
+)
+_TYPED = ("--set KEY=VALUE", "--set study={}", "--trust-targets", "--trust-code", "`ragc trust {}`")
+"""How a key is set, the study left out, addresses and programs allowed, and a directory trusted."""
+
+
+def _sentence(where: Path, refused: Collection[Access], words: tuple[str, str, str, str, str]) -> str:
+    """What is refused, and the ways out in the `words` of whoever asks, in one sentence."""
+    set_key, no_study, targets, code, trusting = words
     verbs = {
         "runs": "runs programs",
         "speaks": "chooses addresses or environment variables",
         "reads": "reads files outside of it",
         "unknown": "sets what is not known to be harmless",
     }
-    clauses, ways = [], ["replace each with --set KEY=VALUE"]
+    clauses, ways = [], [f"replace each with {set_key}"]
     for kind, verb in verbs.items():
         if held := [want for want in refused if want.kind == kind]:
             more = f" and {len(held) - 3} more" if len(held) > 3 else ""
             clauses.append(f"{verb} ({', '.join(map(str, held[:3]))}{more})")
     kinds = {want.kind for want in refused}
     if any(want.keys[0] == "study" for want in refused):
-        ways.append("leave its study out with --set study={}")
+        ways.append(f"leave its study out with {no_study}")
     if "speaks" in kinds:
-        ways.append("allow its addresses and variables with --trust-targets")
+        ways.append(f"allow its addresses and variables with {targets}")
     if "runs" in kinds:
-        ways.append("allow its programs with --trust-code")
+        ways.append(f"allow its programs with {code}")
     return (
         f"{where}, as it is, was neither compiled nor trusted on this machine, and its recipe "
         f"{' and '.join(clauses)}: "
-        f"{', '.join(ways)}, or see all that it does and trust it with `ragc trust {where}`."
+        f"{', '.join(ways)}, or see all that it does and trust it with {trusting.format(str(where))}."
     )
 
 

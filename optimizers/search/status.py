@@ -69,7 +69,8 @@ class StudyStatus:
 
     `state` is "running" (a process holds the study), "cut off" or "finished". A user's own Optuna script has
     "at rest", because only the script knows its end.
-    `trials` are counts: `done` (without the baseline) of `wanted`; `stopped` early among those; `running`;
+    `trials` are counts: `done` (without the baseline) of `wanted`; `baseline`, 1 once it is done; `stopped`
+    early among those; `running`;
     `stale` (running when their process died, run again on resume); `failed` (drawn twice, or stale before).
     `best` is the trial that would be compiled now, with its values and failures; None before the baseline is
     done. `front` is the Pareto front, empty with one objective. `failing` are the trials that failed in any
@@ -123,7 +124,8 @@ class StudyStatus:
         yield "program", recipe["program"]
         yield "objectives", ", ".join(recipe["objectives"])
         yield "seed", str(recipe["seed"])
-        yield "trials", f"{done['done']} of {done['wanted']}" + "".join(f", {text}" for text in others)
+        beside = ", and the baseline" if done.get("baseline") else ""
+        yield "trials", f"{done['done']} of {done['wanted']}{beside}" + "".join(f", {one}" for one in others)
         if self.rounds:
             held = self.rounds
             yield (
@@ -258,6 +260,11 @@ def study_trials(directory: Path) -> list[TrialResult]:
             f"{path} is damaged ({type(error).__name__}); compile again, which replays what was answered."
         ) from None
     return trials
+
+
+def open_study(directory: Path) -> optuna.Study | None:
+    """The Optuna study of the compile in `directory`, as `study_trials`; None where it has none."""
+    return _study(directory, recipe_in(directory))
 
 
 def _is_whole(trial: TrialResult, objectives: Sequence[str]) -> bool:
@@ -430,6 +437,7 @@ def _counts(
     flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in numbers for t in trials)
     return {
         "done": max(0, len(tried) - 1),
+        "baseline": min(1, len(tried)),
         "wanted": n_trials,
         "stopped": sum(not trial.complete for trial in tried),
         "running": flying if state == RUNNING else 0,

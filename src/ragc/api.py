@@ -49,6 +49,7 @@ def compile(
     resume: bool = False,
     again: bool = False,
     include_seen: bool = False,
+    allow_loss: bool = False,
     progress: Display = None,
 ) -> Compiled:
     """Search for the best program, test it against the baseline, and write it.
@@ -56,7 +57,8 @@ def compile(
     It is written to the directory `out`, by default `compiled/` and the name of the recipe file. `sets` are
     overrides such as `"search.trials=5"`. `resume` continues an interrupted study, or starts one. `again`
     asks the models anew; replies that are kept are not used. Test questions that an earlier search on this
-    machine used as train or dev are left out; with `include_seen` they are scored, and the verdict says so.
+    machine used as train or dev are left out; with `include_seen` they are scored, and the verdict says so. A
+    prompt of the recipe with texts that no request would hold is refused, unless `allow_loss` lets them go.
     `progress` is True for the bars of the command line, False for none, None for bars on a terminal or in a
     notebook, a function that takes a line of text, or a Progress. Returns a Compiled with `verdict` (str),
     `baseline` and `test` (an Interval per metric, on the test split), `differences`, `counters` (requests,
@@ -72,7 +74,7 @@ def compile(
     from ragc.core.progress.bars import showing
     from ragc.optimizers import compile as compiling
 
-    resolved = recipes.load(recipe, sets)
+    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     target = Path(out) if out is not None else Path("compiled") / Path(recipe).stem
     with showing(progress) as shown:
         return compiling.compile(
@@ -116,6 +118,7 @@ def plan(
     sets: Sequence[str] = (),
     out: str | Path | None = None,
     include_seen: bool = False,
+    allow_loss: bool = False,
 ) -> dict[str, Any]:
     """Check a recipe file and everything it needs, and bound the cost of compiling it. Sends nothing.
 
@@ -130,7 +133,7 @@ def plan(
     from ragc import recipe as recipes
     from ragc.optimizers.plan.estimate import estimate
 
-    return estimate(recipes.load(recipe, sets), out, include_seen=include_seen)
+    return estimate(recipes.load(recipe, sets, allow_loss=allow_loss), out, include_seen=include_seen)
 
 
 def grid(
@@ -202,6 +205,7 @@ def training_data(
     out: str | Path,
     sets: Sequence[str] = (),
     format: str = "trl",
+    allow_loss: bool = False,
     progress: Progress | None = None,
     base: str | Path | None = None,
     trust_code: bool = False,
@@ -210,8 +214,9 @@ def training_data(
 
     `kind` is prefrag-dpo, rqrag-sft, slimplm-labels, slimplm-judge or slimplm-rewrites; with demonstrations
     `recipe` is a compiled program, and nothing is sent. `out` is a file FILE.jsonl, its card is FILE.md.
-    `format` is trl or llamafactory. `base` and `trust_code` are those of `load`, for demonstrations. A call
-    that was cut off goes on when it is repeated. Returns a TrainingData with `rows`, `classes`, `drops`,
+    `format` is trl or llamafactory. `base` and `trust_code` are those of `load`, for demonstrations;
+    `allow_loss` is that of `compile`. A call that was cut off goes on when it is repeated. Returns a
+    TrainingData with `rows`, `classes`, `drops`,
     `card` and `counters`.
 
         data = ragc.training_data("prefrag-dpo", "recipe.toml", out="pairs.jsonl")
@@ -229,12 +234,17 @@ def training_data(
         return demonstrations.build(recipe, out, format=format, how=how)
     from ragc import recipe as recipes
 
-    resolved = recipes.load(recipe, sets)
+    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     return build.build(kind, resolved, out, format=format, progress=progress or build.SILENT)
 
 
 def plan_training_data(
-    kind: str, recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None
+    kind: str,
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    out: str | Path | None = None,
+    allow_loss: bool = False,
 ) -> dict[str, Any]:
     """Check what `training_data` needs and bound its cost. Sends nothing.
 
@@ -244,7 +254,7 @@ def plan_training_data(
     from ragc import recipe as recipes
     from ragc.training.data.build import estimate
 
-    return estimate(kind, recipes.load(recipe, sets), out)
+    return estimate(kind, recipes.load(recipe, sets, allow_loss=allow_loss), out)
 
 
 def reproduce(
@@ -319,6 +329,7 @@ def headroom(
     sets: Sequence[str] = (),
     calls: int = 300,
     gain: float = 0.05,
+    allow_loss: bool = False,
     progress: Progress | None = None,
 ) -> Headroom:
     """Measure what a study of `recipe` can show, with at most `calls` LM calls on dev questions.
@@ -337,12 +348,17 @@ def headroom(
     from ragc import recipe as recipes
     from ragc.optimizers.plan.headroom import probe
 
-    resolved = recipes.load(recipe, sets)
+    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     return probe.headroom(resolved, calls=calls, gain=gain, progress=progress or probe.SILENT)
 
 
 def headroom_plan(
-    recipe: str | Path, *, sets: Sequence[str] = (), calls: int = 300, gain: float = 0.05
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    calls: int = 300,
+    gain: float = 0.05,
+    allow_loss: bool = False,
 ) -> dict[str, Any]:
     """What `headroom` would spend `calls` LM calls on, as a JSON object. Sends nothing.
 
@@ -351,7 +367,7 @@ def headroom_plan(
     from ragc import recipe as recipes
     from ragc.optimizers.plan.headroom import probe
 
-    return probe.plan(recipes.load(recipe, sets), calls=calls, gain=gain)
+    return probe.plan(recipes.load(recipe, sets, allow_loss=allow_loss), calls=calls, gain=gain)
 
 
 def recipe_schema() -> dict[str, Any]:
@@ -402,8 +418,8 @@ def load(
         with ragc.load("compiled/mine") as program:
             program("Which exception ends an iterator?").prediction
 
-    Raises ArtefactError when `path` is not a compiled program; a call raises Untrusted for what was not
-    allowed.
+    Raises ArtefactError when `path` is not a compiled program, Untrusted for what is not allowed, and
+    UsageError where `sets` name knobs or prompts, which a compiled program has already.
     """
     from ragc.optimizers.results.resolve import opening
     from ragc.optimizers.results.session import load_to_answer
@@ -421,11 +437,13 @@ def ask(
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
+    allow_loss: bool = False,
 ) -> Row:
     """Answer one question with the compiled program or recipe at `path`.
 
-    `context` holds the other columns of a data row, such as `context_ids`; the other arguments are those of
-    `load`. Returns a Row with `prediction` (str, None where no reply could be read), `passages`, `trace`,
+    `context` holds the other columns of a data row, such as `context_ids`; `allow_loss` is that of `compile`,
+    for a recipe, and the other arguments are those of `load`. Returns a Row with `prediction` (str, None
+    where no reply could be read), `passages`, `trace`,
     `counters` and `failure`.
 
         ragc.ask("compiled/mine", "Which exception ends an iterator?").prediction
@@ -435,7 +453,13 @@ def ask(
     from ragc.optimizers.results import evaluate as examples
 
     program = examples.open_program(
-        path, sets, questions=False, base=base, trust_targets=trust_targets, trust_code=trust_code
+        path,
+        sets,
+        questions=False,
+        base=base,
+        trust_targets=trust_targets,
+        trust_code=trust_code,
+        allow_loss=allow_loss,
     )
     return examples.ask(program, question, context=context)
 
@@ -450,6 +474,7 @@ def evaluate(
     trust_targets: bool = False,
     trust_code: bool = False,
     include_seen: bool = False,
+    allow_loss: bool = False,
 ) -> Evaluation:
     """Score the compiled program or recipe at `path` on a split of its data: "train", "dev" or "test".
 
@@ -464,7 +489,14 @@ def evaluate(
     """
     from ragc.optimizers.results import evaluate as examples
 
-    program = examples.open_program(path, sets, base=base, trust_targets=trust_targets, trust_code=trust_code)
+    program = examples.open_program(
+        path,
+        sets,
+        base=base,
+        trust_targets=trust_targets,
+        trust_code=trust_code,
+        allow_loss=allow_loss,
+    )
     return examples.score(program, split, progress=progress or examples.SILENT, include_seen=include_seen)
 
 
@@ -516,6 +548,7 @@ def compare(
     trust_targets: bool = False,
     trust_code: bool = False,
     include_seen: bool = False,
+    allow_loss: bool = False,
 ) -> RunComparison:
     """Compare run `b` with run `a`, question by question.
 
@@ -540,6 +573,7 @@ def compare(
         trust_targets=trust_targets,
         trust_code=trust_code,
         include_seen=include_seen,
+        allow_loss=allow_loss,
     )
     return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)
 
@@ -674,16 +708,19 @@ def join_study(study: str, *, trials: int | None = None) -> NoReturn:
     join(study, trials=trials)
 
 
-def objective(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> Objective:
+def objective(
+    recipe: str | Path, *, sets: Sequence[str] = (), name: str = "", allow_loss: bool = False
+) -> Objective:
     """A recipe file as an objective for `study.optimize`; nothing is sent until it is called.
 
     A call returns the mean of the objective over the dev questions, or a tuple of means for several
-    objectives. Larger is better. Raises RecipeError and DataError.
+    objectives. Larger is better. `allow_loss` is that of `compile`. Raises RecipeError and DataError.
     """
     from ragc import recipe as recipes
     from ragc.optimizers.integrations import optuna_objective
 
-    return optuna_objective.Objective(recipes.load(recipe, sets), name=name, file=recipe)
+    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
+    return optuna_objective.Objective(resolved, name=name, file=recipe)
 
 
 def program(name: str | Module | type[Module], /, *, store: bool = True, **parts: Any) -> RagProgram:

@@ -128,4 +128,12 @@ class ArtefactError(UsageError):
 
 
 class Untrusted(ArtefactError):
-    """A compiled directory from outside would run, read or contact something that is not allowed."""
+    """A compiled directory from outside would run, read or contact something that is not allowed.
+
+    The message names the arguments of Python that allow it; `command` is the message with the flags of the
+    command line.
+    """
+
+    def __init__(self, message: str, *, command: str = "") -> None:
+        self.command = command or message
+        super().__init__(message)

@@ -153,7 +153,7 @@ def test_what_cannot_be_used_is_one_sentence_with_its_name(
 def test_a_directory_from_elsewhere_must_not_import_it(folder: Path) -> None:
     recipe = load(folder)
     with pytest.raises(
-        Untrusted, match=r"runs programs \(metrics.report = 'my_metrics:score'\).*--trust-code"
+        Untrusted, match=r"runs programs \(metrics.report = 'my_metrics:score'\).*trust_code=True"
     ):
         trust.refuse(recipe, folder, where=folder, typed=[("targets",), ("study",)])
     trust.refuse(recipe, folder, where=folder, typed=[("targets",), ("study",)], trust_code=True)

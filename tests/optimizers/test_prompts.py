@@ -74,3 +74,43 @@ def test_what_was_compiled_is_exported_checked_and_listed(
     ]
     assert main(["export", out, "--to", "yaml", "--out", str(folder / "x")]) == 2
     assert main(["export", out, "--to", "jinja2"]) == 2
+
+
+def edited_export(folder: Path, run: Run, old: str, new: str) -> None:
+    """A recipe whose prompt is an export of a compile, with `new` in the place of `old`."""
+    run(target=ScriptedTarget(needs_demos))
+    ragc.export(folder / "out", "openai-json", folder / "mine.openai.json")
+    path = folder / "mine.openai.json"
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), "utf-8")
+    recipe = RECIPE + '[prompts]\nanswer = "mine.openai.json"\n'
+    (folder / "edited.toml").write_text(recipe, "utf-8")
+
+
+def test_a_prompt_that_would_lose_an_edit_is_refused_and_may_be_let_go(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited_export(folder, run, "Reply with a JSON object:", "Reply in one line of JSON:")
+    recipe = str(folder / "edited.toml")
+    assert main(["compile", recipe, "--dry-run"]) == 2
+    error = capsys.readouterr().err
+    assert "-Reply in one line of JSON:\n" in error
+    assert "+Reply with a JSON object:\n" in error
+    assert "--allow-loss" in error
+    assert "allow_loss=True" in error
+    assert main(["compile", recipe, "--dry-run", "--allow-loss"]) == 0
+    assert "-Reply in one line of JSON:\n" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="Reply in one line of JSON"):
+        ragc.plan(recipe)
+    with pytest.warns(UserWarning, match="Reply in one line of JSON"):
+        ragc.plan(recipe, allow_loss=True)
+
+
+def test_an_edit_of_a_prompt_is_what_a_compile_sends(run: Run, folder: Path) -> None:
+    edited_export(folder, run, '- \\"answer\\": ', '- \\"answer\\": in small letters, ')
+    target = ScriptedTarget(needs_demos)
+    run(sets=("search.demos=0", "search.trials=2", 'prompts.answer="mine.openai.json"'), target=target)
+    assert all('"answer": in small letters, ' in r.messages[0].content for r in target.requests)
+    saved = load(folder / "out").state.predictors["answer"].descriptions["answer"]
+    assert saved.startswith("in small letters, ")

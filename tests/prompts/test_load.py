@@ -146,7 +146,9 @@ def test_a_text_template_gives_lists_and_conditions(tmp_path: Path) -> None:
 def test_a_hand_written_prompt_starts_a_program(tmp_path: Path) -> None:
     imported_prompt = import_text(tmp_path, HAND)
     program = answering(icl_n=1)
-    imported_prompt.apply(program, "answer")
+    with pytest.raises(UsageError, match=r"would be lost.*\n.*How are you\?\n.*Fine"):
+        imported_prompt.apply(program, "answer")
+    assert imported_prompt.apply(program, "answer", allow_loss=True)
     (prompt,) = derive_export(program)
     assert (prompt.instructions, prompt.demos) == ("You answer from the passages.", 1)
     with pytest.raises(UsageError, match="1 demonstrations and the program shows 0; set the knob icl_n to 1"):

@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 from filelock import FileLock
 
@@ -21,8 +22,9 @@ from ragc import reports, targets
 from ragc.cli.main import main
 from ragc.errors import ArtefactError, DataError, UsageError
 from ragc.metrics.reports import compare_runs, runs
+from ragc.optimizers.search.status import open_study
 from ragc.optimizers.search.storage import study_directory
-from ragc.reports import build, compiled, page
+from ragc.reports import build, compiled, dimensions, page
 from ragc.reports.report import Report, Trial, Verdict
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
@@ -112,7 +114,10 @@ def check_figures(parts: Parts, lines: list[dict[str, Any]]) -> int:
     return checked
 
 
-def test_every_figure_of_a_study_stands_in_a_row_of_the_file_beside_it(study: Path, tmp_path: Path) -> None:
+def test_every_figure_of_a_study_stands_in_a_row_of_the_file_beside_it(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dimensions, "FEWEST", 2)  # few of its trials are complete
     parts, lines = written_page(tmp_path / "report.html", study)
     assert check_figures(parts, lines) > 150
     assert {line["row"] for line in lines} == {
@@ -542,3 +547,24 @@ def test_the_study_of_a_script_of_ones_own_shows_its_trials(
     assert [trial["values"]["em"] for trial in trials] == [trial.value for trial in scripted.trials]
     assert trials[0]["best"] == trials[0]["values"]["em"]
     assert any("script of your own" in gap for gap in lines[0]["gaps"])
+
+
+@pytest.mark.parametrize("fewest", [8, 11])
+def test_importances_are_those_of_optuna_and_withheld_below_a_number_of_complete_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fewest: int
+) -> None:
+    monkeypatch.setattr(dimensions, "FEWEST", fewest)
+    folder = written(tmp_path)
+    sets = ("search.trials=9", 'search.knobs=["top_k", "query_pos"]', "search.demos=0")
+    begun(folder)(sets=sets, target=ScriptedTarget(needs_demos))
+    own = open_study(study_directory(folder / "out"))
+    assert own is not None
+    report = build.build([folder / "out"])
+    complete = sum(trial.complete for trial in report.trials)
+    assert complete == 10
+    if fewest == 8:
+        expected = optuna.importance.get_param_importances(own)
+        assert {f"knob.{one.dimension}": one.share for one in report.importances} == pytest.approx(expected)
+    else:
+        assert report.importances == ()
+        assert "Importances need 11 complete trials or more, and there are 10." in report.gaps

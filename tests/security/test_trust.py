@@ -355,6 +355,8 @@ def test_the_python_functions_follow_the_same_rule(tmp_path: Path, server: Recor
             with pytest.raises(Untrusted, match="api_key_env"):
                 call(**how)
         assert server.seen == []
+    with pytest.raises(Untrusted, match=r"with trust_targets=True, or .* trust it with ragc\.trust"):
+        ragc.load(directory)
     for call in calls:
         assert call(trust_targets=True)
     assert any(f"Bearer {SECRET}" in text for text in server.seen)

@@ -74,6 +74,6 @@ def built_anew(task: Task, program: RagProgram) -> RagProgram:
     }
     second = Runtime(targets, runtime.sources, store=runtime.gateway.store, ledger=task.ledger)
     built = task.method.build(second, dict(task.space.baseline().knobs))
-    built = give_prompts(built, task.recipe)
+    built = give_prompts(built, task.recipe, checked=True)
     built.learned = program.learned
     return built

@@ -52,6 +52,25 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
     yield from search.get("remarks", ())
 
 
+def front_lines(search: Mapping[str, Any]) -> Iterator[str]:
+    """The lines on the Pareto front of a search in `provenance.json`; none for one objective."""
+    front: Sequence[Mapping[str, Any]] = search.get("front") or ()
+    if not front:
+        return
+    from ragc.optimizers.space import Candidate, describe_candidate
+
+    yield "The front: no trial is better than one of these in one objective and as good in the others (dev)."
+    candidates = [Candidate.of(trial["candidate"]) for trial in front]
+    knobs = dict.fromkeys(name for one in candidates for name in one.knobs)
+    varied = [name for name in knobs if len({repr(one.knobs.get(name)) for one in candidates}) > 1]
+    for trial, candidate in zip(front, candidates, strict=True):
+        shown = {name: candidate.knobs[name] for name in varied if name in candidate.knobs}
+        values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
+        chosen = describe_candidate(candidate, shown, program=candidate.program)
+        mark = ", compiled" if trial["candidate"] == search.get("candidate") else ""
+        yield f"  trial {trial['trial']}{mark}: {values}" + (f" ({chosen})" if chosen else "")
+
+
 def portfolio_lines(search: Mapping[str, Any]) -> Iterator[str]:
     """The lines on the optimizers of a portfolio in `provenance.json`; none without one."""
     parts: Sequence[Mapping[str, Any]] = search.get("parts") or ()
@@ -191,6 +210,7 @@ def print_compiled(result: Compiled) -> None:
         lines([f"There was no look at a test split. {_ON_DEV}"])
     lines(result.failure_lines)
     searched = result.program.provenance.get("search") or {}
+    lines(front_lines(searched))
     lines(portfolio_lines(searched))
     lines(calibration_lines(searched))
     cost = result.counters

@@ -9,13 +9,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ragc.cli import console, failures
 from ragc.cli.arguments import Parser
 from ragc.cli.screen import escape_output
 from ragc.core.progress import bars as console_watch
-from ragc.errors import RagcError, UsageError
+from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.training import FORMATS as TRAINERS
 from ragc.training import KINDS as TRAINING_KINDS
 from ragc.version import __version__
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     )
     compiling.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     _sets(compiling)
+    _allows_loss(compiling)
     compiling.add_argument(
         "--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)"
     )
@@ -51,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     )
     probing.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
     _sets(probing)
+    _allows_loss(probing)
     probing.add_argument(
         "--calls", type=int, default=300, metavar="N", help="LM calls to spend at most (default: 300)"
     )
@@ -66,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     asking.add_argument("question", metavar="QUESTION", help="the question, in quotes")
     _sets(asking)
     _trusts(asking)
+    _allows_loss(asking)
     asking.add_argument("--trace", action="store_true", help="show every search and call")
 
     scoring = _command(commands, "eval", "score a program on a split", _eval)
@@ -75,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     scoring.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
     _sets(scoring)
     _trusts(scoring)
+    _allows_loss(scoring)
     scoring.add_argument(
         "--by",
         default="",
@@ -138,6 +143,7 @@ def parser() -> argparse.ArgumentParser:
         "--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md"
     )
     _sets(training)
+    _allows_loss(training)
     training.add_argument(
         "--format", choices=TRAINERS, default=TRAINERS[0], help="for whom pairs are written (default: trl)"
     )
@@ -263,6 +269,14 @@ def _includes_seen(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _allows_loss(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--allow-loss",
+        action="store_true",
+        help="go on where texts of an imported prompt would not be sent, and say which",
+    )
+
+
 def _trusts(command: argparse.ArgumentParser) -> None:
     command.add_argument("--base", metavar="DIR", help="where relative paths of its recipe lead")
     command.add_argument(
@@ -279,8 +293,8 @@ def _trusts(command: argparse.ArgumentParser) -> None:
 
 def _opening_options(args: argparse.Namespace) -> dict[str, Any]:
     """The command-line options for opening a compiled program, as arguments of the public functions."""
-    names = ("sets", "base", "trust_targets", "trust_code")
-    return {name: getattr(args, name) for name in names}
+    names = ("sets", "base", "trust_targets", "trust_code", "allow_loss")
+    return {name: getattr(args, name) for name in names if name in args}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -316,10 +330,11 @@ def _main(argv: Sequence[str] | None) -> int:
 def _run(args: argparse.Namespace) -> int:
     """The exit code of a command, whatever it raises."""
     try:
-        status: int = args.run(args)
+        with _saying_losses(args):
+            status: int = args.run(args)
         return status
     except RagcError as error:
-        console.error(str(error))
+        console.error(error.command if isinstance(error, Untrusted) else str(error))
         return error.exit_code
     except KeyboardInterrupt as stop:
         with failures.ignore_interrupts():
@@ -334,6 +349,15 @@ def _run(args: argparse.Namespace) -> int:
             resumable = args.command == "compile" and not args.dry_run
             console.error(failures.sentence(error, f"ragc {args.command}", resumable=resumable))
         return 1
+
+
+def _saying_losses(args: argparse.Namespace) -> AbstractContextManager[None]:
+    """Prints on stderr what prompts lose, for a command that allows it."""
+    if not getattr(args, "allow_loss", False):
+        return nullcontext()
+    from ragc.core.progress import listening
+
+    return listening(console.error)
 
 
 _GO_ON = {
@@ -362,7 +386,13 @@ def _compile(args: argparse.Namespace) -> int:
     from ragc import api
 
     if args.dry_run:
-        estimate = api.plan(args.recipe, sets=args.sets, out=args.out, include_seen=args.include_seen)
+        estimate = api.plan(
+            args.recipe,
+            sets=args.sets,
+            out=args.out,
+            include_seen=args.include_seen,
+            allow_loss=args.allow_loss,
+        )
         _emit(estimate) if args.json else console.plan(estimate)
         return 0
     with console_watch.watching() as progress:
@@ -372,8 +402,9 @@ def _compile(args: argparse.Namespace) -> int:
             out=args.out,
             resume=args.resume,
             again=args.again,
-            progress=progress,
             include_seen=args.include_seen,
+            allow_loss=args.allow_loss,
+            progress=progress,
         )
     _emit(compiled.to_json()) if args.json else console.print_compiled(compiled)
     return 0
@@ -383,12 +414,19 @@ def _headroom(args: argparse.Namespace) -> int:
     from ragc import api
 
     if args.dry_run:
-        planned = api.headroom_plan(args.recipe, sets=args.sets, calls=args.calls, gain=args.gain)
+        planned = api.headroom_plan(
+            args.recipe, sets=args.sets, calls=args.calls, gain=args.gain, allow_loss=args.allow_loss
+        )
         _emit(planned) if args.json else console.headroom_plan(planned)
         return 0
     with console_watch.watching() as progress:
         result = api.headroom(
-            args.recipe, sets=args.sets, calls=args.calls, gain=args.gain, progress=progress
+            args.recipe,
+            sets=args.sets,
+            calls=args.calls,
+            gain=args.gain,
+            allow_loss=args.allow_loss,
+            progress=progress,
         )
     _emit(result.to_json()) if args.json else console.status(list(result.lines()))
     return 0
@@ -424,7 +462,7 @@ def _eval(args: argparse.Namespace) -> int:
             **_opening_options(args),
         )
     if out:
-        out.write(row.to_json(prompts=True) for row in evaluation.rows)
+        out.write(evaluation.row_values(prompts=True))
     _emit(evaluation.to_json()) if args.json else console.print_evaluation(evaluation)
     return 0
 

@@ -20,8 +20,8 @@ def show(summary: RowsSummary) -> None:
     )
     if summary.failures.n:
         console.lines([summary.failures.text])
+    console.lines(summary.run.remarks)
     console.lines(f"{family}: {backend}" for family, backend in summary.backends.items())
-    console.lines(filter(None, [summary.run.seen_remark]))
     console.lines(["", f"{summary.headline}."])
     console.lines(screen.grid(summary.table(), screen.width()))
     for title, questions in summary.worst_tables():

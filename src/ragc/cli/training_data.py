@@ -23,7 +23,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         if args.kind == "demonstrations":
             raise UsageError("Demonstrations send nothing, so there is nothing to plan; leave --dry-run out.")
-        planned = api.plan_training_data(args.kind, args.recipe, sets=args.sets, out=args.out)
+        planned = api.plan_training_data(
+            args.kind, args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss
+        )
         _emit(planned) if args.json else console.lines(plan_lines(planned))
         return 0
     with watching() as progress:
@@ -33,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
             out=args.out,
             sets=args.sets,
             format=args.format,
+            allow_loss=args.allow_loss,
             progress=progress,
             base=args.base,
             trust_code=args.trust_code,

@@ -7,133 +7,32 @@ Files are only parsed: templates in them are never rendered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ragc.errors import RagcError, UnknownName, UsageError
+from ragc.errors import RagcError
 from ragc.prompts.demos import inputs_in, outputs_in, outputs_of
 from ragc.prompts.files import PromptFile, contents, read
-from ragc.prompts.model import KEY, Input, Output, Slot
+from ragc.prompts.imported import DEFAULT, ImportedPrompt
+from ragc.prompts.model import KEY, Input, Output, Slot, edited_parts
 from ragc.prompts.render import fits
+from ragc.prompts.sections import detect_layout, reply_fields
 from ragc.prompts.templates import (
     Template,
     Untranslatable,
+    Wording,
     jinja,
     plain,
     split_at_marks,
-    without_layout,
     wording,
 )
 from ragc.prompts.types import input_of
 from ragc.targets.base import Sampling
 
 __all__ = ["DEFAULT", "ImportedPrompt", "contents", "import_prompt"]
-
-DEFAULT = Sampling()
-"""The sampling of a file that specifies none."""
-
-if TYPE_CHECKING:
-    from ragc.programs.base import RagProgram
-    from ragc.programs.calls.predict import RagPredict
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedPrompt:
-    """An imported prompt.
-
-    `inputs` and `outputs` are its fields; those in `guessed` have a type that the file does not state.
-    `demos` are values by field name. `definitions` are referenced by the schemas of outputs. `left` lists,
-    one sentence each, what was not imported as it is. `exported` means that all of this comes from an
-    export's `source` block. `sampling` is information only: knobs decide the sampling of a program.
-    """
-
-    path: Path
-    format: str
-    instructions: str
-    inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
-    demos: tuple[Mapping[str, Any], ...] = ()
-    sampling: Sampling = DEFAULT
-    guessed: frozenset[str] = frozenset()
-    definitions: Mapping[str, Any] = field(default_factory=dict)
-    left: tuple[str, ...] = ()
-    exported: bool = False
-
-    def signature(self) -> Any:
-        """The DSPy signature of the prompt; raises UsageError for a field with an unusable name or type."""
-        from ragc.prompts.types import signature_of
-
-        return signature_of(self.instructions, self.inputs, self.outputs, self.definitions)
-
-    def apply(self, program: RagProgram, predictor: str, *, demos: bool = True) -> None:
-        """Set the instructions and demonstrations of a predictor of `program` to those of this prompt.
-
-        Without `demos` its demonstrations are unchanged, and so are its instructions where this prompt has
-        none. Raises UnknownName for an unknown predictor, and UsageError when its fields differ, or when the
-        program shows fewer demonstrations than there are.
-        """
-        calls = dict(program.named_predictors())
-        if predictor not in calls:
-            raise UnknownName(f"predictor of {program.method.id!r}", predictor, calls)
-        call = calls[predictor]
-        what = f"{self.path} cannot be the prompt of {predictor!r} of {program.method.id}"
-        self._check(what, call)
-        if demos and len(self.demos) > call.max_demos:
-            raise UsageError(
-                f"{what}: it has {len(self.demos)} demonstrations and the program shows {call.max_demos}; "
-                f"set the knob icl_n to {len(self.demos)}, or take its instructions only."
-            )
-        if self.exported or self.instructions:
-            call.signature = call.signature.with_instructions(self.instructions)
-        if demos:
-            call.demos = [_wrap_items(demo, call.signature) for demo in self.demos]
-
-    def _check(self, what: str, call: RagPredict) -> None:
-        """Raise UsageError unless the fields of `call` are those of this prompt."""
-        fields = call.signature.input_fields
-        own = {name: info for name, info in fields.items() if not (info.json_schema_extra or {}).get("echo")}
-        hidden = {"domain"} if type(call).messages is not _messages() else set()
-        input_names = {one.name for one in self.inputs}
-        if not (own.keys() - hidden <= input_names <= own.keys()):
-            raise UsageError(f"{what}: its inputs are {_names(input_names)}, wanted are {_names(own)}.")
-        for one in self.inputs:
-            many = str(own[one.name].annotation).startswith(("list", "tuple"))
-            if many != one.many and one.name not in self.guessed:
-                raise UsageError(
-                    f"{what}: its input {one.name!r} is {_many(one.many)}, wanted is {_many(many)}."
-                )
-        outputs = call.signature.output_fields
-        output_names = {one.name for one in self.outputs}
-        wrong = (
-            output_names - outputs.keys() if output_names & self.guessed else output_names ^ outputs.keys()
-        )
-        if wrong:
-            raise UsageError(f"{what}: its outputs are {_names(output_names)}, wanted are {_names(outputs)}.")
-
-
-def _messages() -> Any:
-    from ragc.programs.calls.predict import RagPredict
-
-    return RagPredict.messages
-
-
-def _names(names: Any) -> str:
-    return ", ".join(name[:60] for name in sorted(names)[:20]) or "none"
-
-
-def _many(many: bool) -> str:
-    return "a list" if many else "one value"
-
-
-def _wrap_items(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
-    """`demo` with a single value wrapped in a list where a list is expected."""
-    values = dict(demo)
-    for name, info in signature.input_fields.items():
-        if isinstance(values.get(name), str) and str(info.annotation).startswith(("list", "tuple")):
-            values[name] = [values[name]]
-    return values
 
 
 def import_prompt(path: str | Path, *, format: str | None = None) -> ImportedPrompt:
@@ -150,6 +49,14 @@ def import_prompt(path: str | Path, *, format: str | None = None) -> ImportedPro
     return read_source(file) if is_intact(file.document, file.raw) else read_messages(file)
 
 
+def is_unchanged(path: str | Path) -> bool:
+    """Whether the file at `path` is an export whose messages are as they were written; raises DataError."""
+    from ragc.prompts.model import is_intact
+
+    file = read(path)
+    return is_intact(file.document, file.raw)
+
+
 _NUMBERS = {
     "temperature": float,
     "top_p": float,
@@ -163,6 +70,8 @@ _NUMBERS = {
 def read_source(file: PromptFile) -> ImportedPrompt:
     """The prompt of an export with unchanged messages, read from its `source` block."""
     source = file.document[KEY]
+    lost: list[str] = []
+    turns = [(role, _template(file, n, text, lost).parts) for n, (role, text) in _enumerate_messages(file)]
     try:
         return ImportedPrompt(
             path=file.path,
@@ -174,9 +83,36 @@ def read_source(file: PromptFile) -> ImportedPrompt:
             sampling=_sampling(file),
             definitions=_definitions(file),
             exported=True,
+            layout=_layout(source["layout"]),
+            turns=tuple(turns),
+            stated=_stated(file),
+            edited=edited_parts(file.document),
+            before=source,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise file.wrong(f"its {KEY!r} is not what an export writes: {error}.") from error
+
+
+def _layout(name: Any) -> str:
+    """The layout `name`; "" for one that is not known here."""
+    from ragc.programs.knobs import LAYOUTS
+
+    return str(name) if name in LAYOUTS else ""
+
+
+def _stated(file: PromptFile) -> Mapping[str, Any]:
+    """What the file says of requests, the model included."""
+    if not _mapping(file, KEY):
+        stated = {k: v for k, v in (file.document.get("request") or {}).items() if k not in _FOR_READERS}
+    elif "messages" in file.document:
+        stated = {**_mapping(file, "parameters"), "model": file.document.get("model")}
+    else:
+        stated = dict(file.document.get("request") or {})
+    return {name: value for name, value in stated.items() if name != "messages"}
+
+
+_FOR_READERS = frozenset({"about", "note", "name", "description", "model", "input_schema", "output_schema"})
+"""Keys of a hand-written file that say nothing of requests, or that its recipe says."""
 
 
 def _declared_demos(file: PromptFile, demos: Any) -> tuple[Mapping[str, Any], ...]:
@@ -198,67 +134,150 @@ def _type_problem(value: Any) -> str:
 def read_messages(file: PromptFile) -> ImportedPrompt:
     """The prompt, inferred from the messages themselves; raises DataError."""
     left: list[str] = []
-    read = [(role, _template(file, number, text, left)) for number, (role, text) in _enumerate_messages(file)]
+    lost: list[str] = []
+    read = [(role, _template(file, number, text, lost)) for number, (role, text) in _enumerate_messages(file)]
+    turns = tuple((role, template.parts) for role, template in read)
     system = [template for role, template in read if role == "system"]
-    turns = [(role, template) for role, template in read if role != "system"]
     if not turns or turns[-1][0] != "user":
         raise file.wrong("its last message must be the user's, with the inputs as slots.")
-    last = turns.pop()[1]
-    if not any(isinstance(part, Slot) for part in last.parts):
+    if not any(isinstance(part, Slot) for part in turns[-1][1]):
         raise file.wrong("its last message has no slot such as {{ question }}, so it takes no input.")
-    inputs, guessed = _inputs(file, [*system, last])
-    pairs = _pairs(turns, left)
-    outputs = _declared_outputs(file, {}) or outputs_of([reply for _, reply in pairs])
+    layout = _written_in(file, system)
+    _check_marks(file)
+    inputs, guessed = _inputs(file, [*(() if layout else system), read[-1][1]])
+    pairs = _pairs([turn for turn in read[:-1] if turn[0] != "system"], lost)
+    outputs = _declared_outputs(file, {})
+    if not outputs and layout:
+        names = reply_fields(plain(system[0].parts), layout)
+        outputs = tuple(Output(name, {"type": "string"}) for name in names)
+    outputs = outputs or outputs_of([reply for _, reply in pairs])
     if not _schema(file):
         guessed |= {one.name for one in outputs}
-    names = {one.name: one for one in inputs}
-    demos = []
-    for user_text, reply in pairs:
-        input_values, output_values = inputs_in(user_text, last.parts, names), outputs_in(reply, outputs)
-        if input_values is None or output_values is None:
-            left.append(f"a pair of messages that is not written as the last one: {user_text[:60]!r}")
-        else:
-            demos.append(input_values | output_values)
-    return ImportedPrompt(
+    prompt = ImportedPrompt(
         path=file.path,
         format=file.format,
-        instructions=_instructions(file, system, last, left),
+        instructions="",
         inputs=inputs,
         outputs=outputs,
-        demos=tuple(demos),
         sampling=_sampling(file),
         guessed=frozenset(guessed),
         definitions=_definitions(file),
-        left=tuple(left),
+        layout=layout,
+        turns=turns,
+        stated=_stated(file),
+        edited=edited_parts(file.document),
+        before=_mapping(file, KEY),
     )
+    if layout:
+        return _as_laid_out(replace(prompt, lost=_marked(lost)))
+    demos = tuple(_demos(pairs, turns[-1][1], {one.name: one for one in inputs}, outputs, lost))
+    said = wording(turns[-1][1])
+    return replace(
+        prompt,
+        instructions=_instructions(system, said, outputs, left),
+        descriptions=_labels(said, inputs) | {one.name: one.about for one in outputs if one.about},
+        demos=demos,
+        left=(*lost, *left),
+        lost=_marked(lost),
+    )
+
+
+def _marked(lost: Sequence[str]) -> tuple[str, ...]:
+    """`lost` as lines of a diff."""
+    return tuple(f"-{line}" for text in lost for line in text.split("\n") if line.strip())
+
+
+def _as_laid_out(prompt: ImportedPrompt) -> ImportedPrompt:
+    """`prompt` with what its messages say in their layout, as far as that shows without a program."""
+    from ragc.prompts.laid_out import read_laid_out_messages
+
+    known = prompt.before.get("demonstrations") or ()
+    read = read_laid_out_messages(prompt.turns, prompt.signature(), prompt.layout, known)
+    left = ("the messages were changed after the export, so they were read as they are",)
+    return replace(
+        prompt,
+        instructions=read.instructions,
+        descriptions=read.descriptions,
+        demos=read.demos,
+        left=left if prompt.before else (),
+    )
+
+
+def _written_in(file: PromptFile, system: Sequence[Template]) -> str:
+    """The layout that wrote the messages of `file`; "" for none."""
+    return _layout(_mapping(file, KEY).get("layout")) or detect_layout(
+        plain(system[0].parts) if system else ""
+    )
+
+
+_FOREIGN_MARK = re.compile(r"\{\{\s*[A-Za-z_]\w*\s*\}\}")
+
+
+def _check_marks(file: PromptFile) -> None:
+    """Raise DataError for a text in the place of a slot that is none, or for characters that mark slots."""
+    slots, old = _mapping(file, "slots"), str(_mapping(file, KEY))
+    for number, (_, text) in _enumerate_messages(file):
+        if "\ue000" in text or "\ue001" in text:
+            raise file.wrong(f"message {number} holds U+E000 or U+E001, which mark the inputs; remove them.")
+        marks = _FOREIGN_MARK.findall(text) if slots and file.format == "openai-json" else ()
+        if foreign := [mark for mark in marks if mark not in slots and mark not in old]:
+            raise file.wrong(
+                f"message {number} holds {foreign[0]}, which is no slot of this prompt; its slots are "
+                f"{', '.join(slots)}."
+            )
+
+
+def _demos(
+    pairs: Sequence[tuple[str, str]],
+    parts: Any,
+    inputs: Mapping[str, Input],
+    outputs: Sequence[Output],
+    lost: list[str],
+) -> Iterator[Mapping[str, Any]]:
+    for user_text, reply in pairs:
+        input_values, output_values = inputs_in(user_text, parts, inputs), outputs_in(reply, outputs)
+        if input_values is None or output_values is None:
+            lost.append(f"a pair of messages that is not written as the last one: {user_text}\n{reply}")
+        else:
+            yield input_values | output_values
 
 
 def _enumerate_messages(file: PromptFile) -> Iterable[tuple[int, tuple[str, str]]]:
     return enumerate(file.messages, 1)
 
 
-def _template(file: PromptFile, number: int, text: str, left: list[str]) -> Template:
+def _template(file: PromptFile, number: int, text: str, lost: list[str]) -> Template:
     try:
         template = jinja(text) if file.format == "jinja2" else split_at_marks(text, _mapping(file, "slots"))
     except Untranslatable as error:
         raise file.wrong(f"message {number} cannot be imported: {error}.") from error
-    left += template.left
+    lost += template.left
     return template
 
 
-def _instructions(file: PromptFile, system: Sequence[Template], last: Template, left: list[str]) -> str:
+_REPLIES = frozenset({"answer", "response", "reply", "output", "assistant", "your answer"})
+"""Labels at the end of a message that only say that the reply follows."""
+
+
+def _instructions(
+    system: Sequence[Template], said: Wording, outputs: Sequence[Output], left: list[str]
+) -> str:
     """The system messages, and the text of the last message without its inputs."""
-    layout = str(_mapping(file, KEY).get("layout") or "")
     text = "\n\n".join(plain(template.parts) for template in system)
-    if layout:
-        left.append("the messages were changed after the export, so they were read as they are")
-        return without_layout(text, layout)
     if slots := sorted({slot.name for t in system for slot in t.parts if isinstance(slot, Slot)}):
         left.append(f"the place of {', '.join(slots)} in the system message: an input comes with the others")
-    more = wording(last.parts)
+    known = _REPLIES | {one.name.replace("_", " ").lower() for one in outputs}
+    ends = [line for line in said.ends if line.strip("#*_:=-<>/ ").lower() not in known]
+    more = "\n".join(part for part in (said.text, *ends) if part)
     if more:
         left.append("the wording of the last message, which is now the end of the instructions")
     return "\n".join(part for part in (text.strip(), more) if part)
+
+
+def _labels(said: Wording, inputs: Sequence[Input]) -> dict[str, str]:
+    """The labels of inputs that say something else than their name, as their descriptions."""
+    own = {one.name: one.name.replace("_", " ").lower() for one in inputs}
+    return {name: label for name, label in said.labels.items() if label.lower() != own.get(name)}
 
 
 def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Input, ...], set[str]]:
@@ -271,8 +290,8 @@ def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Inpu
     return tuple(declared.get(name, guesses[name]) for name in names), guessed
 
 
-def _pairs(turns: Sequence[tuple[str, Template]], left: list[str]) -> list[tuple[str, str]]:
-    """Consecutive user and assistant messages; unpaired ones, and those with slots, are added to `left`."""
+def _pairs(turns: Sequence[tuple[str, Template]], lost: list[str]) -> list[tuple[str, str]]:
+    """Consecutive user and assistant messages; unpaired ones, and those with slots, are added to `lost`."""
     pairs: list[tuple[str, str]] = []
     waiting: str | None = None
     for role, template in turns:
@@ -282,11 +301,13 @@ def _pairs(turns: Sequence[tuple[str, Template]], left: list[str]) -> list[tuple
             pairs.append((waiting, text))
             waiting = None
             continue
-        if waiting is not None or role == "assistant" or slotted:
-            left.append(f"a message of a turn that is no demonstration: {(waiting or text)[:60]!r}")
+        if waiting is not None:
+            lost.append(f"a message of a turn that is no demonstration: {waiting}")
+        if role == "assistant" or slotted:
+            lost.append(f"a message of a turn that is no demonstration: {text}")
         waiting = text if role == "user" and not slotted else None
     if waiting is not None:
-        left.append(f"a message of a turn that is no demonstration: {waiting[:60]!r}")
+        lost.append(f"a message of a turn that is no demonstration: {waiting}")
     return pairs
 
 

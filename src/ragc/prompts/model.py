@@ -276,18 +276,51 @@ def reading(prompt: CompiledPrompt) -> dict[str, Any]:
 KEY = "source"
 
 
-def source(prompt: CompiledPrompt, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def source(
+    prompt: CompiledPrompt, messages: Sequence[Mapping[str, Any]], document: Mapping[str, Any]
+) -> dict[str, Any]:
     """The `source` block of an export: what is needed to import the prompt again.
 
-    A digest of the `messages` as written detects edits.
+    Digests of the `messages` as written, and of the other parts of the `document`, detect edits.
     """
-    return {
+    block: dict[str, Any] = {
         "layout": prompt.layout,
         "instructions": prompt.instructions,
         "demonstrations": [dict(demo) for demo in prompt.demonstrations],
         "outputs": {one.name: one.about for one in prompt.outputs},
-        "messages": digest(list(messages)),
     }
+    parts = parts_of({**document, KEY: block})
+    return {
+        **block,
+        "messages": digest(list(messages)),
+        "parts": {name: digest(part)[:16] for name, part in parts.items()},
+    }
+
+
+_REMARKS = frozenset({"about", "note", "program", "messages"})
+_NESTED = ("request", "parameters", KEY)
+
+
+def parts_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What an export's `document` says beside its messages, by dotted key; remarks for readers left out."""
+    parts: dict[str, Any] = {}
+    for key, value in document.items():
+        if key in _NESTED and isinstance(value, dict):
+            parts |= {f"{key}.{name}": v for name, v in value.items() if name not in ("messages", "parts")}
+        elif key not in _REMARKS:
+            parts[key] = value
+    return parts
+
+
+def edited_parts(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a file that its export wrote otherwise, None where one is gone; {} where none is known."""
+    block = document.get(KEY)
+    known = block.get("parts") if isinstance(block, dict) else None
+    if not isinstance(known, dict):
+        return {}
+    parts = parts_of({k: v for k, v in document.items() if k != "request" or "messages" not in document})
+    names = dict.fromkeys([*parts, *map(str, known)])
+    return {name: parts.get(name) for name in names if known.get(name) != digest(parts.get(name))[:16]}
 
 
 def is_intact(document: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:

@@ -50,7 +50,10 @@ def _slot(slot: Any) -> Slot:
     style = slot.get("style", "plain")
     if style not in ("plain", "lines", "json"):
         raise Untranslatable(f"the slot of {slot['input']!r} has the unknown style {style!r}")
-    return Slot(slot["input"], style)
+    words = slot.get("words") or ("true", "false")
+    if not (isinstance(words, list | tuple) and len(words) == 2):
+        raise Untranslatable(f"the words of the slot of {slot['input']!r} are not two, for true and false")
+    return Slot(slot["input"], style, (str(words[0]), str(words[1])))
 
 
 def jinja(content: str) -> Template:
@@ -65,7 +68,7 @@ def jinja(content: str) -> Template:
         raise Untranslatable("its tags are nested too deep") from None
     template = Template()
     try:
-        template.parts = _join_parts(_parts(tree.body, template.left)).parts
+        template.parts = _without_brackets(_join_parts(_parts(tree.body, template.left)).parts)
     except RecursionError:
         raise Untranslatable("its tags are nested too deep") from None
     return template
@@ -81,13 +84,25 @@ def _join_parts(pieces: Iterator[Part] | Any) -> Template:
     return Template(tuple(parts))
 
 
+def _without_brackets(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """`parts` without the brackets that a template writes around a list in JSON, which the slot includes."""
+    bare = list(parts)
+    for at in range(1, len(bare) - 1):
+        slot, before, after = bare[at], bare[at - 1], bare[at + 1]
+        if not (isinstance(slot, Slot) and isinstance(before, str) and isinstance(after, str)):
+            continue
+        if slot.style == "json" and before.endswith("[") and after.startswith("]"):
+            bare[at - 1], bare[at + 1] = before[:-1], after[1:]
+    return tuple(part for part in bare if part != "")
+
+
 def _parts(body: list[nodes.Node], left: list[str]) -> Iterator[Part]:
     for node in body:
         if isinstance(node, nodes.Output):
             for shown in node.nodes:
                 yield from _expression_parts(shown, left)
         elif isinstance(node, nodes.For):
-            yield _list_slot(node)
+            yield _list_slot(node, left)
         elif isinstance(node, nodes.If) and _guards(node):
             continue
         elif isinstance(node, nodes.If) and isinstance(node.test, nodes.Name) and not node.elif_:
@@ -117,7 +132,10 @@ def _expression_parts(node: nodes.Node, left: list[str]) -> Iterator[Part]:
         raise _untranslatable(node)
 
 
-def _list_slot(node: nodes.For) -> Slot:
+_AROUND_ITEM = re.compile(r"\W*")
+
+
+def _list_slot(node: nodes.For, left: list[str]) -> Slot:
     """The slot of a list that is written item by item, with any way of numbering."""
     if not (isinstance(node.iter, nodes.Name) and isinstance(node.target, nodes.Name)) or node.test:
         raise _untranslatable(node)
@@ -126,6 +144,12 @@ def _list_slot(node: nodes.For) -> Slot:
     _each(node, nodes.Getattr, lambda of: isinstance(of.node, nodes.Name) and of.node.name == "loop")
     for kind in (nodes.Call, nodes.Getitem, nodes.Assign, nodes.Macro, nodes.Include, nodes.Import):
         _each(node, kind, lambda _: False)
+    texts = [data.data.strip() for data in node.find_all(nodes.TemplateData)]
+    left.extend(
+        f"{text!r}, written with each item of {node.iter.name!r}: an item is `[1] item`"
+        for text in texts
+        if not _AROUND_ITEM.fullmatch(text) and text != "none"
+    )
     quoted = '["' if _first_text(node) == '"' else ""
     return Slot(node.iter.name, "json" if quoted else "lines")
 
@@ -157,22 +181,53 @@ def _untranslatable(node: nodes.Node) -> Untranslatable:
 
 
 _MARKED_SLOT = re.compile("\ue000(\\w+)\ue001")
-_LABEL = re.compile(r"(.{0,60}[:=>\-])?\s*[\"'`]*\ue000\w+\ue001[\"'`]*(</.{1,60}>)?")
+_LABEL = re.compile(r"(.{0,60}[:=>\-])?\s*[\"'`]*\ue000(\w+)\ue001[\"'`]*(</.{1,60}>)?")
 _FRAME = re.compile(r"\W*|</?[\w\- ]{1,60}>|#+ .{1,60}|.{1,60}:")
-_GIVEN, _MINIMAL = "\n\nYou are given:\n- ", "\nReply with a JSON object:\n"
-_EXPLAINED = re.compile(r"(- [^\n:]+: [^\n]*\n?)*")
-_OBJECTIVE = "In adhering to this structure, your objective is: "
+_TAGS = re.compile(r"<(/?)([\w\- ]{1,60})>")
 
 
-def wording(parts: Sequence[Part]) -> str:
-    """The lines of a message with more content than an input; inputs in them are written as `` `name` ``.
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a message says beside its inputs: the text of its lines, and the label of each input by name.
 
-    Removed are lines with only an input and its label, tags, headings, lines of punctuation, and lone labels.
+    `ends` are the lines of labels, headings and tags below all of that, such as `Answer:`.
     """
-    text = "".join(p if isinstance(p, str) else f"\ue000{p.name}\ue001" for p in parts)
-    lines = (line.strip() for line in text.split("\n"))
-    prose = (line for line in lines if not (_LABEL.fullmatch(line) or _FRAME.fullmatch(line)))
-    return "\n".join(name_slots(line) for line in prose)
+
+    text: str
+    labels: Mapping[str, str]
+    ends: tuple[str, ...]
+
+
+def wording(parts: Sequence[Part]) -> Wording:
+    """What a message says beside its inputs, which the text names as `` `name` ``.
+
+    A line of an input and its label is no text; nor are tags, headings, lines of punctuation and lone labels.
+    """
+    ends = {"lines": "\n"}  # a list that a loop writes ends its line
+    text = "".join(p if isinstance(p, str) else f"\ue000{p.name}\ue001{ends.get(p.style, '')}" for p in parts)
+    prose: list[str] = []
+    labels: dict[str, str] = {}
+    waiting: list[str] = []
+    for line in (line.strip() for line in text.split("\n")):
+        slot, tag = _LABEL.fullmatch(line), _TAGS.fullmatch(line)
+        if slot and not _bare_label(slot[1] or "") and waiting:
+            labels.setdefault(slot[2], _bare_label(waiting.pop()))
+        elif slot and _bare_label(slot[1] or ""):
+            labels.setdefault(slot[2], _bare_label(slot[1]))
+        if not slot and _FRAME.fullmatch(line):
+            if _bare_label(line) and not (tag and tag[1] and tag[2].strip() in labels.values()):
+                waiting.append(line)
+            continue
+        prose += waiting
+        waiting.clear()
+        if not slot:
+            prose.append(name_slots(line))
+    return Wording("\n".join(prose), labels, tuple(waiting))
+
+
+def _bare_label(text: str) -> str:
+    """`text` without what marks it as a label, a heading or a tag."""
+    return _TAGS.sub(r"\2", text.strip()).strip().strip("#*_:=->\"'` ").strip()
 
 
 def name_slots(text: str) -> str:
@@ -183,15 +238,3 @@ def name_slots(text: str) -> str:
 def plain(parts: Sequence[Part]) -> str:
     """A message with each slot replaced by the name of its input."""
     return "".join(p if isinstance(p, str) else f"`{p.name}`" for p in parts)
-
-
-def without_layout(text: str, layout: str) -> str:
-    """The instructions in the system message of an export, without the text that its `layout` adds."""
-    if layout == "minimal":
-        instructions = text.rpartition(_MINIMAL)[0] or text
-        task, mark, inputs = instructions.rpartition(_GIVEN)
-        return task if mark and _EXPLAINED.fullmatch(f"- {inputs}") else instructions
-    before, separator, after = text.partition(_OBJECTIVE)
-    if not separator:
-        return before
-    return "\n".join(line.removeprefix(" " * 8) for line in after.removeprefix("\n").split("\n"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ragc.core import inputs
@@ -25,17 +26,24 @@ _UNQUOTED = re.compile(r"(?!(?:inf|nan)\b)[A-Za-z_./~][^,\]}#\"']*")
 
 
 def load(
-    path: str | Path, sets: Sequence[str] = (), *, base: Path | None = None, files: bool = True
+    path: str | Path,
+    sets: Sequence[str] = (),
+    *,
+    base: Path | None = None,
+    files: bool = True,
+    allow_loss: bool = False,
 ) -> Recipe:
     """The recipe in the file at `path`, with the overrides `sets` (`key.path=value`) applied in order.
 
     Relative paths are relative to `base`, by default the recipe's folder. `files=False` skips the check that
-    its files exist. Raises UsageError when `path` cannot be read and RecipeError with all problems of its
+    its files exist. `allow_loss` lets go of texts in its prompts that no program would send. Raises
+    UsageError
+    when `path` cannot be read and RecipeError with all problems of its
     content.
     """
     path = Path(path)
     text = read_text(path, "recipe")
-    return parse(
+    recipe = parse(
         text,
         sets,
         where=str(path),
@@ -43,6 +51,7 @@ def load(
         files=files,
         code=True,
     )
+    return replace(recipe, allow_loss=allow_loss)
 
 
 def parse(

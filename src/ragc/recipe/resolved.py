@@ -198,8 +198,9 @@ class Recipe:
 
     `concurrency` is the number of questions in flight; None means as many as the targets answer at once.
     `knobs` holds only the values that the recipe fixes. `report` is never empty; `assessing` holds the
-    settings of graders. `prompts` are files by predictor, imported before the search. `grid` is for
-    `ragc grid` alone, `training_data` for `ragc data`.
+    settings of graders. `prompts` are files by predictor, imported before the search; with `allow_loss`,
+    which no file says, texts of theirs that no program would send are let go. `grid` is for `ragc grid`
+    alone, `training_data` for `ragc data`.
     """
 
     program: str
@@ -218,6 +219,7 @@ class Recipe:
     grid: GridSpec = field(default_factory=GridSpec)
     training_data: TrainingSpec = field(default_factory=TrainingSpec)
     base: Path = field(default=Path(), compare=False)
+    allow_loss: bool = field(default=False, compare=False)
 
     @property
     def method(self) -> Method:

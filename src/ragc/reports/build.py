@@ -99,7 +99,7 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         scores=scores,
         differences=differences,
         trials=trials,
-        importances=_importances(metric, objectives, trials),
+        importances=_importances(held, metric, objectives, trials),
         slices=tuple(dimensions.slices(trials, metric, more_is_better=objectives.get(metric, True))),
         thresholds=tuple(compiled_files.thresholds_in(provenance.get("search"))),
         costs=_costs(held, runs, trials),
@@ -277,10 +277,13 @@ def _cautions(gap: Difference) -> tuple[str, ...]:
     return (compiled_files.NOT_EQUAL,) if gap.verdict == "not shown to be better" else ()
 
 
-def _importances(metric: str, objectives: dict[str, bool], trials: Sequence[Trial]) -> tuple[Importance, ...]:
-    return (
-        dimensions.importances(trials, metric, more_is_better=objectives.get(metric, True)) if trials else ()
-    )
+def _importances(
+    held: Inputs, metric: str, objectives: dict[str, bool], trials: Sequence[Trial]
+) -> tuple[Importance, ...]:
+    if not trials:
+        return ()
+    own = study.optuna_study_of(held.study) if held.study else None
+    return dimensions.importances(trials, metric, more_is_better=objectives.get(metric, True), own=own)
 
 
 def _costs(held: Inputs, runs: Sequence[RunRows], trials: Sequence[Trial]) -> tuple[Cost, ...]:
@@ -329,6 +332,8 @@ def _prompts(program: CompiledProgram) -> dict[str, str]:
 
 def _remarks(held: Inputs, split: str, trials: Sequence[Trial]) -> Iterator[str]:
     provenance = _provenance(held)
+    for one in held.runs:
+        yield from (f"{one.name}: {remark}" for remark in one.run.remarks)
     if split == "test":
         yield _SPENT
     if split == "dev" or (trials and not provenance):
@@ -378,6 +383,7 @@ def _search_gaps(held: Inputs, trials: Sequence[Trial]) -> list[str]:
         return []
     if not trials:
         return [_NO_TRIALS]
-    if len(trials) < dimensions.FEWEST:
-        return [f"Importances need {dimensions.FEWEST} trials or more, and there are {len(trials)}."]
+    whole = sum(trial.complete for trial in trials)
+    if whole < dimensions.FEWEST:
+        return [f"Importances need {dimensions.FEWEST} complete trials or more, and there are {whole}."]
     return []

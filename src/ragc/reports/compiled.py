@@ -104,6 +104,8 @@ def verdict_in(provenance: Mapping[str, Any], run: Mapping[str, Any], metric: st
     if look := look_in(run):
         sentences.append(look)
     headline = f"{plain} than the baseline{mark}" if plain in _TONES else held
+    if held == "not measured":
+        headline = "not measured on test"
     return Verdict(f"{headline[:1].upper()}{headline[1:]}", tone, tuple(sentences))
 
 

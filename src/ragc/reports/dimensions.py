@@ -22,7 +22,7 @@ from optuna.distributions import (
 from ragc.reports.report import Importance, Slice, Trial
 
 FEWEST = 8
-"""Trials below which no importances are given."""
+"""Complete trials below which no importances are given."""
 
 
 def varied(trials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -32,35 +32,55 @@ def varied(trials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(name for name in names if len({repr(params.get(name, absent)) for params in trials}) > 1)
 
 
-def importances(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -> tuple[Importance, ...]:
-    """The importances for `metric` among `trials`, the greatest first; none with fewer than `FEWEST`.
+def importances(
+    trials: Sequence[Trial], metric: str, *, more_is_better: bool, own: optuna.Study | None = None
+) -> tuple[Importance, ...]:
+    """The importances for `metric` among `trials`, the greatest first; none below `FEWEST` complete ones.
 
-    A stopped trial counts with its expected score, where there is one.
+    Of the Optuna study `own`, where it is known, they are those that Optuna and its dashboard give, which
+    count a trial that was stopped with the value that it was told. Else only complete trials count.
     """
-    scored = [
-        (trial.params, float(value))
-        for trial in trials
-        if (value := trial.values.get(metric) if trial.complete else trial.expected) is not None
-    ]
-    if len(scored) < FEWEST or len({value for _, value in scored}) == 1:
+    whole = [trial for trial in trials if trial.complete and metric in trial.values]
+    if len(whole) < FEWEST or len({trial.values[metric] for trial in whole}) == 1:
         return ()
-    names = varied([params for params, _ in scored])
-    spaces = {name: _space([params[name] for params, _ in scored if name in params]) for name in names}
-    study = optuna.create_study(direction="maximize" if more_is_better else "minimize")
-    for params, value in scored:
-        held = {name: _fit(params[name], spaces[name]) for name in names if name in params}
-        study.add_trial(
-            optuna.trial.create_trial(
-                value=value, params=held, distributions={name: spaces[name] for name in held}
-            )
-        )
+    studied = own if own is not None and _told(own) >= FEWEST else _study(whole, metric, more_is_better)
+    target = None
+    if len(studied.directions) > 1:  # PED-ANOVA takes the least of a target for the best
+        names = list(whole[0].values)
+        place = names.index(metric)
+        target = lambda trial: -trial.values[place]  # noqa: E731
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a choice was tried once only; the page says it of all
-            shares = optuna.importance.get_param_importances(study)
+            shares = optuna.importance.get_param_importances(studied, target=target)
     except (ValueError, RuntimeError):  # no dimension with enough values
         return ()
-    return tuple(Importance(name, metric, float(share), len(scored)) for name, share in shares.items())
+    ranked = sorted(shares.items(), key=lambda item: -item[1])
+    return tuple(
+        Importance(name.removeprefix("knob."), metric, float(share), _told(studied)) for name, share in ranked
+    )
+
+
+def _told(study: optuna.Study) -> int:
+    """The number of trials that `study` was told a value of."""
+    return len(study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)))
+
+
+def _study(trials: Sequence[Trial], metric: str, more_is_better: bool) -> optuna.Study:
+    """A study of `trials`, for those of an optimizer that keeps none."""
+    names = varied([trial.params for trial in trials])
+    spaces = {name: _space([one.params[name] for one in trials if name in one.params]) for name in names}
+    study = optuna.create_study(direction="maximize" if more_is_better else "minimize")
+    for trial in trials:
+        held = {name: _fit(trial.params[name], spaces[name]) for name in names if name in trial.params}
+        study.add_trial(
+            optuna.trial.create_trial(
+                value=trial.values[metric],
+                params=held,
+                distributions={name: spaces[name] for name in held},
+            )
+        )
+    return study
 
 
 def slices(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -> Iterator[Slice]:

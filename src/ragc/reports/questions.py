@@ -94,10 +94,10 @@ def metric_of(name: str, values: Iterable[float]) -> tuple[bool, tuple[float, fl
     return known is None or known.higher_is_better, (min(bounds[0], least), max(bounds[1], greatest))
 
 
-def score_of(run: str, split: str, metric: str, values: Sequence[float]) -> Score:
+def score_of(run: str, split: str, metric: str, values: Sequence[float], seed: int = SEED) -> Score:
     """The mean of `metric` over `values`, with its interval."""
     _, bounds = metric_of(metric, values)
-    interval = mean_ci(values, seed=SEED, bounds=bounds)
+    interval = mean_ci(values, seed=seed, bounds=bounds)
     return Score(run, split, metric, interval.mean, interval.low, interval.high, interval.n)
 
 
@@ -107,7 +107,7 @@ def scores_of(runs: Sequence[RunRows], split: str) -> Iterator[Score]:
         for one in runs:
             values = [score for score in one.run.scores(metric).values() if score is not None]
             if values:
-                yield score_of(one.name, split, metric, values)
+                yield score_of(one.name, split, metric, values, one.run.seed)
 
 
 def differences_of(before: Run, after: Run, split: str) -> tuple[Difference, ...]:

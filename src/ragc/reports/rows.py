@@ -29,9 +29,6 @@ WORST = 3
 WIDEST = 100
 """Maximum length of a question or answer in a table, in characters."""
 
-SEED = 0
-"""The seed of the resampling, as in `ragc eval A B`."""
-
 
 @dataclass(frozen=True, slots=True)
 class GroupedQuestions:
@@ -76,7 +73,7 @@ class RowsSummary:
             self.table()[1:],
             [
                 *(f"{name} {_interval(name, value)}, n={value.n}" for name, value in self.metrics.items()),
-                *filter(None, [self.run.seen_remark]),
+                *self.run.remarks,
             ],
         )
 
@@ -120,7 +117,7 @@ class RowsSummary:
             "backends": self.backends,
             "by": self.by,
             "groups": [group.to_json(self.n, self.by) for group in self.groups],
-            **({"remark": self.run.seen_remark} if self.run.seen_remark else {}),
+            **({"remark": " ".join(self.run.remarks)} if self.run.remarks else {}),
         }
 
     def table(self) -> tuple[tuple[str, ...], ...]:
@@ -178,18 +175,20 @@ def _intervals(run: Run) -> dict[str, Interval]:
     for name, column in scores.items():
         values = [score for score in column if score is not None]
         if values:
-            means[name] = _pooled(name, scores) or mean_ci(values, seed=SEED, bounds=_bounds(name, values))
+            means[name] = _pooled(name, scores, run.seed) or mean_ci(
+                values, seed=run.seed, bounds=_bounds(name, values)
+            )
     return means
 
 
-def _pooled(name: str, scores: Mapping[str, Sequence[float | None]]) -> Interval | None:
+def _pooled(name: str, scores: Mapping[str, Sequence[float | None]], seed: int) -> Interval | None:
     """The figure of a metric made of several means; None for any other, and where the rows lack one."""
     metric = _metric(name)
     columns = [scores.get(part, ()) for part in metric.pools] if metric else []
     if metric is None or metric.combine is None or not all(columns):
         return None
     try:
-        return pooled_ci(columns, metric.combine, seed=SEED)
+        return pooled_ci(columns, metric.combine, seed=seed)
     except UsageError:  # scores that the metric does not give
         return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import optuna
 from optuna.trial import TrialState
 
 from ragc.core import inputs
@@ -19,7 +20,7 @@ from ragc.optimizers.integrations import optuna_folder, optuna_status
 from ragc.optimizers.integrations.optuna_objective import CANDIDATE
 from ragc.optimizers.results.study_rows import DEV, PROVENANCE, answers_file
 from ragc.optimizers.search.selection import expected_of_choice, expected_scores
-from ragc.optimizers.search.status import StudyStatus, status, study_trials
+from ragc.optimizers.search.status import StudyStatus, open_study, status, study_trials
 from ragc.optimizers.search.storage import find
 from ragc.optimizers.search.tell import failures_in
 from ragc.optimizers.search.trial import TrialResult
@@ -78,6 +79,16 @@ def read_study(path: Path, *, trust_targets: bool = False) -> StudyFiles:
         results,
         _json_object(directory / PROVENANCE, directory),
     )
+
+
+def optuna_study_of(files: StudyFiles) -> optuna.Study | None:
+    """The Optuna study behind `files`; None where its optimizer has none, or its storage cannot be read."""
+    try:
+        if files.is_script:
+            return optuna_status.study_of(files.directory)
+        return open_study(files.directory)
+    except RagcError:
+        return None
 
 
 def study_of(compiled: Path, provenance: Mapping[str, Any]) -> StudyFiles | None:

@@ -82,7 +82,7 @@ def test_the_script_of_the_guide_runs_and_goes_on(project: Path, capsys: pytest.
     exec(block, names)
     assert len(names["study"].trials) == 40
     assert main(["study", "status", "first"]) == 0
-    assert re.search(r"trials +39 of 39", capsys.readouterr().out)
+    assert re.search(r"trials +39 of 39, and the baseline", capsys.readouterr().out)
 
 
 def test_the_guides_study_with_a_sampler_pruner_and_storage_of_its_own_runs_and_goes_on(
@@ -93,6 +93,8 @@ def test_the_guides_study_with_a_sampler_pruner_and_storage_of_its_own_runs_and_
         names: dict[str, Any] = {}
         exec(block, names)
         assert len(names["study"].trials) == 20 * runs
+        assert [BASELINE in trial.user_attrs for trial in names["study"].trials[:2]] == [True, False]
+    assert len(tried(names["study"])) == 39
     assert (project / "mine.db").exists()
     assert main(["study", "status", "mine"]) == 0
     assert "cut off" not in capsys.readouterr().out
@@ -224,6 +226,25 @@ def test_pruned_trials_are_pruned_and_the_status_counts_them(project: Path) -> N
     assert report.best is not None
     assert report.best["trial"] == 0
     assert report.lines()[-1] == "Run the script that optimizes it to go on."
+
+
+def test_no_dominated_trial_of_two_objectives_is_called_the_best(project: Path) -> None:
+    sets = ('search.objectives=["em", "-tokens"]',)
+    study = ragc.study("recipe.toml", sets=sets)
+    objective = ragc.objective("recipe.toml", sets=sets)
+    study.optimize(objective, n_trials=1)
+    (first,) = study.get_trials()
+    better = optuna.trial.create_trial(
+        values=[first.values[0], first.values[1] + 5],
+        params=first.params,
+        distributions=first.distributions,
+        user_attrs=first.user_attrs,
+    )
+    study.add_trial(better)
+    report = status("recipe.toml") if objective.path is None else status(objective.path)
+    assert report.best is not None
+    assert [trial["trial"] for trial in report.front] == [1]
+    assert report.best["trial"] == 1
 
 
 INTERRUPTED = """

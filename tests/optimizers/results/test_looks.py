@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import ragc
 from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.cli.main import main
@@ -124,6 +125,32 @@ def test_dev_questions_are_no_look_and_the_chosen_program_is_flattered_there(
     assert on_dev.to_json()["remark"] == on_dev.remark
     assert evaluated(folder, "recipe.toml", split="dev").remark == ""
     assert "flatter" in json.loads((folder / "out" / "provenance.json").read_text())["remarks"][0]
+
+
+def test_rows_of_dev_questions_say_that_they_flatter_and_have_the_intervals_of_their_run(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run()
+    kept: dict[str, Evaluation] = {}
+    for name, sets in (("out", ()), ("recipe.toml", PLAIN)):
+        kept[name] = evaluated(folder, name, *sets, split="dev")
+        rows = "".join(json.dumps(row) + "\n" for row in kept[name].row_values(prompts=True))
+        (folder / f"{name[:3]}.jsonl").write_text(rows, "utf-8")
+    chosen, plain = str(folder / "out.jsonl"), str(folder / "rec.jsonl")
+    assert main(["eval", plain, chosen]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "out: The program was chosen by its scores on these questions, so they flatter it." in text
+    assert "The difference flatters it too." in text
+    assert "rec: The program" not in text
+    assert main(["eval", chosen, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    compared = ragc.compare(plain, chosen).to_json()
+    for name, interval in kept["out"].metrics.items():
+        assert summary["metrics"][name]["ci"] == [interval.low, interval.high]
+        if name in ("em", "f1"):
+            assert compared["metrics"][name]["b"]["ci"] == [interval.low, interval.high]
+    written = ragc.report([plain, chosen], out=folder / "r.html")
+    assert "so they flatter it" in written.page.read_text("utf-8")
 
 
 def test_two_programs_compared_on_test_count_their_looks(run: Run, folder: Path) -> None:

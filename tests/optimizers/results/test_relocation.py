@@ -173,5 +173,23 @@ def test_a_program_in_memory_says_how_it_answers(compiled: Path) -> None:
 
 def test_what_is_wrong_with_its_recipe_is_told_with_its_real_name(compiled: Path) -> None:
     with pytest.raises(RecipeError) as result:
-        ragc.ask(compiled, QUESTION, sets=("knobs.top_kk=3",))
-    assert str(result.value).startswith(f"{compiled}/recipe.toml: --set knobs.top_kk=3")
+        ragc.ask(compiled, QUESTION, sets=("targets.main.kinds=x",))
+    assert str(result.value).startswith(f"{compiled}/recipe.toml: --set targets.main.kinds=x")
+
+
+@pytest.mark.parametrize("key", ["knobs.top_k=3", "knobs.temperature=1", "prompts.answer=x.json"])
+def test_what_a_compiled_program_has_already_cannot_be_set(
+    compiled: Path, key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands: list[tuple[str, ...]] = [
+        ("ask", str(compiled), QUESTION),
+        ("eval", str(compiled), "--split", "dev"),
+        ("export", str(compiled), "--to", "promptfoo", "--questions", "1", "--out", str(compiled / "x")),
+    ]
+    for words in commands:
+        assert main([*words, "--set", key]) == 2
+        error = capsys.readouterr().err
+        assert f"--set {key} does nothing to a compiled program" in error
+        assert "Compile again with it. What can be set here are targets, " in error
+    with pytest.raises(RecipeError, match="does nothing to a compiled program"):
+        ragc.load(compiled, sets=[key])

@@ -10,6 +10,7 @@ import optuna
 import pytest
 
 from ragc import recipe as recipes
+from ragc.cli import console
 from ragc.errors import ArtefactError, RagcError, RecipeError, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.distributed.study_address import (
@@ -41,7 +42,13 @@ def test_a_finished_study_says_what_was_found_and_what_it_cost(run: Run, folder:
     report = status(folder / "out")
     assert report == status(study_directory(folder / "out"))
     assert report.state == "finished"
-    assert report.trials == {"done": 6, "wanted": 6, "stopped": report.trials["stopped"], "running": 0} | {
+    assert report.trials == {
+        "done": 6,
+        "baseline": 1,
+        "wanted": 6,
+        "stopped": report.trials["stopped"],
+        "running": 0,
+    } | {
         "stale": 0,
         "failed": report.trials["failed"],
     }
@@ -192,3 +199,21 @@ def test_a_recipe_with_addresses_survives_being_written() -> None:
     assert recipe.study == StudySpec("postgresql+psycopg://me@h/d", "redis://h:1/0", "h:2")
     assert recipes.parse(recipe.to_toml(), files=False) == recipe
     assert "[study]" not in recipes.parse(RECIPE, files=False).to_toml()
+
+
+def test_a_compile_for_two_objectives_prints_the_front(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(sets=('search.objectives=["em","-tokens"]',))
+    front = json.loads((folder / "out" / "provenance.json").read_text())["search"]["front"]
+    console.print_compiled(result)
+    text = capsys.readouterr().out
+    assert "The front: no trial is better" in text
+    listed = [line for line in text.splitlines() if line.startswith("  trial ")]
+    assert [int(line.split()[1].rstrip(",:")) for line in listed] == [trial["trial"] for trial in front]
+    assert sum(", compiled:" in line for line in listed) == 1
+    for line, trial in zip(listed, front, strict=True):
+        assert f"em {trial['values']['em']:.4g}, tokens {trial['values']['tokens']:.4g}" in line
+    report = status(folder / "out")
+    assert report.best is not None
+    assert report.best["trial"] in [trial["trial"] for trial in report.front]

@@ -216,7 +216,7 @@ def test_a_directory_from_elsewhere_imports_nothing_without_leave(
         lambda: ragc.export(foreign, "jinja2", foreign.parent / "prompts"),
         lambda: ragc.ask(foreign, "What is number 1?", sets=["seed=3"], trust_targets=True),
     ):
-        with pytest.raises(Untrusted, match=r"program = 'my_package\.my_module:TwoHops'.*--trust-code"):
+        with pytest.raises(Untrusted, match=r"program = 'my_package\.my_module:TwoHops'.*trust_code=True"):
             use()
         assert not loaded.exists()
     code = "import sys, ragc\nprint('\\n'.join(ragc.trust_listing(sys.argv[1]).lines()))"

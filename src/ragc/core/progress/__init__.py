@@ -5,6 +5,7 @@ Silent by default.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,6 +19,14 @@ def notify(text: str) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(text)
+
+
+def say(text: str) -> None:
+    """As `notify`, and a warning of Python where nobody listens."""
+    if _listener.get() is None:
+        warnings.warn(text, stacklevel=2)
+    else:
+        notify(text)
 
 
 @contextmanager

@@ -32,8 +32,8 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "reply": reading(prompt),
         "model": program.model(prompt),
         "parameters": prompt.parameters(),
-        "source": source(prompt, messages),
     }
+    document["source"] = source(prompt, messages, document)
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 

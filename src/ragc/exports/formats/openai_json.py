@@ -60,8 +60,8 @@ def _file(program: ExportedProgram, prompt: CompiledPrompt) -> bytes:
         "input_schema": prompt.input_schema,
         "output_schema": dict(prompt.output_schema),
         "reply": reading(prompt),
-        "source": source(prompt, messages),
     }
+    document["source"] = source(prompt, messages, document)
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 

@@ -212,14 +212,22 @@ def compare(
     contrasts = [Contrast(a.scores(m.id), b.scores(m.id), m.bounds) for m in metrics]
     results = judge(contrasts, seed=seed, method=method, confidence=confidence)
     rows = tuple(
-        _row(metric, contrast, one, _backend(a, b, metric), seed, confidence)
+        _row(metric, contrast, one, _backend(a, b, metric), (a.seed, b.seed), confidence)
         for metric, contrast, one in zip(metrics, contrasts, results, strict=True)
     )
     changes = _changes(a, b, by)
     rose = sum(change.after > change.before for change in changes)
+    listed = changes[: max(0, changed)]
     return RunComparison(
-        a, b, rows, method, by, rose, len(changes) - rose, changes[: max(0, changed)], skipped
+        a, b, rows, method, by, rose, len(changes) - rose, listed, skipped, remarks=_remarks(a, b)
     )
+
+
+def _remarks(a: Run, b: Run) -> tuple[str, ...]:
+    """What the scores of both runs cannot show, and so their difference."""
+    said = [f"{run.name}: {remark}" for run in (a, b) for remark in run.remarks]
+    one_sided = bool(a.remarks) != bool(b.remarks)
+    return (*said, *(["The difference flatters it too."] if one_sided else []))
 
 
 def _same_data(a: Run, b: Run) -> None:
@@ -261,7 +269,7 @@ def _row(
     contrast: Contrast,
     result: ContrastResult | None,
     backend: str,
-    seed: int,
+    seeds: tuple[int, int],
     confidence: float,
 ) -> MetricRow:
     ids, matching = match(contrast.a, contrast.b)
@@ -274,7 +282,7 @@ def _row(
         )
         if ids
         else None
-        for side in (contrast.a, contrast.b)
+        for side, seed in zip((contrast.a, contrast.b), seeds, strict=True)
     ]
     verdict = _decided(result, metric.higher_is_better)
     return MetricRow(metric.id, backend, sides[0], sides[1], result, matching, verdict)

@@ -1,6 +1,7 @@
 """Reads the rows written by `ragc eval --out`: one JSON object per line and question.
 
-    {"id", "question", "answers", "prediction", "scores": {metric: number or null}, "counters", "backends"}
+    {"id", "question", "answers", "prediction", "scores": {metric: number or null}, "counters", "backends",
+     "seed": of the resampling, "remark": what the scores cannot show}
 
 Other keys, such as the trace, are ignored. No content is executed.
 """
@@ -33,7 +34,8 @@ class RunRow:
 
     `scores` has None where a metric does not apply. `backends` names the judging backend, by metric or by the
     family of findings that metrics read; it is empty when only texts were compared. `seen` says what the
-    question was used as before it was scored, such as "dev"; "" for nothing.
+    question was used as before it was scored, such as "dev"; "" for nothing. `seed` is that of the resampling
+    of the run, and `remark` a sentence on what its scores cannot show, "" for none.
     """
 
     id: str
@@ -45,6 +47,8 @@ class RunRow:
     backends: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
     seen: str = ""
+    seed: int = 0
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,17 @@ class Run:
     def metrics(self) -> tuple[str, ...]:
         """The ids of all scored metrics, in the order in which they first appear."""
         return tuple(dict.fromkeys(metric for row in self.answered.values() for metric in row.scores))
+
+    @property
+    def seed(self) -> int:
+        """The seed of the resampling of intervals: that of the first row, with which the run was scored."""
+        return next((row.seed for row in self.answered.values()), 0)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the scores cannot show, a sentence each."""
+        remarks = (row.remark for row in self.answered.values())
+        return tuple(dict.fromkeys(filter(None, [*remarks, self.seen_remark])))
 
     @property
     def failures(self) -> Failures:
@@ -199,4 +214,11 @@ def _read_row(row: Mapping[str, Any]) -> RunRow:
         backends={name: str(backend) for name, backend in row.get("backends", {}).items()},
         failure=str(row.get("failure", "")),
         seen=str(row.get("seen", "")),
+        seed=_seed(row.get("seed")),
+        remark=str(row.get("remark") or ""),
     )
+
+
+def _seed(value: object) -> int:
+    """The seed in a row; 0 where none is."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0

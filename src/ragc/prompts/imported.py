@@ -1,0 +1,363 @@
+"""ImportedPrompt: a prompt read from a file, and what becomes of it as the prompt of a predictor.
+
+Each text of the file is sent by the program that it is applied to, or listed as lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import ndiff
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragc.errors import UnknownName, UsageError
+from ragc.prompts.model import Input, Output
+from ragc.targets.base import ChatRequest, Sampling
+
+if TYPE_CHECKING:
+    from ragc.programs.base import RagProgram
+    from ragc.programs.calls.predict import RagPredict
+    from ragc.prompts.laid_out import Turn
+
+DEFAULT = Sampling()
+"""The sampling of a file that specifies none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedPrompt:
+    """An imported prompt.
+
+    `inputs` and `outputs` are its fields; those in `guessed` have a type that the file does not state.
+    `descriptions` are what is said of fields, by name; the program's own stand for the others. `demos` are
+    values by field name. `definitions` are referenced by the schemas of outputs. `left` lists, one sentence
+    each, what was not imported as it is; `lost` are the lines of the file that no program would send.
+    `exported` means that all of this comes from an export's `source` block. `layout` is the layout that wrote
+    the messages `turns`; "" for messages of no layout. `stated` are the parameters of requests in the file,
+    and `edited` the parts beside its messages that somebody changed after the export. `sampling` is what the
+    file says of it; knobs decide the sampling of a program.
+    """
+
+    path: Path
+    format: str
+    instructions: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    demos: tuple[Mapping[str, Any], ...] = ()
+    sampling: Sampling = DEFAULT
+    guessed: frozenset[str] = frozenset()
+    definitions: Mapping[str, Any] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+    exported: bool = False
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
+    layout: str = ""
+    turns: tuple[Turn, ...] = ()
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    edited: Mapping[str, Any] = field(default_factory=dict)
+    before: Mapping[str, Any] = field(default_factory=dict)
+
+    def signature(self) -> Any:
+        """The DSPy signature of the prompt; raises UsageError for a field with an unusable name or type."""
+        from ragc.prompts.types import signature_of
+
+        return signature_of(self.instructions, self.inputs, self.outputs, self.definitions)
+
+    def apply(
+        self, program: RagProgram, predictor: str, *, demos: bool = True, allow_loss: bool = False
+    ) -> tuple[str, ...]:
+        """Set the prompt of a predictor of `program` to this one, and return the lines that are lost.
+
+        Without `demos` its demonstrations are unchanged, and so are its instructions where this prompt has
+        none. Raises UnknownName for an unknown predictor, and UsageError when its fields differ, when the
+        program shows fewer demonstrations than there are, when a text holds a marker of the program's layout,
+        or when something would be lost and `allow_loss` is not set.
+        """
+        calls = dict(program.named_predictors())
+        if predictor not in calls:
+            raise UnknownName(f"predictor of {program.method.id!r}", predictor, calls)
+        call = calls[predictor]
+        what = f"{self.path} cannot be the prompt of {predictor!r} of {program.method.id}"
+        self._check(what, call)
+        fitted = self._fitted(call)
+        if demos and len(fitted.demos) > call.max_demos:
+            raise UsageError(
+                f"{what}: it has {len(fitted.demos)} demonstrations and the program shows {call.max_demos}; "
+                f"set the knob icl_n to {len(fitted.demos)}, or take its instructions only."
+            )
+        fitted._check_markers(what, call)
+        if fitted.lost and not allow_loss:
+            raise UsageError(f"{what} as it stands: {loss_text(fitted.lost)}\n{_WAY_OUT}")
+        fitted._put(call, demos)
+        return fitted.lost
+
+    def _put(self, call: RagPredict, demos: bool) -> None:
+        from ragc.signatures.wording import described, description
+
+        if self.descriptions:
+            fields = call.signature.fields
+            own = {name: description(name, info) for name, info in fields.items()}
+            instructions = self.instructions or call.signature.instructions
+            call.signature = described(call.signature, instructions, {**own, **self.descriptions})
+        if self.exported or self.instructions:
+            call.signature = call.signature.with_instructions(self.instructions)
+        if demos:
+            call.demos = [_wrap_items(demo, call.signature) for demo in self.demos]
+
+    def _fitted(self, call: RagPredict) -> ImportedPrompt:
+        """The prompt as `call` would send it, with all that is lost."""
+        from ragc.prompts.laid_out import read_laid_out_messages
+        from ragc.prompts.sections import split_system
+
+        if self.exported and "parts" in self.before and not self.edited:
+            return self
+        if not self.layout:
+            return replace(self, lost=(*self.lost, *_unkept(self, call)))
+        if self.exported:  # the messages are those of the export: what its other parts say counts
+            system = "".join(str(part) for role, parts in self.turns if role == "system" for part in parts)
+            shown = split_system(system, self.layout, call.signature).descriptions
+            said = {one.name: one.about for one in self.inputs} | {o.name: o.about for o in self.outputs}
+            changed = {name: text for name, text in said.items() if text != shown.get(name, "")}
+            fitted = replace(self, descriptions=changed)
+        else:
+            known = self.before.get("demonstrations") or ()
+            read = read_laid_out_messages(self.turns, call.signature, self.layout, known)
+            moved = (f"a line that stands in the instructions now: {one}" for one in read.moved)
+            fitted = replace(
+                self,
+                instructions=read.instructions,
+                descriptions=read.descriptions,
+                demos=read.demos,
+                left=(*self.left, *moved),
+                lost=(*self.lost, *read.lost),
+            )
+        return replace(fitted, lost=(*fitted.lost, *_unkept(fitted, call)))
+
+    def _check_markers(self, what: str, call: RagPredict) -> None:
+        """Raise UsageError where a text that is new holds a marker of the layout of `call` or of its file."""
+        if self.exported and not self.edited:
+            return
+        fields = "|".join(map(re.escape, (*call.signature.fields, "completed")))
+        patterns = [rf"\[\[ ## (?:{fields}) ## \]\]"]
+        if "xml" in (call.layout, self.layout):
+            patterns.append(rf"</?(?:{fields})>")
+        old = json.dumps(self.before, ensure_ascii=False)
+        for text in self._texts():
+            for found in re.finditer("|".join(patterns), text):
+                if found[0] not in old:
+                    raise UsageError(
+                        f"{what}: its text {_around(text, found)!r} holds {found[0]!r}, which marks a field "
+                        f"in prompts and replies; write it in another way."
+                    )
+
+    def _texts(self) -> Iterator[str]:
+        yield self.instructions
+        yield from self.descriptions.values()
+        for demo in self.demos:
+            for value in demo.values():
+                yield from map(str, value) if isinstance(value, list) else (str(value),)
+
+    def _check(self, what: str, call: RagPredict) -> None:
+        """Raise UsageError unless the fields of `call` are those of this prompt."""
+        fields = call.signature.input_fields
+        own = {name: info for name, info in fields.items() if not (info.json_schema_extra or {}).get("echo")}
+        hidden = {"domain"} if type(call).messages is not _messages() else set()
+        input_names = {one.name for one in self.inputs}
+        if not (own.keys() - hidden <= input_names <= own.keys()):
+            raise UsageError(f"{what}: its inputs are {_names(input_names)}, wanted are {_names(own)}.")
+        for one in self.inputs:
+            many = str(own[one.name].annotation).startswith(("list", "tuple"))
+            if many != one.many and one.name not in self.guessed:
+                raise UsageError(
+                    f"{what}: its input {one.name!r} is {_many(one.many)}, wanted is {_many(many)}."
+                )
+        outputs = call.signature.output_fields
+        output_names = {one.name for one in self.outputs}
+        if output_names <= self.guessed and not self.demos and not self.layout:
+            return  # nothing in the file tells what a reply holds
+        wrong = (
+            output_names - outputs.keys() if output_names & self.guessed else output_names ^ outputs.keys()
+        )
+        if wrong:
+            raise UsageError(f"{what}: its outputs are {_names(output_names)}, wanted are {_names(outputs)}.")
+
+
+_WAY_OUT = "Undo that, or go on without it: --allow-loss on the command line, allow_loss=True in Python."
+
+
+def loss_text(lost: Sequence[str]) -> str:
+    """What is `lost`, line by line: `-` would not be sent, `+` would be sent in its place."""
+    heading = "this would be lost (- is not sent, + is sent in its place):"
+    return "\n    ".join([heading, *(part for line in lost for part in line.split("\n"))])
+
+
+def _unkept(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
+    """What the file says beside its messages and `call` does otherwise."""
+    edited = prompt.edited
+    names = [name.rpartition(".")[2] for name in edited] if prompt.layout and prompt.before else prompt.stated
+    for name in names:
+        yield from _unkept_parameter(name, prompt.stated.get(name), call)
+    if prompt.before and not prompt.exported:
+        yield from _unkept_source(prompt)
+    for schema in _said_schemas(prompt):
+        yield from _other_schema(schema, call)
+    if "reply" in edited:
+        yield from _other_reply(prompt)
+    for name in ("slots", "styles", "input_schema"):
+        if name in edited and (name != "input_schema" or not prompt.exported):
+            yield from _other_part(name, edited[name], prompt)
+    if "source.layout" in edited:
+        yield f"-source.layout: {edited['source.layout']!r}; the knob layout decides"
+
+
+def _unkept_parameter(name: str, value: Any, call: RagPredict) -> Iterator[str]:
+    """A parameter of requests that `call` sends with another value."""
+    if value is None or name in _NO_PARAMETERS:
+        return
+    if name == "model":
+        model = call.runtime.target(call.role).model
+        if value not in (model, "model"):
+            yield f"-model: {value!r}; the target is of the model {model!r}, see [targets]"
+        return
+    from ragc.targets.openai_wire import request_body
+
+    name = {"max_completion_tokens": "max_tokens"}.get(name, name)
+    sent = request_body(ChatRequest((), sampling=call.sampling), "").get(name)
+    if sent == value or (name == "stop" and sent == [value]):
+        return
+    yield f"-{name}: {json.dumps(value, ensure_ascii=False)}"
+    if sent is not None:
+        yield f"+{name}: {json.dumps(sent, ensure_ascii=False)}, which knobs decide"
+
+
+_NO_PARAMETERS = frozenset(
+    {"messages", "response_format", "logprobs", "top_logprobs", "stream", "reply", "slots", "styles"}
+    | {"input_schema", "output_schema", "layout", "instructions", "demonstrations", "outputs", "source"}
+)
+"""What a file says beside its messages that is no parameter of requests, or that the program decides anew."""
+
+
+def _unkept_source(prompt: ImportedPrompt) -> Iterator[str]:
+    """What the block `source` says otherwise than messages that were edited too."""
+    edited = prompt.edited
+    now: Mapping[str, Any] = {
+        "instructions": prompt.instructions,
+        "demonstrations": [dict(demo) for demo in prompt.demos],
+        "outputs": {one.name: prompt.descriptions.get(one.name, "") for one in prompt.outputs},
+    }
+    for name, value in now.items():
+        if f"source.{name}" in edited and edited[f"source.{name}"] != value:
+            yield from _differing(f"source.{name}", edited[f"source.{name}"], value)
+
+
+def _said_schemas(prompt: ImportedPrompt) -> Iterator[Mapping[str, Any]]:
+    """The schemas of replies in the file that an export did not write as they are."""
+    if prompt.before:
+        formats = [value for name, value in prompt.edited.items() if name.endswith(".response_format")]
+        schemas = [prompt.edited.get("output_schema"), *map(_schema_in, formats)]
+    else:
+        schemas = [_schema_in(prompt.stated.get("response_format"))]
+    yield from (schema for schema in schemas if isinstance(schema, dict))
+
+
+def _schema_in(response_format: Any) -> Any:
+    try:
+        return response_format["json_schema"]["schema"]
+    except (KeyError, TypeError):
+        return None
+
+
+def _other_schema(schema: Mapping[str, Any], call: RagPredict) -> Iterator[str]:
+    """How `schema` differs from that of the replies of `call`; titles and order aside."""
+    from ragc.programs.calls.replies import reply_schema
+
+    names = ("properties", "$defs")
+    said, sent = (
+        {k: _bare(one[k]) for k in names if k in one} for one in (schema, reply_schema(call.signature))
+    )
+    yield from _differing("the schema of replies", said, sent)
+
+
+def _bare(schema: Any) -> Any:
+    """`schema` without titles and order."""
+    if isinstance(schema, dict):
+        return {
+            name: _bare(part)
+            for name, part in sorted(schema.items())
+            if name not in ("title", "additionalProperties", "required") or isinstance(part, dict)
+        }
+    return [_bare(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _other_reply(prompt: ImportedPrompt) -> Iterator[str]:
+    """Descriptions of replies under `reply` that are not those sent, and all else that was changed there."""
+    reply = prompt.edited["reply"]
+    fields = reply.get("fields") if isinstance(reply, dict) else None
+    about = (
+        {name: one.get("about", "") for name, one in fields.items() if isinstance(one, dict)}
+        if (isinstance(fields, dict))
+        else {}
+    )
+    sent = {one.name: prompt.descriptions.get(one.name, one.about) for one in prompt.outputs}
+    if about != sent:
+        yield from _differing("reply.fields", about, sent)
+    else:
+        yield from _listing("reply", reply)
+
+
+def _other_part(name: str, value: Any, prompt: ImportedPrompt) -> Iterator[str]:
+    if name == "input_schema" and isinstance(value, dict):
+        properties = value.get("properties") or {}
+        said = {key: str(one.get("description") or "") for key, one in properties.items()}
+        yield from _differing(name, said, {key: prompt.descriptions.get(key, "") for key in said})
+        return
+    yield from _listing(name, value)
+
+
+def _differing(name: str, found: Any, sent: Any) -> Iterator[str]:
+    if found == sent:
+        return
+    yield f"@ {name}"
+    for line in ndiff(_text_of(sent).split("\n"), _text_of(found).split("\n")):
+        if line[:2] in ("- ", "+ "):
+            yield {"+": "-", "-": "+"}[line[0]] + line[2:].strip()
+
+
+def _listing(name: str, value: Any) -> Iterator[str]:
+    yield f"@ {name}, which is for readers and is not sent"
+    yield from (f"-{line.strip()}" for line in _text_of(value).split("\n") if line.strip(" {}[],"))
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def _around(text: str, found: re.Match[str]) -> str:
+    """The line of `text` that `found` is in, cut to 200 characters."""
+    start = text.rfind("\n", 0, found.start()) + 1
+    return text[start:].split("\n", 1)[0][:200]
+
+
+def _messages() -> Any:
+    from ragc.programs.calls.predict import RagPredict
+
+    return RagPredict.messages
+
+
+def _names(names: Any) -> str:
+    return ", ".join(name[:60] for name in sorted(names)[:20]) or "none"
+
+
+def _many(many: bool) -> str:
+    return "a list" if many else "one value"
+
+
+def _wrap_items(demo: Mapping[str, Any], signature: Any) -> dict[str, Any]:
+    """`demo` with a single value wrapped in a list where a list is expected."""
+    values = dict(demo)
+    for name, info in signature.input_fields.items():
+        if isinstance(values.get(name), str) and str(info.annotation).startswith(("list", "tuple")):
+            values[name] = [values[name]]
+    return values
