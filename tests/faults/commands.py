@@ -57,6 +57,7 @@ class Command:
     `before` are commands that are run first, undisturbed. `result` is the output, a file or folder below the
     working folder. `read` gives what must be the same after every way to the end; None where there is nothing.
     Raises RagcError for what is not whole. `finishes` stands in the refusal of a half-finished result.
+    With `parts` the result is a set of folders, each of which is whole or absent.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Command:
     read: Callable[[Path], Files | None]
     before: tuple[tuple[str, ...], ...] = ()
     finishes: str = ""
+    parts: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -83,6 +85,8 @@ def read_export(out: Path) -> Files | None:
         return None
     if out.is_file():
         return {"": out.read_bytes()}
+    if (pending := getattr(outputs, "unfinished", None)) and (why := pending(out, "ragc export")):
+        raise RagcError(why)
     listed = outputs.own_files(out, "graph.json")
     if not listed:
         raise RagcError(f"{out} has no graph.json")
@@ -147,11 +151,6 @@ COMMANDS = {
             "compile over an older program", (*COMPILE, *OTHER), (*COMPILE, *OTHER, "--resume"),
             read_compiled, (COMPILE,), "compile",
         ),
-        Command(
-            "compile with SQLite", (*COMPILE, "--set", "study.storage=sqlite:///study.db"),
-            (*COMPILE, "--set", "study.storage=sqlite:///study.db", "--resume"), read_compiled,
-            finishes="compile",
-        ),
         Command("export", EXPORT, EXPORT, read_export, (COMPILE,), "export"),
         Command(
             "export over an older export", (*EXPORT, "--force"), (*EXPORT, "--force"), read_export,
@@ -165,7 +164,7 @@ COMMANDS = {
         Command(
             "index", ("index", "recipe.toml", "--set", "knobs.chunk_size=50"),
             ("index", "recipe.toml", "--set", "knobs.chunk_size=50"), read_indexes,
-            variables={"FAULTS_STORED": "1"},
+            parts=True, variables={"FAULTS_STORED": "1"},
         ),
         Command("grid", ("grid", "recipe.toml", "--out", "grid"), ("grid", "recipe.toml", "--out", "grid"),
                 read_grid, finishes="grid"),

@@ -240,6 +240,19 @@ static void record_data(struct call *call, long nr, const long *a, long result) 
   append(call, copy, n);
 }
 
+/* The whole file at a sync, with what was written to it through memory. */
+static void record_content(struct call *call) {
+  static char copy[1 << 22];
+  char path[LENGTH];
+  path_of_fd(call->fd, path);
+  long fd = CALL(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0, 0, 0), n = 0, got;
+  while (n < (long)sizeof copy &&
+         (got = CALL(SYS_pread64, fd, copy + n, sizeof copy - (size_t)n, n, 0, 0)) > 0)
+    n += got;
+  CALL(SYS_close, fd, 0, 0, 0, 0, 0);
+  append(call, copy, n);
+}
+
 static long perform(struct call *call, long nr, const long *a) {
   set_site(call);
   acquire();
@@ -270,6 +283,8 @@ static long perform(struct call *call, long nr, const long *a) {
   }
   if (call->record.kind == WRITE && result >= 0)
     record_data(call, nr, a, result);
+  else if (call->record.kind == SYNC && keep_data && !(call->record.flags & FOLDER))
+    record_content(call);
   else
     append(call, "", 0);
   release();
