@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.faults.commands import NOISE, Files, Prepared, stored_replies
 from tests.faults.injector import FAIL_ON, FAIL_ONCE, KILL, Ended, Fault
+from tests.faults.power_loss import Loss, leave
 
 KILLED = -9
 
@@ -23,6 +24,18 @@ def check_fault(prepared: Prepared, fault: Fault) -> str:
     ]
     stored = stored_replies(prepared.folder) - prepared.stored[0]
     return "; ".join([*problems, *rerun(prepared, sent, stored)])
+
+
+def check_loss(prepared: Prepared, loss: Loss) -> str:
+    """Leaves what `loss` does of the undisturbed run and goes on; what went wrong, "" for nothing.
+
+    Replies may be asked again here: the store waits for the disk only now and then.
+    """
+    prepared.lay()
+    if not leave(prepared.folder, prepared.whole.calls, loss):
+        return ""
+    problems = half_finished(prepared)
+    return "; ".join([*problems, *rerun(prepared, 0, 0)])
 
 
 def ended_badly(ended: Ended, fault: Fault) -> list[str]:

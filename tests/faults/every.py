@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 
 from experiments.benchmarks.serving.loopback import Loopback
-from tests.faults.checks import check_fault, faults_at
+from tests.faults.checks import check_fault, check_loss, faults_at
 from tests.faults.commands import COMMANDS, prepare
-from tests.faults.injector import missing, places
+from tests.faults.injector import Fault, missing, places
+from tests.faults.power_loss import Loss, losses
 
 
 def main() -> None:
@@ -26,6 +27,7 @@ def main() -> None:
     parser.add_argument("--command", choices=COMMANDS, action="append")
     parser.add_argument("--share", type=float, default=1.0, help="of the places, drawn with the seed")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--power", action="store_true", help="losses of power in place of faults at calls")
     args = parser.parse_args()
     if missing():
         sys.exit(missing())
@@ -35,18 +37,22 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="ragc-faults-") as folder, Loopback(latency_s=0.001) as server:
             os.environ["RAGC_HOME"] = str(Path(folder) / "work/home")
             prepared = prepare(COMMANDS[name], Path(folder), server)
-            found = places(prepared.whole.calls)
+            found: list[Fault | Loss] = []
+            if args.power:
+                found += losses(prepared.whole.calls)
+            else:
+                at = enumerate(places(prepared.whole.calls))
+                found += [fault for number, place in at for fault in faults_at(*place, number)]
             chosen = random.Random(args.seed).sample(found, round(len(found) * args.share))
-            sites, failed = len({site for site, _ in found}), 0
-            for number, (site, at) in enumerate(chosen):
-                for fault in faults_at(site, at, number):
-                    runs += 1
-                    if problem := check_fault(prepared, fault):
-                        failed += 1
-                        print(f"  {name}: {fault}: {problem}", flush=True)
-        wrong += failed
+            failed = 0
+            for fault in chosen:
+                check = check_loss(prepared, fault) if isinstance(fault, Loss) else check_fault(prepared, fault)
+                if check:
+                    failed += 1
+                    print(f"  {name}: {fault}: {check}", flush=True)
+        runs, wrong = runs + len(chosen), wrong + failed
         seconds = time.monotonic() - started
-        print(f"{name}: {sites} call sites, {len(chosen)} places, {failed} wrong, {seconds:.0f} s", flush=True)
+        print(f"{name}: {len(chosen)} of {len(found)}, {failed} wrong, {seconds:.0f} s", flush=True)
     print(f"{runs} faults, {wrong} wrong")
     sys.exit(bool(wrong))
 
