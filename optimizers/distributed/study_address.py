@@ -7,7 +7,6 @@ in its directory's `study.json`. The same file records the address that workers 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -63,10 +62,7 @@ def read_address(directory: Path) -> dict[str, str]:
 def write_address(directory: Path, **values: str) -> None:
     """Writes `values` to `study.json` in `directory`; "" removes an entry."""
     entries = {name: value for name, value in {**read_address(directory), **values}.items() if value}
-    directory.mkdir(parents=True, exist_ok=True)
-    fresh = directory / f".{MARK}-{os.getpid()}"
-    fresh.write_text(pretty(add_digest(entries)), "utf-8")
-    fresh.replace(directory / MARK)
+    outputs.put_file(directory / MARK, pretty(add_digest(entries)).encode("utf-8", "surrogatepass"))
 
 
 def study_name(directory: Path) -> str:
@@ -138,6 +134,8 @@ def clear(directory: Path) -> None:
     for path in _study_files(directory):
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
+    for left in directory.glob(f"{outputs.APART}*"):  # of a killed process
+        outputs.discard_file(left)
     with suppress(OSError):
         for held in (directory / PROGRAMS).iterdir():
             if not held.is_symlink():

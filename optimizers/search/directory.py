@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ragc.core import event_loop, inputs
+from ragc.core import event_loop, inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest
 from ragc.errors import RecipeError, UsageError
@@ -68,9 +68,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
         ):
             directory.mkdir(parents=True, exist_ok=True)
-            fresh = directory / "recipe.toml.new"
-            fresh.write_text(text, "utf-8")
-            fresh.replace(written)
+            outputs.put_file(written, text.encode("utf-8"))
             write_address(directory, recipe=digest(text), code=recipe.method.code)
         yield directory
     except KeyboardInterrupt:

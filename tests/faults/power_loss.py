@@ -15,10 +15,10 @@ from pathlib import Path
 
 from tests.faults.injector import CREATED, EMPTIED, FOLDER, Call
 
-STATES = ("written", "synced", "names only", "contents only", "halves", "one change missing")
+STATES = ("written", "synced", "names only", "contents only", "halves", "zeros", "one change missing")
 """What a disk holds: all that was written; nothing that was not synced; all names, but only synced contents;
-all contents, but only synced names; half of what was added to each file since its sync; all but one change of
-a name."""
+all contents, but only synced names; half of what was added to each file since its sync; zeros in its place; all
+but one change of a name."""
 
 
 @dataclass(eq=False)
@@ -179,6 +179,9 @@ def _content(file: File, state: str) -> bytes:
     if state == "halves" and whole != file.synced:
         kept = len(os.path.commonprefix([whole, file.synced]))
         return whole[: kept + (len(whole) - kept) // 2]
+    if state == "zeros" and whole != file.synced:
+        kept = len(os.path.commonprefix([whole, file.synced]))
+        return whole[:kept] + b"\0" * (len(whole) - kept)
     return whole
 
 

@@ -219,6 +219,16 @@ def put_file(out: Path, content: bytes) -> None:
         fresh = scratch / _NEW
         _write(fresh, content)
         fresh.replace(out)
+        sync(out.parent)
+
+
+def discard_file(scratch: Path) -> None:
+    """Remove what a killed `put_file` left: the real folder `scratch` with one file. Anything else stays."""
+    with suppress(OSError):
+        if stat.S_ISDIR(scratch.lstat().st_mode):
+            if _is_regular(scratch, _NEW):
+                (scratch / _NEW).unlink()
+            scratch.rmdir()
 
 
 def finish(folder: Path) -> None:
@@ -337,6 +347,8 @@ def _write_all(folder: Path, files: Files) -> None:
             raise OSError(errno.EINVAL, "the name leads out of its folder", name)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         _write(folder / name, content)
+    for touched in {folder / above for name in files for above in PurePosixPath(name).parents} or {folder}:
+        sync(touched)
 
 
 def _write(path: Path, content: bytes) -> None:
