@@ -57,7 +57,7 @@ class Command:
     `before` are commands that are run first, undisturbed. `result` is the output, a file or folder below the
     working folder. `read` gives what must be the same after every way to the end; None where there is nothing.
     Raises RagcError for what is not whole. `finishes` stands in the refusal of a half-finished result.
-    With `parts` the result is a set of folders, each of which is whole or absent.
+    With `parts` the result is a set of parts, each of which is whole or absent.
     """
 
     name: str
@@ -167,7 +167,7 @@ COMMANDS = {
             parts=True, variables={"FAULTS_STORED": "1"},
         ),
         Command("grid", ("grid", "recipe.toml", "--out", "grid"), ("grid", "recipe.toml", "--out", "grid"),
-                read_grid, finishes="grid"),
+                read_grid, finishes="grid", parts=True),
         Command(
             "eval", ("eval", "recipe.toml", "--split", "dev", "--out", "rows.jsonl"),
             ("eval", "recipe.toml", "--split", "dev", "--out", "rows.jsonl"), read_rows,
