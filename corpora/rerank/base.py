@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.core.watching import watcher
+from ragc.core.progress import watcher
 from ragc.corpora.sources.base import Source
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage

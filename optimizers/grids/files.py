@@ -16,7 +16,6 @@ import io
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -187,7 +186,7 @@ def check_out(out: str | Path) -> Path:
     """
     where = outputs.resolve_out(out)
     try:
-        outputs.check_folder(where, CARD, what=WHAT, ours=is_grid)
+        outputs.check_folder(where, CARD, what=WHAT, ours=is_grid, names=_NAMES)
     except outputs.Foreign as error:
         raise ArtefactError(str(error)) from None
     outputs.check_writable(where)
@@ -212,13 +211,18 @@ def read_files(path: str | Path) -> GridFiles:
     folder = Path(path)
     if not is_grid(folder):
         raise ArtefactError(f"{folder} is no grid: it has no {CARD} of `ragc grid`; check the path.")
-    for _ in range(2):
-        try:
-            return _read(folder)
-        except ArtefactError:  # perhaps another process writes it, or was killed while it did
-            with suppress(OSError):
-                outputs.finish(folder)
+    try:
+        _refuse_unfinished(folder)
+        return _read(folder)
+    except ArtefactError:  # perhaps another process was just writing it
+        _refuse_unfinished(folder)
     return _read(folder)
+
+
+def _refuse_unfinished(folder: Path) -> None:
+    """Raises ArtefactError if a write into `folder` was cut off."""
+    if cut_off := outputs.unfinished(folder, f"`ragc grid` with --out {folder}"):
+        raise ArtefactError(cut_off)
 
 
 def _read(folder: Path) -> GridFiles:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
@@ -41,6 +42,11 @@ FIRST: Literal["ragc.compiled/1"] = "ragc.compiled/1"
 
 RUN = "run.json"
 """The file of what differs between runs, with the list of the files that ragc wrote."""
+
+_NAMES = re.compile(
+    r"program\.json|provenance\.json|recipe\.toml|run\.json|prompts/[^/.][^/]*\.md|[A-Za-z_]\w*\.py"
+)
+"""The files of a compiled program, a module of its author's own among them."""
 
 KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
 
@@ -279,7 +285,7 @@ def _check_folder(out: Path) -> Path:
     """The folder that `out` resolves to, checked for writing. Raises as `refuse_foreign`."""
     with as_artefact():
         where = outputs.resolve_out(out)
-        outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled)
+        outputs.check_folder(where, RUN, what="a compiled program", ours=is_compiled, names=_NAMES)
     return where
 
 
@@ -307,9 +313,8 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
     Raises ArtefactError in one sentence.
     """
     folder = Path(path)
-    with suppress(OSError):
-        if any(folder.glob(f"{outputs.APART}*")):  # a write was killed
-            outputs.finish(folder)
+    if cut_off := outputs.unfinished(folder, f"`ragc compile` with --out {folder}"):
+        raise ArtefactError(cut_off)
     if not folder.exists():
         what = f"the compiled program {str(folder)!r}"
         raise ArtefactError(missing_file(what, str(folder), Path(), "folder"))

@@ -289,8 +289,8 @@ def refuse(
 
     Relative paths lead from `root`, which is the directory itself unless the user named it (`own_root`).
     `typed` are the keys that the user set: those are the user's word. A file must lie inside `root`, links
-    followed, unless the user typed a path that leads out. `trust_targets` allows addresses and names of
-    variables, `trust_code` programs and modules.
+    followed, unless the user typed a path that leads out as it is written. `trust_targets` allows addresses
+    and names of variables, `trust_code` programs and modules.
     """
     refused: list[Access] = []
     for want in list_accesses(recipe):
@@ -335,9 +335,15 @@ def _is_user_served(want: Access, recipe: Recipe, typed: Collection[Keys]) -> bo
 
 
 def _stays(root: Path, text: str) -> bool:
-    """Whether the path `text` stays in `root` as it is written."""
+    """Whether the path `text` stays in `root` as it is written, or its last part does, links before it
+    followed.
+    """
     home = Path(os.path.normpath(root))
-    return Path(os.path.normpath(home / text)).is_relative_to(home)
+    try:
+        path = Path(os.path.normpath(home / text))
+        return path.is_relative_to(home) or (path.parent.resolve() / path.name).is_relative_to(home.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 def is_inside(root: Path, want: Access) -> bool:
@@ -355,9 +361,13 @@ def _exists(root: Path, text: str) -> bool:
 
 
 def _is_contained(root: Path, text: str, *, onnx: bool, folder: bool) -> bool:
-    """Whether `text` is a relative path to a regular file, or to a `folder` of them, inside `root`."""
-    parts = re.split(r"[/\\]", text)
-    if "\0" in text or text.startswith(("/", "\\", "~")) or ".." in parts or PureWindowsPath(text).drive:
+    """Whether `text` is a path to a regular file, or to a `folder` of them, inside `root`, links followed.
+
+    It may be absolute. One that leads elsewhere on another system, or from a home folder, does not count.
+    """
+    if "\0" in text or text.startswith(("\\", "~")) or PureWindowsPath(text).drive:
+        return False
+    if "\\" in text and ".." in PureWindowsPath(text).parts:
         return False
     try:
         home, real = root.resolve(), (root / text).resolve()

@@ -24,8 +24,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ragc.core.progress import watcher
 from ragc.core.redact import shorten
-from ragc.core.watching import watcher
 from ragc.programs import trace
 from ragc.programs.telemetry.attributes import (
     HIDDEN,

@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from experiments.benchmarks.serving.loopback import Loopback
+from ragc import api as ragc_api
 from ragc import recipe
 from ragc.core import outputs
+from ragc.core.home import plans
 from ragc.corpora.storage.index_cache import index_path, open_or_build
 from ragc.errors import ArtefactError, RagcError, UsageError
 from ragc.exports.write import check, export
@@ -303,7 +305,7 @@ class Cut(BaseException):
     """Stands for kill -9."""
 
 
-@pytest.mark.parametrize("when", cases(range(12), 4))
+@pytest.mark.parametrize("when", cases(range(24), 6))
 def test_a_write_that_is_killed_anywhere_leaves_the_old_or_the_new_program(
     when: int, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,38 +333,171 @@ def test_a_write_that_is_killed_anywhere_leaves_the_old_or_the_new_program(
         patch.setattr("shutil.rmtree", lambda *args, **more: None)
         with suppress(Cut):
             outputs.put_folder(old, files, "run.json")
-    top_k = load(old).state.knobs["top_k"]
-    assert top_k in (3, 7)
     assert contents(old)["notes.txt"] == b"mine"
-    now = {name: held for name, held in contents(old).items() if not name.startswith(".ragc-")}
-    assert now == (was if top_k == 3 else was | comes)
+    here = contents(old)
+    cut_off = outputs.unfinished(old, "`ragc compile`")
+    if cut_off:
+        assert "half written" in cut_off
+        with pytest.raises(ArtefactError, match=f"run `ragc compile` with --out {old} again, which finishes"):
+            load(old)
+    else:
+        now = {name: held for name, held in here.items() if not name.startswith(".ragc-")}
+        assert now == (was if load(old).state.knobs["top_k"] == 3 else was | comes)
+    assert contents(old) == here
     outputs.put_folder(old, files, "run.json")
     assert load(old).state.knobs["top_k"] == 7
+    after = {name: held for name, held in contents(old).items() if not name.startswith(".ragc-")}
+    assert after == was | comes
+
+
+def test_a_finished_write_leaves_no_plan_and_no_record(
+    run: Run, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    run(compiled, sets=("knobs.top_k=7",))
+    assert not list(compiled.glob(".ragc-*"))
+    assert stat.S_IMODE(plans.record_folder().stat().st_mode) == 0o700
+    assert not list(plans.record_folder().iterdir())
+
+
+def plan_of_a_stranger(folder: Path, new: dict[str, bytes], old: dict[str, bytes], form: str) -> Path:
+    """A committed write in `folder` that would add the files `new` and delete the files `old`."""
+    write = folder / ".ragc-evil"
+    for name, content in new.items():
+        (write / "new" / name).parent.mkdir(parents=True, exist_ok=True)
+        (write / "new" / name).write_bytes(content)
+    write.mkdir(exist_ok=True)
+    digests = [{name: outputs.sha256(content) for name, content in files.items()} for files in (new, old)]
+    added: Any = sorted(new) if form == "ragc.replacing/1" else digests[0]
+    plan = {"format": form, "write": write.name, "manifest": "run.json", "new": added, "old": digests[1]}
+    (write / "ready.json").write_text(json.dumps(plan))
+    return write
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "load": load,
+    "ragc.load": ragc_api.load,
+    "trust": ragc_api.trust_listing,
+    "export": lambda at: export(load(at), "jinja2", at.with_name("exported")),
+}
+
+
+@pytest.mark.parametrize("form", outputs.FORMATS)
+@pytest.mark.parametrize("reader", READERS)
+def test_reading_carries_out_no_plan(reader: str, form: str, compiled: Path) -> None:
+    (compiled / "notes.txt").write_bytes(b"mine")
+    plan_of_a_stranger(compiled, {"hooks/run.sh": b"#!/bin/sh\n"}, {"notes.txt": b"mine"}, form)
+    before = contents(compiled)
+    with pytest.raises(ArtefactError, match=r"record in .* does not know, so it is not carried out; take "):
+        READERS[reader](compiled)
+    assert contents(compiled) == before
+
+
+@pytest.mark.parametrize("form", outputs.FORMATS)
+def test_no_command_carries_out_a_plan_that_this_home_did_not_record(
+    form: str, run: Run, compiled: Path, tmp_path: Path
+) -> None:
+    (compiled / "notes.txt").write_bytes(b"mine")
+    plan_of_a_stranger(compiled, {"hooks/run.sh": b"#!/bin/sh\n"}, {"notes.txt": b"mine"}, form)
+    exported = tmp_path / "exported"
+    export(build_program(CRAG), "jinja2", exported)
+    plan_of_a_stranger(exported, {"run.sh": b"#!/bin/sh\n"}, {"README.md": b""}, form)
+    before = contents(tmp_path)
+    target = ScriptedTarget(SchemaReplies())
+    with pytest.raises(ArtefactError, match=r"does not know, so it is not carried out; remove .*evil"):
+        run(compiled, target=target)
+    with pytest.raises(UsageError, match=r"does not know, so it is not carried out; remove .*evil"):
+        export(build_program(CRAG), "jinja2", exported, force=True)
+    with pytest.raises(ArtefactError, match="does not know, so it is not carried out"):
+        check(build_program(CRAG), exported)
+    assert contents(tmp_path) == before
+    assert not target.requests
+
+
+def test_a_begun_plan_of_a_stranger_deletes_nothing(run: Run, compiled: Path) -> None:
+    write = plan_of_a_stranger(compiled, {"x.txt": b"x"}, {}, outputs.FORMAT)
+    (write / "ready.json").rename(write / "begun.json")
+    before = contents(compiled)
+    run(compiled, sets=("knobs.top_k=7",))
+    after = contents(compiled)
+    strange = [name for name in before if name.startswith(".ragc-")]
+    assert {name: after[name] for name in strange} == {name: before[name] for name in strange}
 
 
 def test_a_plan_of_a_stranger_reaches_nothing_outside_its_folder(compiled: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("mine")
-    write = compiled / ".ragc-evil"
-    (write / "new").mkdir(parents=True)
-    digest = outputs.sha256(b"mine")
     (compiled / "away").symlink_to(tmp_path)
-    for names in (["../secret.txt"], [str(secret)], ["away/secret.txt"]):
-        plan = {
-            "format": outputs.FORMAT,
-            "manifest": "run.json",
-            "new": [],
-            "old": dict.fromkeys(names, digest),
-        }
-        (write / "ready.json").write_text(json.dumps(plan))
-        load(compiled)
-        assert secret.read_text() == "mine"
-        (write / "new").mkdir(parents=True, exist_ok=True)
-        (write / "new" / "secret.txt").write_text("evil")
-        (write / "ready.json").write_text(json.dumps(plan | {"new": names}))
-        load(compiled)
-        assert secret.read_text() == "mine"
-        (write / "new").mkdir(parents=True, exist_ok=True)
+    for name in ("../secret.txt", str(secret), "away/secret.txt"):
+        for new, old in (({}, {name: b"mine"}), ({name: b"evil"}, {name: b"mine"})):
+            plan_of_a_stranger(compiled, {}, {}, outputs.FORMAT)
+            ready = compiled / ".ragc-evil" / "ready.json"
+            plan = json.loads(ready.read_text())
+            plan["new"], plan["old"] = (
+                {each: outputs.sha256(content) for each, content in files.items()} for files in (new, old)
+            )
+            ready.write_text(json.dumps(plan))
+            for act_on in (load, outputs.finish):
+                with suppress(UsageError):
+                    act_on(compiled)
+                assert secret.read_text() == "mine"
+
+
+def test_a_folder_that_a_manifest_of_a_stranger_claims_is_not_cleared(run: Run, compiled: Path) -> None:
+    (compiled / ".git").mkdir()
+    (compiled / ".git" / "config").write_bytes(b"mine")
+    manifest = json.loads((compiled / "run.json").read_text())
+    manifest["files"][".git/config"] = outputs.sha256(b"mine")
+    (compiled / "run.json").write_text(json.dumps(manifest))
+    before = contents(compiled)
+    with pytest.raises(ArtefactError, match="which is no name of a file in a compiled program"):
+        run(compiled)
+    assert contents(compiled) == before
+
+
+def test_a_write_that_cannot_be_recorded_is_refused_before_anything_is_sent(
+    run: Run, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "no-folder").write_text("")
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "no-folder" / "home"))
+    target = ScriptedTarget(SchemaReplies())
+    before = contents(compiled)
+    with pytest.raises(UsageError, match=r"records the write in .*; set RAGC_HOME to a folder"):
+        run(compiled, target=target)
+    assert contents(compiled) == before
+    assert not target.requests
+
+
+@pytest.mark.parametrize("folder_first", [True, False])
+def test_a_kill_while_a_folder_becomes_a_file_leaves_one_of_them(
+    folder_first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = [CRAG, VANILLA] if folder_first else [VANILLA, CRAG]
+    for when in range(8):
+        out = tmp_path / f"{when}"
+        export(build_program(programs[0]), "jinja2", out)
+        step = 0
+
+        def cut(original: Callable[..., Any], last: int = when) -> Callable[..., Any]:
+            def stepping(*args: Any, **more: Any) -> Any:
+                nonlocal step
+                step += 1
+                if step > last:
+                    raise Cut
+                return original(*args, **more)
+
+            return stepping
+
+        with monkeypatch.context() as patch:
+            for name in ("replace", "rename", "unlink"):
+                patch.setattr(Path, name, cut(getattr(Path, name)))
+            patch.setattr(outputs, "exchange", cut(outputs.exchange))
+            with suppress(Cut):
+                export(build_program(programs[1]), "jinja2", out, force=True)
+        there = programs[0] if out.is_dir() == folder_first else programs[1]
+        assert check(build_program(there), out, format="jinja2")
+        export(build_program(programs[1]), "jinja2", out, force=True)
+        assert check(build_program(programs[1]), out, format="jinja2")
 
 
 def test_what_stands_where_an_index_belongs_is_set_aside(tmp_path: Path) -> None:

@@ -424,6 +424,39 @@ def test_a_name_that_the_user_types_follows_no_link_of_the_directorys(
     assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "sources.local.corpus")
 
 
+def test_a_path_inside_the_directory_may_be_absolute(
+    tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = ("--set", f"targets.main.base_url={server.url}", "--set", "targets.main.options={}")
+    target = target_table(kind="vllm", model="echo", base_url="http://127.0.0.1:9/v1")
+    inside = tmp_path / "foreign" / "corpus.jsonl"
+    directory = foreign_directory(tmp_path, RECIPE.replace("corpus.jsonl", str(inside)), target)
+    (tmp_path / "by-a-link").symlink_to(directory)
+    status, out, err = run(capsys, "ask", directory, QUESTION, *url)
+    assert (status, "A: red" in out) == (0, True), err
+    for typed in (inside, tmp_path / "by-a-link" / "corpus.jsonl", "./x/../corpus.jsonl"):
+        (directory / "x").mkdir(exist_ok=True)
+        words = (*url, "--set", f"sources.local.corpus={typed}")
+        status, out, err = run(capsys, "ask", directory, QUESTION, *words)
+        assert (status, "A: red" in out) == (0, True), err
+    write_data(tmp_path / "outside")
+    inside.unlink()
+    inside.symlink_to(tmp_path / "outside" / "corpus.jsonl")
+    for typed in (inside, tmp_path / "by-a-link" / "corpus.jsonl"):
+        words = (*url, "--set", f"sources.local.corpus={typed}")
+        assert_refused(run(capsys, "ask", directory, QUESTION, *words), directory, "sources.local.corpus")
+    (status, _, err) = run(
+        capsys,
+        "ask",
+        directory,
+        QUESTION,
+        *url,
+        "--set",
+        f"sources.local.corpus={tmp_path}/outside/corpus.jsonl",
+    )
+    assert status == 0, err
+
+
 @pytest.mark.parametrize(("flag", "shape"), [("--trust-targets", "serve"), ("--trust-code", "base_url")])
 def test_each_flag_allows_its_own_part_only(
     flag: str, shape: str, tmp_path: Path, server: Recorded, capsys: pytest.CaptureFixture[str]

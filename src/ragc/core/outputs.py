@@ -5,39 +5,54 @@ write may replace or remove a file only if the manifest lists it with its curren
 
     OUT/run.json              the manifest: {..., "files": {"program.json": "<sha256>", ...}}
     OUT/.ragc-<random>/       a write in progress
-        begun.json, then ready.json   the plan: files to add and to remove
+        begun.json, then ready.json   the plan: files to add and to remove, with their digests
         new/                  the new files
 
 A new folder is written under a temporary name beside its own and renamed. For an existing folder the new
 files are written to `new/`. Renaming `begun.json` to `ready.json` commits the write; `finish` then moves the
-files to their names, also after a kill.
+files to their names, also after a kill. Anybody can lay such a plan into a folder, so only one that this
+user's home recorded (`home.plans`) is carried out, and only by a command that writes there: readers refuse
+a folder with a committed plan (`unfinished`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ragc.core.digest import pretty
+from ragc.core.home import plans
 from ragc.core.inputs import kind_of, read_bytes
 from ragc.errors import UsageError
 
-FORMAT = "ragc.replacing/1"
+FORMAT = "ragc.replacing/2"
+FORMATS = ("ragc.replacing/1", FORMAT)
+"""The formats of plans that were ever written; plans of the first were not recorded, so none is finished."""
 FILES = "files"
 APART = ".ragc-"
 """What the folder of a write in progress begins with."""
 
+_HERE, _SWAP = -100, 2
+"""AT_FDCWD and RENAME_EXCHANGE of Linux; RENAME_SWAP of macOS is 2 too."""
+
 _BEGUN, _READY, _NEW = "begun.json", "ready.json", "new"
 _PROBE_BYTES = 2**16
+_WAIT_S, _STEP_S = 0.5, 0.02
+"""How long, in seconds, a reader waits for another process that is just moving its files, and how often it
+looks."""
 
 Files = Mapping[str, bytes]
 """File contents by relative path, with `/`."""
@@ -128,16 +143,20 @@ def check_writable(out: Path) -> None:
         raise UsageError(f"{out} cannot be written: {error.strerror}; choose another --out.") from None
 
 
-def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], bool]) -> None:
+def check_folder(
+    out: Path, manifest: str, *, what: str, ours: Callable[[Path], bool], names: re.Pattern[str]
+) -> None:
     """Raise Foreign unless `out` may become a folder that is `what`, such as "a compiled program".
 
-    It may if it does not exist, is an empty folder, or holds one that `ours` recognizes by its content and
-    whose files match its manifest. `out` is a path from `resolve_out`.
+    It may if it does not exist, is an empty folder, or holds one that `ours` recognizes by its content, whose
+    files match its manifest and have `names` that ragc gives. A write of this user that was killed is
+    finished first. `out` is a path from `resolve_out`. Raises UsageError where writes cannot be recorded.
     """
     if not os.path.lexists(out):
         return
     if not stat.S_ISDIR(out.lstat().st_mode):
         raise Foreign(f"{out} exists and is not {what}; choose another --out or move it away.")
+    _check_record(out)
     if not any(out.iterdir()):
         return
     finish(out)
@@ -150,7 +169,24 @@ def check_folder(out: Path, manifest: str, *, what: str, ours: Callable[[Path], 
             "yours; choose another --out or move it away."
         )
     for name in listed:
+        if not names.fullmatch(name):
+            raise Foreign(
+                f"{out / manifest} lists {name!r}, which is no name of a file in {what}; move {out} away or "
+                "choose another --out."
+            )
         _check_own(out, name, manifest, listed)
+
+
+def _check_record(out: Path) -> None:
+    """Raise UsageError unless a write into the existing folder `out` can be recorded."""
+    try:
+        plans.check(out)
+    except OSError as error:
+        raise UsageError(
+            f"{out} exists, and before ragc writes into such a folder it records the write in "
+            f"{plans.record_folder()}, which failed ({error.strerror or error}); set RAGC_HOME to a folder "
+            "of yours, or choose an --out that is not there yet."
+        ) from None
 
 
 def _check_own(
@@ -198,18 +234,29 @@ def put_folder(out: Path, files: Files, manifest: str) -> None:
             sync(out.parent)
         return
     finish(out)
-    for left in _pending_writes(out, _BEGUN):
-        _discard(left)
+    for left in _writes(out, _BEGUN):
+        if left.recorded:
+            _discard(left)
     old = own_files(out, manifest)
     for name, content in files.items():
         _check_own(out, name, manifest, old, content)
     with _scratch(out) as scratch:
-        plan = {"format": FORMAT, "manifest": manifest, "new": sorted(files), "old": old}
-        _write(scratch / _BEGUN, pretty(plan).encode())
-        _write_all(scratch / _NEW, files)
-        (scratch / _BEGUN).rename(scratch / _READY)
+        new = {name: sha256(content) for name, content in files.items()}
+        plan = {"format": FORMAT, "write": scratch.name, "manifest": manifest, "new": new, "old": old}
+        content = pretty(plan).encode("utf-8", "surrogatepass")
+        try:
+            plans.remember(content, out)
+            _write(scratch / _BEGUN, content)
+            _write_all(scratch / _NEW, files)
+            sync(scratch)
+            (scratch / _BEGUN).rename(scratch / _READY)
+        except BaseException:
+            if not (scratch / _READY).exists():
+                plans.forget(content)
+            raise
         sync(scratch)
-        _roll_forward(out, scratch)
+        sync(out)
+        _carry_out(_Write(scratch, plan, content, recorded=True))
 
 
 def put_file(out: Path, content: bytes) -> None:
@@ -231,10 +278,61 @@ def discard_file(scratch: Path) -> None:
             scratch.rmdir()
 
 
+def exchange(one: Path, other: Path) -> None:
+    """Swap two files or folders of one file system atomically.
+
+    Raises OSError; with ENOTSUP, EINVAL or ENOSYS where the system cannot.
+    """
+    library = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    names = os.fsencode(one), os.fsencode(other)
+    if call := getattr(library, "renameat2", None):  # Linux
+        failed = call(_HERE, names[0], _HERE, names[1], _SWAP)
+    elif call := getattr(library, "renamex_np", None):  # macOS
+        failed = call(*names, _SWAP)
+    else:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(other))
+    if failed:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
+    sync(other.parent)
+
+
 def finish(folder: Path) -> None:
-    """Complete committed writes into `folder` that were killed before the end. Raises OSError."""
-    for write in _pending_writes(folder, _READY):
-        _roll_forward(folder, write)
+    """Complete committed writes into `folder` that were killed before the end.
+
+    Raises Foreign for one that this user's home did not record, and OSError.
+    """
+    for write in _writes(folder, _READY):
+        if not write.recorded:
+            raise Foreign(_not_recorded(write, f"remove {write.path} or choose another --out"))
+        _carry_out(write)
+
+
+def unfinished(folder: Path, command: str) -> str:
+    """Why the contents of `folder` must not be read: a write into it was cut off; "" where none was.
+
+    `command` is the one that writes there and finishes it. Nothing is changed. A write that another process
+    is just completing is waited for, half a second at most.
+    """
+    end = time.monotonic() + _WAIT_S
+    while write := next(_writes(folder, _READY), None):
+        if not write.recorded:
+            return _not_recorded(
+                write, f"take {folder} anew from where it was written, or remove {write.path}"
+            )
+        if time.monotonic() > end:
+            return (
+                f"{folder} is half written: a command that wrote there was cut off (its plan is "
+                f"{write.path}); run {command} again, which finishes it."
+            )
+        time.sleep(_STEP_S)
+    return ""
+
+
+def _not_recorded(write: _Write, remedy: str) -> str:
+    return (
+        f"{write.path.parent} holds a write that was cut off ({write.path.name}) and that this user's record "
+        f"in {plans.record_folder()} does not know, so it is not carried out; {remedy}."
+    )
 
 
 def remove(folder: Path, manifest: str) -> None:
@@ -246,37 +344,69 @@ def remove(folder: Path, manifest: str) -> None:
         folder.rmdir()
 
 
-def _pending_writes(folder: Path, state: str) -> Iterator[Path]:
-    """The writes in `folder` in the given `state`: real folders with a plan written by ragc."""
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A write in the folder `path`, with its plan as read and its bytes; `recorded` in this user's home."""
+
+    path: Path
+    plan: Mapping[str, Any]
+    content: bytes
+    recorded: bool
+
+
+def _writes(folder: Path, state: str) -> Iterator[_Write]:
+    """The writes into `folder` in the given `state`: real folders with a plan."""
     with suppress(OSError):
         for path in sorted(folder.glob(f"{APART}*")):
-            if stat.S_ISDIR(path.lstat().st_mode) and _plan(path / state):
-                yield path
+            if stat.S_ISDIR(path.lstat().st_mode) and (write := _write_at(path, state)):
+                yield write
 
 
-def _plan(path: Path) -> dict[str, Any]:
-    """The plan in `path`: files to add and to remove; {} when it is not a plan."""
+def _write_at(path: Path, state: str) -> _Write | None:
+    """The write in the folder `path`; None where its file `state` is no plan."""
+    file = path / state
     try:
-        plan = json.loads(read_bytes(path)) if not path.is_symlink() else {}
-        whole = plan.get("format") == FORMAT and all(map(_is_inside, (*plan["new"], *plan["old"])))
-        whole = whole and isinstance(plan["manifest"], str)
+        content = b"" if file.is_symlink() else read_bytes(file)
+        plan = json.loads(content)
+        whole = plan.get("format") in FORMATS and isinstance(plan["manifest"], str)
+        whole = whole and all(map(_is_inside, (*plan["new"], *plan["old"])))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
-    return plan if whole else {}
+        return None
+    if not whole:
+        return None
+    current = plan["format"] == FORMAT and plan.get("write") == path.name
+    return _Write(path, plan, content, current and plans.is_recorded(content, path.parent))
 
 
-def _roll_forward(folder: Path, write: Path) -> None:
-    """Move the new files of `write` to their names, delete the files to remove, then `write` itself."""
-    plan = _plan(write / _READY)
-    for name in plan.get("new", ()):
-        fresh, target = write / _NEW / name, folder / name
-        if _is_regular(write / _NEW, name) and _is_free(folder, name, plan):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):  # another process may be finishing it too
-                fresh.replace(target)
-    for name in plan.get("old", {}).keys() - set(plan.get("new", ())):
-        _remove_own(folder, name, plan["old"][name])
-    sync(folder)
+def _carry_out(write: _Write) -> None:
+    """Move the new files of `write` to their names, delete the files to remove, then `write` itself.
+
+    Whatever was done before is not done again. Raises Foreign, before anything is moved, where a file stands
+    in the way that the plan does not know.
+    """
+    folder, new, old = write.path.parent, write.plan["new"], write.plan["old"]
+    waiting = []
+    for name, digest in new.items():
+        fresh = write.path / _NEW / name
+        if _is_regular(write.path / _NEW, name) and _digest_at(fresh) == digest:
+            whole = _is_free(folder, name, write.plan)
+            waiting.append(name)
+        else:
+            whole = _is_regular(folder, name) and _digest_at(folder / name) == digest
+        if not whole:
+            raise Foreign(
+                f"{folder / name} was changed after a write into {folder} was cut off, which therefore "
+                f"cannot be finished; move {folder} away or choose another --out."
+            )
+    for name in waiting:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # another process may be finishing it too
+            (write.path / _NEW / name).replace(folder / name)
+    for name in old.keys() - new.keys():
+        _remove_own(folder, name, old[name])
+    for touched in sorted({(folder / name).parent for name in (*new, *old)} | {folder}):
+        if touched.is_dir():
+            sync(touched)
     _discard(write)
 
 
@@ -298,8 +428,11 @@ def _is_free(folder: Path, name: str, plan: Mapping[str, Any]) -> bool:
             return False
     if not os.path.lexists(folder / name):
         return True
+    if not _is_regular(folder, name):
+        return False
     manifest = plan["manifest"] if name == plan["manifest"] else ""
-    return _is_regular(folder, name) and _digest_at(folder / name, manifest) == plan["old"].get(name)
+    old, new = str(plan["old"].get(name)), str(plan["new"][name])
+    return _digest_at(folder / name, manifest) == old or _digest_at(folder / name) == new
 
 
 def _remove_own(folder: Path, name: str, digest: str, manifest: str = "") -> None:
@@ -314,19 +447,21 @@ def _remove_own(folder: Path, name: str, digest: str, manifest: str = "") -> Non
                 (folder / parent).rmdir()
 
 
-def _discard(write: Path) -> None:
-    """Remove a write: the files in its plan, and its folders. Other files stay."""
-    plan = _plan(write / _READY) or _plan(write / _BEGUN)
-    for name in plan.get("new", ()):
-        if _is_regular(write / _NEW, name):
-            (write / _NEW / name).unlink(missing_ok=True)
+def _discard(write: _Write) -> None:
+    """Remove a write: the files in its plan, its folders, and its record. Other files stay."""
+    for name in write.plan["new"]:
+        if _is_regular(write.path / _NEW, name):
+            (write.path / _NEW / name).unlink(missing_ok=True)
         for parent in PurePosixPath(name).parents:
             with suppress(OSError):
-                (write / _NEW / parent).rmdir()
-    for name in (_BEGUN, _READY):
-        (write / name).unlink(missing_ok=True)
+                (write.path / _NEW / parent).rmdir()
+    for state in (_BEGUN, _READY):
+        (write.path / state).unlink(missing_ok=True)
     with suppress(OSError):
-        write.rmdir()
+        sync(write.path)
+        write.path.rmdir()
+    sync(write.path.parent)  # before the record: a plan without one is refused
+    plans.forget(write.content)
 
 
 @contextmanager
@@ -341,14 +476,16 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def _write_all(folder: Path, files: Files) -> None:
+    """Write `files` to the new folder `folder`, and sync them and all folders in it to disk."""
     folder.mkdir(parents=True)
     for name, content in files.items():
         if not _is_inside(name):
             raise OSError(errno.EINVAL, "the name leads out of its folder", name)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         _write(folder / name, content)
-    for touched in {folder / above for name in files for above in PurePosixPath(name).parents} or {folder}:
-        sync(touched)
+    parents = {parent for name in files for parent in PurePosixPath(name).parents}
+    for parent in sorted(parents, key=lambda each: -len(each.parts)):
+        sync(folder / parent)
 
 
 def _write(path: Path, content: bytes) -> None:

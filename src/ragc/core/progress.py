@@ -1,11 +1,14 @@
-"""Progress of long work: the observer interface `Progress`, and one-line notices. Silent by default."""
+"""Progress of long work: the observer interface `Progress`, one-line notices, and who watches a question.
+
+Silent by default.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("ragc_told", default=None)
 
@@ -75,3 +78,17 @@ class Silent:
 
     def close(self) -> None:
         """Ignored."""
+
+
+class Watcher(Protocol):
+    """Takes note of work that is no event of a trace. It raises nothing."""
+
+    def reranked(
+        self, model: str, query: str, passages: Sequence[Any], scores: Sequence[float], begun: int
+    ) -> None:
+        """The reranker `model` gave `passages` these `scores` for `query`, from `begun` (ns) until now."""
+        ...
+
+
+watcher: ContextVar[Watcher | None] = ContextVar("ragc_watcher", default=None)
+"""Who watches the question of this context."""

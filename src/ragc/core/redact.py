@@ -6,9 +6,12 @@ without a scheme, and secrets in the query (`?password=…`). Nothing here raise
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import re
-from urllib.parse import unquote, unquote_plus
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from ragc.core.text import visible
 
@@ -20,7 +23,13 @@ _PART = 3
 _VARIABLES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 """Suffixes of environment variables whose values are masked."""
 
-_SHORTEST = 6
+_PROVIDER_KEYS = (
+    "_API_KEY", "_API_TOKEN", "_ACCESS_TOKEN", "_SECRET_ACCESS_KEY", "_SESSION_TOKEN", "_CLIENT_SECRET",
+    "HF_TOKEN",
+)  # fmt: skip
+"""Suffixes of the variables from which libraries read keys of providers."""
+
+_SHORTEST, _SHORTEST_IN_REPLIES = 6, 8
 _READ, _LOOKED_AT = 2**20, 4000
 
 _ALWAYS = frozenset({
@@ -70,7 +79,8 @@ _MASKED = (
 )
 """Patterns masked in messages: anything that begins like a key, including shortened ones."""
 
-_remembered: set[str] = set()
+_remembered: dict[str, tuple[str, ...]] = {}
+"""The forms in which each registered secret may occur."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -91,10 +101,45 @@ def holds_key(value: object) -> bool:
 
 
 def remember(secret: str) -> str:
-    """Register `secret`, so that `redact` masks it from now on wherever it occurs. Returns it."""
+    """Register `secret`, so that `redact` and `mask_keys` mask it from now on. Returns it."""
     if len(secret) >= _SHORTEST:
-        _remembered.add(secret)
+        _remembered[secret] = _forms(secret)
     return secret
+
+
+def remember_environment(prefix: str = "") -> None:
+    """Register every key of a provider in the environment: a library that asks providers may send any.
+
+    Those are the variables whose names end in `_API_KEY` and the like, or that begin with `prefix` and end in
+    KEY, TOKEN or SECRET.
+    """
+    for name, value in os.environ.items():
+        upper = name.upper()
+        own = bool(prefix) and upper.startswith(prefix.upper()) and upper.endswith(_VARIABLES)
+        if own or upper.endswith(_PROVIDER_KEYS):
+            remember(value.strip())
+
+
+def mask_keys(text: str) -> str:
+    """`text` with the keys that were registered masked, as they are and in usual encodings; nothing else.
+
+    For replies, where a mask must not hit by chance: keys of fewer than 8 characters are left alone.
+    """
+    for secret, forms in _remembered.items():
+        if len(secret) >= _SHORTEST_IN_REPLIES:
+            for form in forms:
+                text = text.replace(form, MASK)
+    return text
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """`secret` as it is, percent-encoded, in JSON, in HTML and in base64, longest first."""
+    encoded = secret.encode("utf-8", "surrogateescape")
+    forms = {
+        secret, quote(encoded, safe=""), quote_plus(encoded), json.dumps(secret)[1:-1], html.escape(secret),
+        b64encode(encoded).decode().rstrip("="), urlsafe_b64encode(encoded).decode().rstrip("="),
+    }  # fmt: skip
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
 def redact(text: str) -> str:
@@ -104,7 +149,7 @@ def redact(text: str) -> str:
     TOKEN, SECRET or PASSWORD, and every secret passed to `remember`.
     """
     held = {v for k, v in os.environ.items() if k.upper().endswith(_VARIABLES) and len(v) >= _SHORTEST}
-    held |= _remembered
+    held.update(form for forms in _remembered.values() for form in forms)
     for value in sorted(held, key=len, reverse=True):
         text = text.replace(value, MASK)
     text = mask_addresses(text)

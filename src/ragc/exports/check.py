@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragc.core import inputs
+from ragc.core import inputs, outputs
 from ragc.errors import ArtefactError
 from ragc.exports.contents import EXAMPLE, export_bundle, export_tree, program_of
 from ragc.exports.destination import GRAPH
@@ -31,6 +31,8 @@ def check(
     Raises ArtefactError with the first difference: the file, the line, the actual and the expected text.
     """
     path, program = Path(path), program_of(compiled)
+    if cut_off := outputs.unfinished(path, f"`ragc export --force` with --out {path}"):
+        raise ArtefactError(cut_off)
     if listed := _format_ids(path):
         bundle = export_bundle((format_of(id) for id in listed), _with_example(program, path))
         _compare_all(path, bundle.files)

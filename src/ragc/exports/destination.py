@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +20,9 @@ from ragc.errors import UsageError
 GRAPH = "graph.json"
 VERSION = "export/1"
 """The value of the key `ragc` in every `graph.json`."""
+
+_NAMES = re.compile(r"([\w-][^/]*/){0,2}[\w-][^/]*")
+"""The files of an export: at most two folders deep, and none hidden."""
 
 WRITTEN = "exports.sha256"
 """The cache file with the digests of all single-file exports, which have no manifest."""
@@ -45,7 +51,7 @@ def _check(where: Path, out: Path) -> None:
             "away."
         )
     if folder:
-        outputs.check_folder(where, GRAPH, what="an export", ours=_is_export)
+        outputs.check_folder(where, GRAPH, what="an export", ours=_is_export, names=_NAMES)
 
 
 def _is_export(folder: Path) -> bool:
@@ -85,13 +91,13 @@ def write_atomically(out: Path, tree: bytes | Mapping[str, bytes]) -> None:
     in the way, and OSError.
     """
     where = outputs.resolve_out(out)
+    if isinstance(tree, bytes):
+        _record_export(tree)  # first: a kill between the two must not leave a file that nobody may replace
     with doing(f"Writing the export to {out}"):
         if where.is_dir() == isinstance(tree, bytes) and os.path.lexists(where):
             _replace(where, tree)
         else:
             _put(where, tree)
-    if isinstance(tree, bytes):
-        _record_export(tree)
 
 
 def _put(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
@@ -111,22 +117,35 @@ def _replace(where: Path, tree: bytes | Mapping[str, bytes]) -> None:
                 "away or choose another --out."
             )
     aside = Path(tempfile.mkdtemp(prefix=f".{where.name[:60]}-", dir=where.parent))
-    older = aside / "old"
-    where.rename(older)
+    other = aside / "other"
     try:
-        _put(where, tree)
+        _put(other, tree)
+        _exchange(other, where)
     except BaseException:
-        older.rename(where)
-        aside.rmdir()
+        shutil.rmtree(aside, ignore_errors=True)  # the new export, in a folder whose name is random
         raise
-    if older.is_dir():
-        outputs.remove(older, GRAPH)
+    if other.is_dir():
+        outputs.remove(other, GRAPH)
         with suppress(OSError):
-            older.rmdir()
+            other.rmdir()
     else:
-        older.unlink()
+        other.unlink()
     with suppress(OSError):
         aside.rmdir()
+
+
+def _exchange(new: Path, where: Path) -> None:
+    """Swap the export at `where` and the `new` one, so that one of them is there at any moment."""
+    try:
+        outputs.exchange(new, where)
+    except OSError as error:
+        if error.errno not in (errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+            raise
+        held = "folder and would become a file" if where.is_dir() else "file and would become a folder"
+        raise UsageError(
+            f"{where} is a {held}, and this file system cannot swap the two at once; remove it first, or "
+            "choose another --out."
+        ) from None
 
 
 def _foreign(folder: Path) -> Path | None:

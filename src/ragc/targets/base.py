@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
+from ragc.core.redact import mask_keys
 from ragc.core.text import repair_surrogates
 
 Role = Literal["main", "proxy", "judge", "teacher"]
@@ -200,7 +201,10 @@ def usage(
 
 
 def sanitize(reply: Reply, request: ChatRequest, count: Callable[[str], int]) -> Reply:
-    """`reply` made safe to store. Raises ValueError where its text or a log-probability is invalid."""
+    """`reply` made safe to store: a key of this user's that it echoes is masked.
+
+    Raises ValueError where its text or a log-probability is invalid.
+    """
     if not isinstance(reply.text, str):
         raise ValueError("the text of a reply is no text")
     text, reported_usage = repair_surrogates(reply.text), reply.usage
@@ -211,7 +215,9 @@ def sanitize(reply: Reply, request: ChatRequest, count: Callable[[str], int]) ->
     scored, prompt = (
         tuple(map(_sanitize_token, tokens)) for tokens in (reply.logprobs, reply.prompt_logprobs)
     )
-    return replace(reply, text=text, usage=counted, usd=usd or 0.0, logprobs=scored, prompt_logprobs=prompt)
+    if (masked := mask_keys(text)) != text:  # its tokens spell the key too
+        scored = tuple(TokenLogprob("", token.logprob) for token in scored)
+    return replace(reply, text=masked, usage=counted, usd=usd or 0.0, logprobs=scored, prompt_logprobs=prompt)
 
 
 def _sanitize_token(token: TokenLogprob) -> TokenLogprob:

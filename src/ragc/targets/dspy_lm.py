@@ -18,6 +18,7 @@ from dspy.utils.exceptions import is_retryable_lm_error
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
+from ragc.core.redact import mask_keys, remember, remember_environment, shorten
 from ragc.errors import CapabilityMissing, TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch, parts_taker
 from ragc.targets.dspy_engine import RagEngine, cause
@@ -57,6 +58,9 @@ class DspyTarget:
         for name, size in (("context_tokens", context_tokens), ("concurrency", concurrency)):
             if type(size) is not int or size < 1:
                 raise UsageError(f"{name} must be a whole number from 1, found {size!r}.")
+        remember_environment()
+        if isinstance(key := lm.kwargs.get("api_key"), str):
+            remember(key)
         self.lm, self.model, self.name = lm, model, f"dspy {model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
 
@@ -103,7 +107,9 @@ class DspyTarget:
                 if (own := cause(error)) is not None:
                     raise own from error
                 kind = TargetUnavailable if is_retryable_lm_error(error) else TargetError
-                raise kind(f"{self.name} failed: {type(error).__name__}: {str(error)[:500]}") from error
+                raise kind(
+                    f"{self.name} failed: {type(error).__name__}: {shorten(str(error), 500)}"
+                ) from error
 
     async def _send(self, request: ChatRequest) -> Reply:
         """The reply of a language model that DSPy drives with canonical requests."""
@@ -202,7 +208,7 @@ class _Parts:
         """Take one of DSPy's chunks; status messages of the language model are left out."""
         choices = getattr(chunk, "choices", None) or ()
         for choice in choices[:1]:
-            self._take(getattr(choice.delta, "content", None) or "")
+            self._take(mask_keys(getattr(choice.delta, "content", None) or ""))
 
 
 def _is_plain(lm: Any) -> bool:

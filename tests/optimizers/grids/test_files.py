@@ -20,11 +20,12 @@ import ragc
 from ragc.core import outputs
 from ragc.core.digest import pretty
 from ragc.errors import ArtefactError
-from ragc.optimizers.grids.files import read_files
+from ragc.optimizers.grids.files import check_out, read_files
 from ragc.optimizers.grids.grid import Grid
 from tests.examples import examples, thorough
 from tests.optimizers.colours import written
 from tests.optimizers.grids.common import RECIPE, recorder
+from tests.security.command_line import contents
 
 NAMES = ("card.json", "settings.json", "cells.parquet")
 
@@ -207,7 +208,7 @@ def test_a_small_file_that_names_a_huge_grid_takes_no_memory(
 
 
 @pytest.mark.parametrize("renames", range(4))
-def test_a_write_that_was_killed_is_completed_by_a_reader(
+def test_a_write_that_was_killed_is_refused_by_a_reader_and_completed_by_a_writer(
     grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
 ) -> None:
     """The files of a write are moved to their names one by one; some are there, some are not."""
@@ -229,10 +230,32 @@ def test_a_write_that_was_killed_is_completed_by_a_reader(
     with pytest.raises(KeyboardInterrupt):
         files.save(changed, "about")
     monkeypatch.undo()
-    assert ragc.read_grid(changed).tokens[0].tolist() in (
-        ragc.read_grid(grid).tokens[0].tolist(),
-        files.cells[0].tokens.tolist(),
-    )
+    before = contents(changed)
+    with pytest.raises(ArtefactError, match=r"is half written: .* run `ragc grid` with --out .* again"):
+        ragc.read_grid(changed)
+    assert contents(changed) == before
+    assert check_out(changed) == changed.resolve()
+    assert ragc.read_grid(changed).tokens[0].tolist() == files.cells[0].tokens.tolist()
+
+
+@pytest.mark.parametrize("form", outputs.FORMATS)
+def test_a_plan_that_a_stranger_laid_into_a_grid_is_carried_out_by_nobody(grid: Path, form: str) -> None:
+    digest = outputs.sha256((grid / "card.md").read_bytes())
+    write = grid / ".ragc-evil"
+    write.mkdir()
+    plan = {
+        "format": form,
+        "write": write.name,
+        "manifest": "card.json",
+        "new": {},
+        "old": {"card.md": digest},
+    }
+    (write / "ready.json").write_text(json.dumps(plan))
+    before = contents(grid)
+    for reader in (ragc.read_grid, check_out):
+        with pytest.raises(ArtefactError, match="does not know, so it is not carried out"):
+            reader(grid)
+    assert contents(grid) == before
 
 
 def test_a_file_that_leads_out_of_the_folder_is_not_read(grid: Path, tmp_path: Path) -> None:

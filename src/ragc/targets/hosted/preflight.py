@@ -9,7 +9,7 @@ import httpx
 
 from ragc.core.bounded import fetch
 from ragc.core.http import LOOPBACK, never_connected
-from ragc.core.redact import shorten
+from ragc.core.redact import remember_environment, shorten
 from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
 from ragc.targets.hosted.litellm import load
 from ragc.targets.openai_wire import error_message, read_json
@@ -30,6 +30,7 @@ def key_arguments(litellm: Any, model: str, provider: str, base_url: str, api_ke
 
     Raises UsageError when a key is needed and missing.
     """
+    remember_environment(f"{provider}_")
     if api_key_env:
         return {"api_key": key_from(api_key_env)}
     missing = _missing(litellm, model, provider)
@@ -120,7 +121,7 @@ def _check_listed(response: httpx.Response, model: str, who: str) -> None:
     """Raise UsageError when a list is given and `model`, possibly the prefix of a name, is not in it."""
     try:
         listed: Any = read_json(response.content)["data"]
-        names = sorted({str(card["id"]) for card in listed})
+        names = sorted({shorten(str(card["id"]), 200) for card in listed})
     except (ValueError, KeyError, TypeError, RecursionError):
         return
     if not names or any(name.startswith(model) or "*" in name for name in names):

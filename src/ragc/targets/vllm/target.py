@@ -133,7 +133,8 @@ class VllmTarget:
                 f"{self.endpoint}/models does not list models; base_url usually ends in /v1."
             ) from None
         if self.model not in cards:
-            raise UnknownName(f"model at {self.endpoint}", self.model, cards)
+            listed_names = [shorten(name, 200) for name in cards]
+            raise UnknownName(f"model at {self.endpoint}", self.model, listed_names)
         self._holds = self.options.context_tokens or _context(cards[self.model])
         self.context_tokens = self._holds or UNKNOWN_CONTEXT
         if cards[self.model].get("owned_by") == "vllm":

@@ -1,0 +1,1 @@
+"""What ragc keeps for this user alone: private folders, and the record of writes in progress."""

@@ -1,0 +1,87 @@
+"""The record of write plans: a write that was killed is finished only if this user's home began it.
+
+    CACHE/writes/<sha256 of the plan>.json    the folder that the plan belongs to, for people only: what
+                                              counts is the name
+
+A plan found in a folder is data from anybody until its digest is in this record. An entry is written and
+synced before its plan takes effect, and removed when the plan was carried out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from ragc.core.home.private import is_own, is_within, make_private, open_private
+from ragc.core.paths import cache_home
+
+FORMAT = "ragc.write/1"
+
+
+def record_folder() -> Path:
+    """Where entries are kept. Not created here."""
+    return cache_home() / "writes"
+
+
+def remember(plan: bytes, folder: Path) -> None:
+    """Records that this user began `plan` in `folder`; synced to disk. Raises OSError."""
+    home = _home(folder)
+    entry = json.dumps({"format": FORMAT, "folder": str(folder)}, sort_keys=True)
+    with open(_entry(plan), "wb", opener=open_private) as file:
+        file.write(entry.encode("utf-8", "surrogateescape"))
+        file.flush()
+        os.fsync(file.fileno())
+    _sync(home)
+
+
+def forget(plan: bytes) -> None:
+    """Removes `plan` from the record; one that stays there does no harm."""
+    with suppress(OSError):
+        _entry(plan).unlink(missing_ok=True)
+
+
+def is_recorded(plan: bytes, folder: Path) -> bool:
+    """Whether this user began `plan`. False where somebody else could have written the record.
+
+    So it is for a record that lies inside `folder`, or that others may write.
+    """
+    home, entry = record_folder(), _entry(plan)
+    try:
+        if is_within(home, folder) or not (stat.S_ISDIR(home.lstat().st_mode) and is_own(home.lstat())):
+            return False
+        return stat.S_ISREG(entry.lstat().st_mode) and is_own(entry.lstat())
+    except OSError:
+        return False
+
+
+def check(folder: Path) -> None:
+    """Checks that a plan in `folder` can be recorded, by writing and removing a file. Raises OSError."""
+    with tempfile.NamedTemporaryFile(prefix=".", suffix=".new", dir=_home(folder)):
+        pass
+
+
+def _home(folder: Path) -> Path:
+    """The folder of the record, created. Raises OSError where it would not be believed for `folder`."""
+    home = make_private(record_folder())
+    if is_within(home, folder):
+        raise PermissionError("it lies inside that folder")
+    if not is_own(home.lstat()):
+        raise PermissionError("it belongs to another user, or others may write to it")
+    return home
+
+
+def _entry(plan: bytes) -> Path:
+    return record_folder() / f"{hashlib.sha256(plan).hexdigest()}.json"
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

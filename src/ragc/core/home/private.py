@@ -1,0 +1,64 @@
+"""Files and folders of this user alone: created with modes 0600 and 0700, and narrowed when they are wider.
+
+Only what ragc itself keeps is treated so (store, studies, indexes, records), never a folder of results that
+the user named. Systems other than POSIX have no such modes; there nothing is changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+FOLDER, FILE = 0o700, 0o600
+"""The modes of folders and files that only their owner may read."""
+
+
+def make_private(folder: Path) -> Path:
+    """Creates `folder` and missing folders above it for this user alone, and narrows it. Raises OSError.
+
+    Folders above it that exist keep their modes.
+    """
+    missing = []
+    for above in (folder, *folder.parents):
+        if os.path.lexists(above):
+            break
+        missing.append(above)
+    for each in reversed(missing):
+        with suppress(FileExistsError):  # another process may create it too
+            each.mkdir(FOLDER)
+    folder.mkdir(FOLDER, exist_ok=True)  # raises where it is no folder
+    narrow(folder)
+    return folder
+
+
+def narrow(path: Path) -> None:
+    """Takes the rights of group and others from `path`, if it is a file or folder of this user.
+
+    Links are left alone, and so is what belongs to somebody else or cannot be changed.
+    """
+    with suppress(OSError):
+        seen = path.lstat()
+        own = os.name == "posix" and seen.st_uid == os.geteuid()
+        if own and seen.st_mode & 0o077 and (stat.S_ISDIR(seen.st_mode) or stat.S_ISREG(seen.st_mode)):
+            path.chmod(stat.S_IMODE(seen.st_mode) & 0o700)
+
+
+def open_private(path: str, flags: int) -> int:
+    """An opener for `open` that creates files with mode 0600."""
+    return os.open(path, flags, FILE)
+
+
+def is_own(seen: os.stat_result) -> bool:
+    """Whether what was `seen` belongs to this user and nobody else may write it."""
+    own = not hasattr(os, "geteuid") or seen.st_uid == os.geteuid()
+    return own and not (os.name == "posix" and bool(seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH)))
+
+
+def is_within(home: Path, folder: Path) -> bool:
+    """Whether `home` lies inside `folder`, links followed; True where that cannot be told."""
+    try:
+        return home.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return True
