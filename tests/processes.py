@@ -128,12 +128,14 @@ def start(
     stdout: Stream = subprocess.PIPE,
     stderr: Stream = subprocess.PIPE,
     unprivileged: bool = False,
+    forked: bool = False,
 ) -> Process:
     """Start `python COMMAND`, which is `-m MODULE ARGUMENTS` or `-c SCRIPT ARGUMENTS`.
 
     What is no UTF-8 in its output is escaped. `unprivileged` takes root's power over permissions away.
+    `forked` forks it where `CI` is set too.
     """
-    if THOROUGH:
+    if THOROUGH and not forked:
         before = DROPPING if unprivileged and os.getuid() == 0 else ()
         return subprocess.Popen(
             [*before, sys.executable, *command], cwd=cwd, env=environment, stdin=stdin, stdout=stdout,

@@ -14,6 +14,7 @@ sorting all of them.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from array import array
 from bisect import bisect_left
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from ragc.core.digest import pretty
 from ragc.corpora.sources.terms import passage_terms, query_terms
-from ragc.corpora.storage.passages import encode_text, map_array
+from ragc.corpora.storage.passages import encode_text, map_array, save_array
 from ragc.records import Hit, Passage
 
 PLACES = 9
@@ -204,9 +205,9 @@ def _sort(
     for start, end in _blocks(total):
         df += np.bincount(renumbered[numbers[start:end]], minlength=len(df))
     indptr = np.concatenate([[0], np.cumsum(df)])
-    np.save(folder / "indptr.csc.index.npy", indptr)
-    data = open_memmap(folder / "data.csc.index.npy", mode="w+", dtype=np.float64, shape=(total,))
-    indices = open_memmap(folder / "indices.csc.index.npy", mode="w+", dtype=np.int32, shape=(total,))
+    save_array(folder / "indptr.csc.index.npy", indptr)
+    data = _new_array(folder / "data.csc.index.npy", np.float64, total)
+    indices = _new_array(folder / "indices.csc.index.npy", np.int32, total)
     free = indptr[:-1].copy()
     ends = np.cumsum(distinct, dtype=np.int64)
     for start, end in _blocks(total):
@@ -221,6 +222,17 @@ def _sort(
         indices[positions] = passages
     data.flush()
     indices.flush()
+
+
+def _new_array(path: Path, dtype: type[np.generic], total: int) -> NDArray[Any]:
+    """A memory-mapped array in a new .npy file whose room on disk is taken: writing into a mapped file for
+    which there is none ends the process. Raises OSError.
+    """
+    array = open_memmap(path, mode="w+", dtype=dtype, shape=(total,))
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array
 
 
 class _Unloaded(ModuleType):
@@ -257,7 +269,7 @@ def _write_terms(folder: Path, terms: Sequence[str]) -> None:
             ends.append(position)
         if not terms:
             out.write(b"\0")  # an empty file cannot be mapped
-    np.save(folder / "ends.npy", np.frombuffer(ends, dtype=np.int64))
+    save_array(folder / "ends.npy", np.frombuffer(ends, dtype=np.int64))
 
 
 class _Terms(Sequence[bytes]):

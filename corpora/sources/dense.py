@@ -25,7 +25,7 @@ from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.faiss_index import BLOCK, VERSION, DenseIndex, IndexSettings
 from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
-from ragc.corpora.storage.passages import encode_text, map_array
+from ragc.corpora.storage.passages import encode_text, map_array, save_array
 from ragc.errors import SourceError
 from ragc.records import Hit, Passage
 
@@ -146,8 +146,8 @@ class DenseSource(ChunkedSource):
 
     def _write(self, folder: Path, passages: Sequence[Passage], step: Step) -> None:
         rows, index = self._build_in_memory(passages, step)
-        np.save(folder / _ORDER, rows.order)
-        np.save(folder / _STARTS, rows.starts)
+        save_array(folder / _ORDER, rows.order)
+        save_array(folder / _STARTS, rows.starts)
         index.save(folder)
 
     def _build_in_memory(self, passages: Sequence[Passage], step: Step) -> tuple[_Rows, DenseIndex]:

@@ -90,8 +90,13 @@ class DenseIndex:
         return cls(native, settings)
 
     def save(self, folder: Path) -> None:
-        """Writes the index into the existing `folder`."""
-        _faiss().write_index(self._native, str(folder / _FILE))
+        """Writes the index into the existing `folder`. Raises OSError.
+
+        Through a file of Python's: Faiss's own prints that it could not be closed on a full disk, and goes on.
+        """
+        faiss = _faiss()
+        with (folder / _FILE).open("wb") as out:
+            faiss.write_index(self._native, faiss.PyCallbackIOWriter(out.write))
 
     @classmethod
     def open(cls, folder: Path, settings: IndexSettings, *, rows: int) -> DenseIndex:

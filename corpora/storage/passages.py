@@ -76,6 +76,23 @@ def map_array(path: Path) -> NDArray[Any]:
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Writes the .npy file of `array`, the same bytes as `np.save`, which overlooks errors of the disk.
+
+    `np.save` writes through a stream of C, whose last bytes go out when it is closed, and numpy asks nobody how
+    that ended. Raises OSError.
+    """
+    with path.open("wb") as out:
+        np.lib.format.write_array(_Writer(out.write), array, allow_pickle=False)
+
+
+class _Writer:
+    """What numpy does not take for a file of the system."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self.write = write
+
+
 def write(folder: Path, passages: Iterable[Passage], step: Step) -> None:
     """Writes `passages`, read one at a time; `step` counts them.
 
@@ -96,7 +113,7 @@ def write(folder: Path, passages: Iterable[Passage], step: Step) -> None:
     text = np.memmap(folder / "passages.bin", dtype=np.uint8, mode="r")
     order = id_order(text, starts, stops)
     _refuse_twice(text, starts, stops, order)
-    np.save(folder / "ends.npy", table)
+    save_array(folder / "ends.npy", table)
     _save_order(folder, order)
     about = {"n": len(starts), "fingerprint": sha.hexdigest()}
     (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
@@ -121,16 +138,16 @@ def write_cut(
         step(1)
     if titled:
         (folder / "titles.bin").write_bytes(titles)
-        np.save(folder / "title_ends.npy", np.frombuffer(title_ends, dtype=np.int64))
+        save_array(folder / "title_ends.npy", np.frombuffer(title_ends, dtype=np.int64))
     stops = np.frombuffer(ends, dtype=np.int64)
     starts = np.concatenate([[0], stops[:-1]])
-    np.save(folder / "spans.npy", np.frombuffer(spans, dtype=np.int32).reshape(-1, 4))
+    save_array(folder / "spans.npy", np.frombuffer(spans, dtype=np.int32).reshape(-1, 4))
     _save_order(folder, id_order(np.frombuffer(ids, dtype=np.uint8), starts, stops))
 
 
 def _save_order(folder: Path, order: NDArray[np.int64]) -> None:
-    np.save(folder / "order.npy", order.astype(np.int32))
-    np.save(folder / "rank.npy", ranks(order))
+    save_array(folder / "order.npy", order.astype(np.int32))
+    save_array(folder / "rank.npy", ranks(order))
 
 
 def _refuse_twice(text: Any, starts: Any, ends: Any, order: Any) -> None:

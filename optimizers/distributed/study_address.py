@@ -7,7 +7,6 @@ in its directory's `study.json`. The same file records the address that workers 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ import optuna
 
 from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, canonical, digest, pretty, verify_digest
-from ragc.core.home.private import make_private, write_private
+from ragc.core.home.private import make_private, narrow
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
@@ -66,9 +65,8 @@ def write_address(directory: Path, **values: str) -> None:
     """Writes `values` to `study.json` in `directory`; "" removes an entry."""
     entries = {name: value for name, value in {**read_address(directory), **values}.items() if value}
     make_private(directory)
-    fresh = directory / f".{MARK}-{os.getpid()}"
-    write_private(fresh, pretty(add_digest(entries)))
-    fresh.replace(directory / MARK)
+    outputs.put_file(directory / MARK, pretty(add_digest(entries)).encode("utf-8", "surrogatepass"))
+    narrow(directory / MARK)
 
 
 def study_name(directory: Path) -> str:
@@ -140,6 +138,8 @@ def clear(directory: Path) -> None:
     for path in _study_files(directory):
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
+    for left in directory.glob(f"{outputs.APART}*"):  # of a killed process
+        outputs.discard_file(left)
     with suppress(OSError):
         for held in (directory / PROGRAMS).iterdir():
             if not held.is_symlink():

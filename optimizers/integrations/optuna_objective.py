@@ -34,8 +34,8 @@ from ragc.optimizers.answering import Row, evaluate, failures_of, groups_of
 from ragc.optimizers.budget import budget_error
 from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
-from ragc.optimizers.results import contamination
 from ragc.optimizers.prompts import check_prompts
+from ragc.optimizers.results import contamination
 from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.allocation import stopping_points

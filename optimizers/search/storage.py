@@ -224,14 +224,23 @@ def close_study(study: optuna.Study) -> None:
     """Closes the connections of `study` to a server; a journal has none."""
     server = getattr(study._storage, "_backend", None)
     if isinstance(server, optuna.storages.RDBStorage):
-        server.remove_session()
-        server.engine.dispose()
+        _disconnect(server)
+
+
+def _disconnect(server: optuna.storages.RDBStorage) -> None:
+    server.remove_session()
+    server.engine.dispose()
 
 
 def open_server_study(address: str, name: str) -> optuna.Study:
     """Opens the study `name` of the storage at `address`, which must exist. Raises as `storage`."""
     with _translate_errors(None, address):
-        return optuna.load_study(storage=_server(address), study_name=name)
+        server = _server(address)
+        try:
+            return optuna.load_study(storage=server, study_name=name)
+        except BaseException:
+            _disconnect(server)
+            raise
 
 
 def read_study(directory: Path, name: str = NAME) -> optuna.Study | None:
@@ -252,8 +261,13 @@ def read_study(directory: Path, name: str = NAME) -> optuna.Study | None:
 
 def delete(address: str, name: str) -> None:
     """Deletes the study `name` of the storage at `address`, if it exists. Raises as `storage`."""
-    with _translate_errors(None, address), suppress(KeyError):
-        optuna.delete_study(storage=_server(address), study_name=name)
+    with _translate_errors(None, address):
+        server = _server(address)
+        try:
+            with suppress(KeyError):
+                optuna.delete_study(storage=server, study_name=name)
+        finally:
+            _disconnect(server)
 
 
 def _server(address: str) -> optuna.storages.RDBStorage:

@@ -269,6 +269,15 @@ def put_file(out: Path, content: bytes) -> None:
         sync(out.parent)
 
 
+def discard_file(scratch: Path) -> None:
+    """Remove what a killed `put_file` left: the real folder `scratch` with one file. Anything else stays."""
+    with suppress(OSError):
+        if stat.S_ISDIR(scratch.lstat().st_mode):
+            if _is_regular(scratch, _NEW):
+                (scratch / _NEW).unlink()
+            scratch.rmdir()
+
+
 def exchange(one: Path, other: Path) -> None:
     """Swap two files or folders of one file system atomically.
 

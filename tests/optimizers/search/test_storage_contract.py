@@ -1,0 +1,298 @@
+"""What every Optuna storage promises that a study may have: a journal, SQLite, PostgreSQL, a process's memory.
+
+A compile has the journal in its folder or a server; a study of a user's own has any storage of Optuna's.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from ragc.errors import StoreError
+from ragc.optimizers.search.storage import (
+    InMemoryAttributes,
+    StudyAttributes,
+    close_study,
+    delete,
+    name_objectives,
+    open_server_study,
+    storage,
+)
+from tests import processes
+from tests.integration import cluster
+from tests.paths import ROOT
+
+NO_POSTGRES = (
+    "PostgreSQL is not installed (Debian package postgresql)"
+    if cluster.INITDB is None or cluster.POSTGRES is None
+    else "psycopg is not installed (extra postgres)"
+    if find_spec("psycopg") is None
+    else ""
+)
+POSTGRES = pytest.param(
+    "postgres", marks=[pytest.mark.integration, pytest.mark.skipif(bool(NO_POSTGRES), reason=NO_POSTGRES)]
+)
+ALL, SHARED = ["journal", "sqlite", "memory", POSTGRES], ["journal", "sqlite", POSTGRES]
+"""Every storage; those that outlive a process."""
+
+VALUES: dict[str, Any] = {
+    "text": "Köln, 東京, 🙂 and \x00",
+    "numbers": [0, -1, 2**53, 0.1, 1e-300, 1 / 3],
+    "nested": {"a": [{"b": None}, True, ""], "": {}},
+    "long": "word " * 100_000,
+}
+
+TELLS = """
+import sys
+from pathlib import Path
+from ragc.optimizers.search.storage import storage
+study = storage(Path(sys.argv[1]), 1, sys.argv[2], "a study")
+for number in range(int(sys.argv[4])):
+    trial = study.ask()
+    trial.suggest_float("x", 0, 1)
+    trial.set_user_attr("by", f"{sys.argv[3]} {number}")
+    study.tell(trial, number / 3)
+    print(trial.number, number, flush=True)
+"""
+"""Tells trials, and prints the number of each and which one it was as soon as it is told."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a study is: `open` opens it, with the number of its objectives, or creates it."""
+
+    folder: Path
+    address: str
+    memory: optuna.storages.BaseStorage | None = None
+    opened: list[optuna.Study] = field(default_factory=list)
+
+    def open(self, objectives: int = 1) -> optuna.Study:
+        if self.memory is None:
+            self.opened.append(storage(self.folder, objectives, self.address, "a study"))
+            return self.opened[-1]
+        return optuna.create_study(
+            storage=self.memory,
+            study_name="a study",
+            directions=["maximize"] * objectives,
+            load_if_exists=True,
+        )
+
+    def tells(self, who: str, trials: int, out: Path) -> processes.Process:
+        """A process that tells `trials` trials."""
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+        command = ["-c", TELLS, str(self.folder), self.address, who, str(trials)]
+        with out.open("wb") as stdout, out.with_suffix(".err").open("wb") as stderr:
+            return processes.start(
+                command, cwd=out.parent, environment=os.environ | {"PYTHONPATH": path}, stdout=stdout,
+                stderr=stderr,
+            )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch, cluster.postgres() as address:
+        patch.setenv("PGPASSWORD", cluster.PASSWORD)
+        yield address
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    folder = tmp_path / "study"
+    folder.mkdir()
+    match request.param:
+        case "journal":
+            one = Place(folder, "")
+        case "sqlite":
+            one = Place(folder, f"sqlite:///{tmp_path / 'study.db'}")
+        case "memory":
+            one = Place(folder, "", optuna.storages.InMemoryStorage())
+        case _:
+            one = Place(folder, request.getfixturevalue("server"))
+    yield one
+    for study in one.opened:
+        close_study(study)
+    if request.param == "postgres":
+        delete(one.address, "a study")
+
+
+def told(study: optuna.Study, value: float, **params: Any) -> int:
+    trial = study.ask()
+    for name, least in params.items():
+        trial.suggest_float(name, least, least + 1)
+    study.tell(trial, value)
+    return trial.number
+
+
+@pytest.mark.parametrize("place", ALL, indirect=True)
+def test_a_study_is_created_once_and_opened_again(place: Place) -> None:
+    first = place.open(2)
+    name_objectives(first, ["f1", "-tokens"])
+    name_objectives(first, ["f1", "-tokens"])
+    again = place.open(2)
+    assert [one.name for one in again.directions] == ["MAXIMIZE", "MAXIMIZE"]
+    assert (again.study_name, again.metric_names, len(again.trials)) == ("a study", ["f1", "-tokens"], 0)
+
+
+@pytest.mark.parametrize("place", ALL, indirect=True)
+def test_attributes_are_kept_as_they_were_put(place: Place) -> None:
+    attributes = StudyAttributes(place.open())
+    assert attributes.get("text") is None
+    values = {**VALUES, "text": VALUES["text"].replace("\x00", "")} if "postgres" in place.address else VALUES
+    for name, value in values.items():
+        attributes.put(name, "another")
+        attributes.put(name, value)
+    for held in (attributes, StudyAttributes(place.open())):
+        assert held.names() == sorted(values)
+        assert {name: held.get(name) for name in values} == values
+    held.get("nested")["a"].clear()
+    assert held.get("nested") == VALUES["nested"]
+
+
+def test_attributes_of_a_process_are_kept_as_they_were_put() -> None:
+    attributes = InMemoryAttributes()
+    for name, value in VALUES.items():
+        attributes.put(name, value)
+    assert attributes.names() == sorted(VALUES)
+    assert {name: attributes.get(name) for name in VALUES} == VALUES
+    assert attributes.get("absent") is None
+
+
+@pytest.mark.parametrize("place", ALL, indirect=True)
+def test_trials_are_kept_exactly(place: Place) -> None:
+    study, values = place.open(), [1 / 3, 0.1, -1e-300, 1e300, 0.0, 5e-324]
+    for value in values:
+        trial = study.ask()
+        trial.suggest_float("x", 0, 1)
+        trial.suggest_int("n", 1, 9)
+        trial.suggest_categorical("how", ["before", "after", True, 3])
+        trial.set_user_attr("rows", {"q 1": [value, None], "é": "x" * 3000})
+        trial.report(value, 0)
+        trial.report(value / 3, 1)
+        study.tell(trial, value)
+    before, after = study.trials, place.open().trials
+    assert [trial.values for trial in after] == [[value] for value in values]
+    assert [trial.number for trial in after] == list(range(len(values)))
+    for one, other in zip(before, after, strict=True):
+        assert (one.params, one.distributions, one.user_attrs) == (
+            other.params, other.distributions, other.user_attrs,
+        )  # fmt: skip
+        assert one.intermediate_values == other.intermediate_values == {0: one.value, 1: (one.value or 0) / 3}
+
+
+@pytest.mark.parametrize("place", ALL, indirect=True)
+def test_cut_off_and_failed_trials_keep_their_states(place: Place) -> None:
+    study = place.open()
+    study.tell(study.ask(), 1.0)
+    pruned = study.ask()
+    pruned.report(0.5, 3)
+    study.tell(pruned, state=TrialState.PRUNED)
+    study.tell(study.ask(), state=TrialState.FAIL)
+    study.ask()
+    study.enqueue_trial({"x": 0.25})
+    states = [trial.state for trial in place.open().trials]
+    expected = [
+        TrialState.COMPLETE,
+        TrialState.PRUNED,
+        TrialState.FAIL,
+        TrialState.RUNNING,
+        TrialState.WAITING,
+    ]
+    assert states == expected
+    assert place.open().ask().suggest_float("x", 0, 1) == 0.25
+
+
+@pytest.mark.parametrize("place", ALL, indirect=True)
+def test_several_objectives_have_their_front(place: Place) -> None:
+    study = place.open(2)
+    for values in ([1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.5, 0.5]):
+        study.tell(study.ask(), values)
+    assert [trial.number for trial in place.open(2).best_trials] == [0, 1, 3]
+
+
+@pytest.mark.parametrize("place", SHARED, indirect=True)
+def test_two_handles_see_each_others_trials(place: Place) -> None:
+    one, other = place.open(), place.open()
+    for number in range(6):
+        assert told((one, other)[number % 2], float(number), x=number) == number
+    assert [trial.value for trial in one.trials] == [trial.value for trial in other.trials] == [*range(6)]
+    StudyAttributes(one).put("said", 1)
+    assert StudyAttributes(other).get("said") == 1
+
+
+@pytest.mark.parametrize("place", SHARED, indirect=True)
+def test_processes_that_tell_at_once_lose_nothing(place: Place, tmp_path: Path) -> None:
+    place.open()
+    names = ("a", "b", "c")
+    writers = [place.tells(who, 8, tmp_path / who) for who in names]
+    ends = [writer.wait(120) for writer in writers]
+    assert ends == [0, 0, 0], [(tmp_path / f"{who}.err").read_text()[-800:] for who in names]
+    trials = place.open().trials
+    assert [trial.number for trial in trials] == list(range(24))
+    assert sorted(trial.user_attrs["by"] for trial in trials) == sorted(
+        f"{who} {number}" for who in names for number in range(8)
+    )
+    assert all(math.isclose(trial.value or 0, int(trial.user_attrs["by"][2:]) / 3) for trial in trials)
+
+
+@pytest.mark.parametrize("place", SHARED, indirect=True)
+def test_a_process_killed_in_the_middle_loses_no_trial_that_it_told(place: Place, tmp_path: Path) -> None:
+    place.open()
+    lines: list[tuple[int, int]] = []
+    for who in ("a", "b"):
+        writer = place.tells(who, 100_000, tmp_path / who)
+        end = time.monotonic() + 60
+        while (tmp_path / who).read_text().count("\n") < 5 and time.monotonic() < end:
+            time.sleep(0.002)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait(60)
+        whole = [
+            line.split() for line in (tmp_path / who).read_text().splitlines(True) if line.endswith("\n")
+        ]
+        lines += [(int(trial), int(number)) for trial, number in whole]
+        trials = place.open().trials
+        assert len(lines) >= 5
+        assert all(trials[trial].value == number / 3 for trial, number in lines)
+        assert sum(trial.state == TrialState.RUNNING for trial in trials) <= (2 if who == "b" else 1)
+    assert told(place.open(), 7.0, x=0) == len(trials)
+
+
+@pytest.mark.parametrize("place", ["journal", "sqlite"], indirect=True)
+def test_a_damaged_file_is_one_sentence(place: Place, tmp_path: Path) -> None:
+    told(place.open(), 1.0)
+    file = tmp_path / "study.db" if place.address else place.folder / "study.journal"
+    file.write_bytes(b"not what it was " * 500)
+    with pytest.raises(StoreError, match=r"^The study at .* cannot be opened \(.*\); .*\.$") as caught:
+        place.open()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", [POSTGRES], indirect=True)
+def test_a_study_of_a_server_is_deleted_and_opened_by_name(place: Place) -> None:
+    told(place.open(), 1.0)
+    study = open_server_study(place.address, "a study")
+    assert len(study.trials) == 1
+    close_study(study)
+    delete(place.address, "a study")
+    delete(place.address, "a study")
+    with pytest.raises(StoreError, match="cannot be opened"):
+        open_server_study(place.address, "a study")
+    assert place.open().trials == []
+
+
+def test_a_server_that_is_gone_is_one_sentence_without_its_password(tmp_path: Path) -> None:
+    if find_spec("psycopg") is None:
+        pytest.skip("psycopg is not installed (extra postgres)")
+    with pytest.raises(StoreError, match=r"cannot be opened .*RAGC_STORAGE") as caught:
+        storage(tmp_path, 1, "postgresql+psycopg://me:hunter22@127.0.0.1:1/nowhere")
+    assert "hunter22" not in str(caught.value)
