@@ -81,7 +81,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _run_table(args: argparse.Namespace) -> int:
     from ragc import api
-    from ragc.cli import progress as console_watch
+    from ragc.core.progress import bars as console_watch
 
     with console_watch.watching() as progress:
         result: Reproduction = api.reproduce(args.table, **_part(args), beside=args.beside, progress=progress)

@@ -7,7 +7,7 @@ import json
 import sys
 
 from ragc.cli import console
-from ragc.cli import progress as console_watch
+from ragc.core.progress import bars as console_watch
 from ragc.errors import UsageError
 
 
