@@ -88,7 +88,8 @@ def budget_error(what: str, limits: Budget) -> BudgetExhausted:
 
 def _amount(what: str, limit: float) -> str:
     """`limit` with its unit, as in `200 LM calls` and `0.05 dollars`."""
-    return f"{limit:{'g' if isinstance(limit, float) else ''}} {_WORDS[what]}"
+    number = f"{limit:g}" if what in ("usd", "minutes") else f"{limit:.0f}"
+    return f"{number} {_WORDS[what]}"
 
 
 def answers_left(limits: Budget, ledger: StudyLedger, base: TrialResult) -> float:
@@ -187,8 +188,8 @@ class FileLedger:
                     "--resume out to begin anew (what was answered is replayed, and counted again), or "
                     "move the file away to count from 0."
                 )
-        for number in list(self._reserved):  # its process was killed before it knew what they cost
-            self._charge_reserve(self._end(number))
+        for unsettled in list(self._reserved):  # its process was killed before it knew what they cost
+            self._charge_reserve(self._end(unsettled))
 
     def _take(self, row: dict[str, Any] | None) -> bool:
         """Applies one line of the file; False if it is no valid charge."""

@@ -11,7 +11,8 @@ from ragc.corpora.sources.base import Source
 from ragc.errors import CapabilityMissing, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target, Watch
-from ragc.targets.gateway import Gateway, Ledger, check_contexts, fallback_chains
+from ragc.targets.charges import Ledger
+from ragc.targets.gateway import Gateway, check_contexts, fallback_chains
 
 if TYPE_CHECKING:
     from ragc.programs.method import Method

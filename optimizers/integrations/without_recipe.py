@@ -49,6 +49,8 @@ OWN = {"target": "a dspy.LM", "source": "a function"}
 
 Passages = Iterable[Passage | Mapping[str, Any] | str]
 
+_LM_OPTIONS = ("context_tokens", "concurrency", "price")
+
 _PER_QUESTION = ("given", "api")
 """Kinds of sources whose results depend on more than the query."""
 
@@ -140,8 +142,8 @@ def _fallbacks(target: Target) -> Iterable[str]:
 def build_target(kind: Any, model: str, base_url: str, options: Mapping[str, Any]) -> Target:
     """The target of that kind, not opened yet: nothing is loaded or sent. Errors as in `ragc.target`."""
     if not isinstance(kind, str):
-        if unknown := [name for name in options if name not in ("context_tokens", "concurrency")]:
-            raise UnknownName("option of an LM", unknown[0], ["context_tokens", "concurrency"])
+        if unknown := [name for name in options if name not in _LM_OPTIONS]:
+            raise UnknownName("option of an LM", unknown[0], _LM_OPTIONS)
         if model or base_url:
             raise UsageError("An LM of DSPy has its model and address already; leave model and base_url out.")
         return DspyTarget(kind, **options)

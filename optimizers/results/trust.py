@@ -61,6 +61,7 @@ TARGET_RUNS = {
 TARGET_SPEAKS = {
     "api_key_env": "sends the value of this environment variable",
     "identity": "says what answers, under which replies are kept",
+    "price": "says what replies cost, by which budget.usd is kept",
 }
 
 _CUT = frozenset({"chunk_size", "overlap", "chunk_by"})

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
+import threading
 import weakref
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -59,3 +64,37 @@ def test_an_error_inside_changes_nothing() -> None:
     with pytest.raises(ValueError, match="inside"), event_loop.frozen_gc():
         raise ValueError("inside")
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)
+
+
+def test_a_coroutine_that_a_thread_made_for_a_cancelled_task_is_closed() -> None:
+    """LiteLLM makes the coroutine of a request so; a spent budget cancels requests at any moment."""
+    begun, goes_on = threading.Event(), threading.Event()
+    coroutines = list[Coroutine[Any, Any, None]]()
+
+    async def reply() -> None:
+        raise AssertionError("nobody awaits it")
+
+    def make() -> Coroutine[Any, Any, None]:
+        begun.set()
+        goes_on.wait(10)
+        coroutines.append(reply())
+        return coroutines[0]
+
+    async def cancelled() -> None:
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(loop.run_in_executor(None, make))
+        await asyncio.to_thread(begun.wait, 10)
+        task.cancel()
+        goes_on.set()
+        await asyncio.gather(task, return_exceptions=True)
+        while not coroutines or inspect.getcoroutinestate(coroutines[0]) != inspect.CORO_CLOSED:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+    event_loop.run(asyncio.wait_for(cancelled(), 10))
+
+
+def test_what_a_thread_gives_is_passed_on() -> None:
+    async def go() -> tuple[int, int]:
+        return await asyncio.get_running_loop().run_in_executor(None, divmod, 7, 2)
+
+    assert event_loop.run(go()) == (3, 1)

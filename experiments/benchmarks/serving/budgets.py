@@ -142,7 +142,7 @@ def compile_in(folder: str) -> None:
 
     import ragc.optimizers.task as tasks
 
-    tasks.FileLedger = Watched  # type: ignore[misc]
+    vars(tasks)["FileLedger"] = Watched
     try:
         compiling.compile(recipes.load(Path(folder) / "recipe.toml"), Path(folder) / "out", resume=True)
     except RagcError as error:

@@ -99,7 +99,9 @@ def _money(plan: Mapping[str, Any]) -> str:
     if plan["unpriced"]:
         return f"cost: unknown, LiteLLM's table has no price for {', '.join(plan['unpriced'])}"
     if plan["usd"] is None:
-        return "cost: no bound known; set budget.usd"
+        about = "" if plan["usd_about"] is None else f"about {dollars(plan['usd_about'])}, "
+        advice = "" if "usd" in plan["budget"] else "; set budget.usd"
+        return f"cost: {about}no bound known{advice}"
     if not plan["usd"]:
         return f"cost: {dollars(0)}, no target charges for tokens"
     guess = "" if plan["usd_about"] is None else f"about {dollars(plan['usd_about'])}, "

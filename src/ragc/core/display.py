@@ -46,7 +46,7 @@ def amount_digits(amount: float) -> str:
     if not amount or amount >= 1:
         return f"{amount:,.2f}"
     whole = f"{amount:.3g}"
-    places = max(2, -Decimal(whole).normalize().as_tuple().exponent)
+    places = max(2, -int(Decimal(whole).normalize().as_tuple().exponent))
     return f"{Decimal(whole):.{places}f}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import gc
+import inspect
 import signal
 import threading
 from collections import deque
@@ -58,10 +59,39 @@ def get() -> asyncio.AbstractEventLoop:
         if _loop is None or _loop.is_closed():
             if _loop is None:
                 atexit.register(release)
-            _loop = asyncio.new_event_loop()
+            _loop = _closing_coroutines(asyncio.new_event_loop())
             _thread = threading.Thread(target=_serve, args=(_loop,), name="ragc-loop", daemon=True)
             _thread.start()
         return _loop
+
+
+def _closing_coroutines(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+    """`loop`, which closes a coroutine that a thread made for a request that was cancelled meanwhile.
+
+    LiteLLM makes the coroutine of a request in a thread. Nobody awaits it once the request is cancelled, as
+    after a spent budget, and Python would warn of it.
+    """
+    plain = loop.run_in_executor
+
+    def run_in_executor(executor: Any, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        results, futures = list[Any](), list[asyncio.Future[Any]]()
+
+        def close() -> None:
+            if futures and futures[0].cancelled() and results and inspect.iscoroutine(results[0]):
+                results[0].close()
+
+        def call() -> Any:
+            results.append(function(*args))
+            close()
+            return results[0]
+
+        future: asyncio.Future[Any] = plain(executor, call)
+        futures.append(future)
+        future.add_done_callback(lambda _: close())
+        return future
+
+    setattr(loop, "run_in_executor", run_in_executor)  # noqa: B010 - a method cannot be assigned
+    return loop
 
 
 def closes(holder: Closable) -> None:

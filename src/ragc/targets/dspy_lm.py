@@ -7,9 +7,11 @@ the address; its retries stay on.
 from __future__ import annotations
 
 import asyncio
+import copy
 import importlib
+import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import dspy
@@ -21,6 +23,7 @@ from dspy.utils.exceptions import is_retryable_lm_error
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.redact import mask_keys, remember, remember_environment, shorten
+from ragc.core.retry import Retry, RetryableError, is_refusal, with_retries
 from ragc.errors import CapabilityMissing, TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import (
     Capability,
@@ -33,6 +36,8 @@ from ragc.targets.base import (
 )
 from ragc.targets.base import usage as counted_usage
 from ragc.targets.dspy_engine import RagEngine, cause
+from ragc.targets.hosted.litellm import table_price, table_usd
+from ragc.targets.token_price import Price
 
 CONTEXT_TOKENS = 32_768
 """Tokens of a context where the caller names none: DSPy does not say how much a model reads."""
@@ -51,10 +56,19 @@ class DspyTarget:
 
     Replies are kept under the model, the address and the other settings of `lm`, never its key. An `lm` with
     an engine or a `forward` of its own is known by itself alone: what it says is not replayed in another
-    process. Raises UsageError for what is no language model, or has no name of a model.
+    process. `price` is what its tokens cost, as in `ragc.targets.token_price.Price`; else an attribute
+    `price` of `lm` says so, else LiteLLM's table, for one without an engine of its own. Raises UsageError for
+    what is no language model, or has no name of a model.
     """
 
-    def __init__(self, lm: Any, *, context_tokens: int = CONTEXT_TOKENS, concurrency: int = 8) -> None:
+    def __init__(
+        self,
+        lm: Any,
+        *,
+        context_tokens: int = CONTEXT_TOKENS,
+        concurrency: int = 8,
+        price: Mapping[str, float] | None = None,
+    ) -> None:
         if not isinstance(lm, dspy.BaseLM):
             raise UsageError(
                 f"A language model of DSPy is needed, such as dspy.LM('openai/gpt-4o-mini'), found "
@@ -74,6 +88,9 @@ class DspyTarget:
             remember(key)
         self.lm, self.model, self.name = lm, model, f"dspy {model}"
         self.context_tokens, self.concurrency = context_tokens, concurrency
+        self._price = None if price is None else Price.of(price)
+        self._table: Price | None = None
+        self._is_looked_up = False
 
     def __deepcopy__(self, memo: object) -> DspyTarget:
         return self
@@ -107,6 +124,23 @@ class DspyTarget:
         """Whether its replies are not to be replayed later: the user said `cache=False`."""
         return getattr(self.lm, "cache", True) is False
 
+    @property
+    def price(self) -> Any:
+        """The price that the user gave; None for none."""
+        return self._price or vars(self.lm).get("price")
+
+    def table_price(self) -> Price | None:
+        """The price of the model in LiteLLM's table; None without one, and for an engine of the user's."""
+        if not self._is_looked_up and _is_plain(self.lm):
+            self._table, self._is_looked_up = table_price(self.model), True
+        return self._table
+
+    @property
+    def longest_reply(self) -> int | None:
+        """The limit on a reply that the language model sets itself, in tokens; None for none."""
+        limit = self.lm.kwargs.get("max_completion_tokens")
+        return limit if type(limit) is int else None
+
     async def open(self, progress: Watch | None = None) -> None:
         """Nothing to make ready: DSPy reaches the model at the first request."""
 
@@ -117,21 +151,47 @@ class DspyTarget:
         take = parts_taker.get()
         stream = None if take is None or not _can_stream(lm) else _Parts(take)
         with dspy.context(disable_history=True, usage_tracker=None, send_stream=stream):
-            try:
-                return await self._reply(request)
-            except Exception as error:
-                if (own := cause(error)) is not None:
-                    raise own from error
-                kind = TargetUnavailable if is_retryable_lm_error(error) else TargetError
-                raise kind(
-                    f"{self.name} failed: {type(error).__name__}: {shorten(str(error), 500)}"
-                ) from error
+            if not _is_managed(lm):
+                return await self._attempt(self._send_legacy, request, stream)
+            tries = 1 + int(getattr(lm, "num_retries", 0))
+            return await with_retries(
+                lambda: self._attempt(self._send, request, stream),
+                Retry(tries, total_s=math.inf),
+                endpoint=self.name,
+                error=lambda last: TargetUnavailable(f"{self.name} {last}"),
+            )
 
-    async def _reply(self, request: ChatRequest) -> Reply:
-        return await (self._send(request) if _is_managed(self.lm) else self._send_legacy(request))
+    async def _attempt(
+        self, send: Callable[[ChatRequest], Awaitable[Reply]], request: ChatRequest, stream: _Parts | None
+    ) -> Reply:
+        """One try; raises RetryableError for a failure of a managed language model that may pass.
+
+        Nothing is tried again of which somebody has read a part.
+        """
+        try:
+            return await send(request)
+        except Exception as error:
+            if (own := cause(error)) is not None:
+                raise own from error
+            text = f"failed: {type(error).__name__}: {shorten(str(error), 500)}"
+            status = getattr(error, "status", None)
+            refused = type(status) is int and is_refusal(status)
+            if not is_retryable_lm_error(error):
+                raise TargetError(f"{self.name} {text}", refused=refused) from error
+            if not _is_managed(self.lm) or (stream is not None and stream.has_sent):
+                raise TargetUnavailable(f"{self.name} {text}", refused=refused) from error
+            wait: Any = getattr(error, "retry_after", None)
+            raise RetryableError(
+                text, wait if type(wait) in (int, float) else None, refused=refused
+            ) from error
 
     async def _send(self, request: ChatRequest) -> Reply:
-        """The reply of a language model that DSPy drives with canonical requests."""
+        """The reply of a language model that DSPy drives with canonical requests.
+
+        Its retries are made here, one by one, because each is paid for.
+        """
+        lm = copy.copy(self.lm)
+        lm.num_retries = 0
         sampling, able = request.sampling, self.capabilities
         if request.logprobs and "logprobs" not in able:
             raise CapabilityMissing(f"{self.name} gives no logprobs; choose another target.")
@@ -158,14 +218,24 @@ class DspyTarget:
         )
         rollout = {"rollout_id": request.sample} if request.sample else {}
         if _is_awaited(self.lm):
-            response: Any = await self.lm.acall(canonical, cache=False, **rollout)
+            response: Any = await lm.acall(canonical, cache=False, **rollout)
         else:
-            response = await asyncio.to_thread(self.lm, canonical, cache=False, **rollout)
-        usage = response.usage
+            response = await asyncio.to_thread(lm, canonical, cache=False, **rollout)
+        reported, text = response.usage, response.text or ""
+        used = counted_usage(
+            reported.input_tokens or None,
+            reported.output_tokens,
+            reported.cache_read_tokens or 0,
+            request,
+            text,
+            self.count_tokens,
+        )
+        usd = table_usd(self.model, used) if self.price is None and self.table_price() else None
         return Reply(
-            response.text or "",
+            text,
             finish="length" if response.finish_reason == "length" else "stop",
-            usage=Usage(usage.input_tokens or 0, usage.output_tokens or 0, usage.cache_read_tokens or 0),
+            usage=used,
+            usd=usd or 0.0,
             logprobs=tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ()),
         )
 
@@ -282,12 +352,13 @@ class _Parts:
     """What DSPy streams of one reply, of which `take` gets the text."""
 
     def __init__(self, take: Callable[[str], None]) -> None:
-        self._take = take
+        self._take, self.has_sent = take, False
 
     async def send(self, chunk: Any) -> None:
         """Take one of DSPy's chunks; status messages of the language model are left out."""
         choices = getattr(chunk, "choices", None) or ()
         for choice in choices[:1]:
+            self.has_sent = True
             self._take(mask_keys(getattr(choice.delta, "content", None) or ""))
 
 

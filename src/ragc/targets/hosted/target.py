@@ -80,6 +80,7 @@ class HostedTarget:
         self._bare = self._provider = ""
         self._is_checked = False
         self._takes: dict[tuple[str, str], bool] = {}
+        self._price: Price | None = None
 
     def __deepcopy__(self, memo: object) -> HostedTarget:
         return self
@@ -172,7 +173,9 @@ class HostedTarget:
 
     def table_price(self) -> Price | None:
         """The price in LiteLLM's table; None without one. Imports LiteLLM."""
-        return table_price(self.model)
+        if self._price is None:
+            self._price = table_price(self.model)
+        return self._price
 
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up: an estimate, good enough for budgets."""

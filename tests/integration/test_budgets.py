@@ -1,0 +1,42 @@
+"""Budgets by the count of a provider that charges, fails and is killed off: 25 of the benchmark's runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from experiments.benchmarks.serving.budgets import context_of, run
+from experiments.benchmarks.serving.priced_provider import PricedProvider
+from tests.paths import ROOT
+
+pytestmark = pytest.mark.integration
+
+RUNS = range(1000, 1025)
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[PricedProvider]:
+    with pytest.MonkeyPatch.context() as patch, PricedProvider() as server:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), str(ROOT)]))
+        yield server
+
+
+def test_no_budget_is_exceeded_and_none_is_refused_that_would_have_fitted(
+    provider: PricedProvider, tmp_path: Path
+) -> None:
+    context = context_of()
+
+    def one(seed: int) -> dict[str, object]:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        return run(seed, provider, context, folder)
+
+    with ThreadPoolExecutor(2) as pool:
+        rows = list(pool.map(one, RUNS))
+    assert [(row["seed"], row["violations"]) for row in rows if row["violations"]] == []
+    assert sum(bool(row["refusals"]) for row in rows) > 5
+    assert all(row["ended"] for row in rows)

@@ -1,0 +1,90 @@
+"""Prices: typed ones, those of LiteLLM's table, and what a request can cost at most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+import pytest
+
+from ragc import targets
+from ragc.errors import UsageError
+from ragc.targets.base import ChatRequest, Message, Sampling, TargetSpec, Usage
+from ragc.targets.dspy_lm import DspyTarget, target_of
+from ragc.targets.token_price import FREE, Price, price_of, prompt_bound, reply_bound, typed_price
+from ragc.testing import ScriptedTarget
+
+TYPED = {"input": 2, "cached_input": 0.5, "output": 8.0}
+
+
+def hosted(model: str, **options: Any) -> targets.Target:
+    return targets.build(TargetSpec("hosted", model, "http://127.0.0.1:9/v1", options))
+
+
+def test_cached_tokens_cost_as_much_as_others_unless_they_have_a_price() -> None:
+    assert Price.of({"input": 2.0, "output": 8.0}) == Price(2.0, 2.0, 8.0)
+    assert Price.of(TYPED).usd(Usage(1_000_000, 500_000, 400_000)) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 4)
+
+
+@pytest.mark.parametrize("kind", ["embedded", "vllm"])
+def test_a_model_of_ones_own_costs_nothing_unless_it_is_priced(kind: Any) -> None:
+    where = {"base_url": "http://127.0.0.1:9/v1", "model": "m"} if kind == "vllm" else {}
+    assert price_of(targets.build(TargetSpec(kind, **where))) == FREE
+    assert price_of(targets.build(TargetSpec(kind, **where, options={"price": TYPED}))) == Price(
+        2.0, 0.5, 8.0
+    )
+
+
+def test_a_hosted_model_has_the_tables_price_a_typed_one_or_none() -> None:
+    known = price_of(hosted("openai/gpt-4o-mini"))
+    assert known is not None
+    assert known.input >= 0.15
+    assert known.output >= 0.6
+    assert price_of(hosted("openai/our-own-model")) is None
+    assert price_of(hosted("openai/our-own-model", price=TYPED)) == Price(2.0, 0.5, 8.0)
+    free = typed_price(hosted("openai/gpt-4o-mini", price={"input": 0, "output": 0}))
+    assert free is not None
+    assert free.is_free
+
+
+@pytest.mark.parametrize(
+    "price",
+    [
+        {"input": -1, "output": 1},
+        {"input": 1},
+        {"input": 1, "output": "2"},
+        {"input": 1, "output": 2, "x": 1},
+    ],
+)
+def test_another_price_is_refused_in_one_sentence(price: dict[str, Any]) -> None:
+    with pytest.raises(
+        UsageError, match=r"Option price of a hosted target must be a table of dollars per mill"
+    ):
+        hosted("openai/gpt-4o-mini", price=price)
+
+
+def test_an_lm_of_dspy_has_the_price_that_was_given_or_the_tables() -> None:
+    assert price_of(DspyTarget(dspy.LM("openai/our-own-model"))) is None
+    assert price_of(DspyTarget(dspy.LM("openai/our-own-model"), price=TYPED)) == Price(2.0, 0.5, 8.0)
+    assert price_of(DspyTarget(dspy.LM("openai/gpt-4o-mini"))) is not None
+    lm = dspy.LM("openai/our-own-model")
+    lm.price = TYPED  # type: ignore[attr-defined]
+    assert price_of(target_of(lm)) == Price(2.0, 0.5, 8.0)
+
+
+def test_a_target_of_ones_own_has_the_price_that_it_names() -> None:
+    target = ScriptedTarget([])
+    assert price_of(target) is None
+    target.price = TYPED  # type: ignore[attr-defined]
+    assert price_of(target) == Price(2.0, 0.5, 8.0)
+    target.price = {"input": "cheap"}  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match="The price of scripted must be a table"):
+        price_of(target)
+
+
+def test_a_prompt_counts_a_token_a_byte_and_a_reply_the_highest_limit() -> None:
+    text = "日本語のテキスト" * 40
+    request = ChatRequest((Message("user", text),), sampling=Sampling(max_tokens=50))
+    assert prompt_bound(request) > len(text.encode())
+    assert reply_bound(ScriptedTarget([]), request) == 50
+    assert reply_bound(hosted("openai/gpt-4o-mini", body={"max_completion_tokens": 900}), request) == 900
