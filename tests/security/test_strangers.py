@@ -107,16 +107,21 @@ def laid_everywhere(folder: Path, marker: Path) -> None:
         (folder / name).chmod(0o755)
 
 
+def served(server: Listening) -> str:
+    """A target that only the user may allow; the default one may be fetched from a package index."""
+    return target_table(kind="vllm", model="m", base_url=server.url)
+
+
 Make = Callable[[Path, Path, Listening], str]
 """Changes the recipe of a directory: from its folder, a file outside and the server to its text."""
 
 RECIPES: dict[str, Make] = {
-    "with write plans": lambda at, canary, server: RECIPE + EMBEDDED,
+    "with write plans": lambda at, canary, server: RECIPE + served(server),
     "with modules": lambda at, canary, server: (
-        RECIPE.replace('report = ["em"]', 'report = ["em", "evil:score"]') + EMBEDDED
+        RECIPE.replace('report = ["em"]', 'report = ["em", "evil:score"]') + served(server)
     ),
     "with a program of its own": lambda at, canary, server: (
-        RECIPE.replace('program = "vanilla"', 'program = "evil:Program"') + EMBEDDED
+        RECIPE.replace('program = "vanilla"', 'program = "evil:Program"') + served(server)
     ),
     "with addresses": lambda at, canary, server: (
         RECIPE
@@ -132,7 +137,7 @@ RECIPES: dict[str, Make] = {
         RECIPE.replace('corpus = "corpus', f'corpus = "{canary}').replace(
             "questions.jsonl", "link/canary.jsonl"
         )
-        + EMBEDDED
+        + served(server)
     ),
 }
 

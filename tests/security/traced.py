@@ -20,7 +20,7 @@ CHANGES = {
     "sqlite3.connect",
 }  # fmt: skip
 ALWAYS = {
-    "socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname",
+    "socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname",
     "subprocess.Popen", "os.exec", "os.posix_spawn", "os.system", "os.startfile",
 }  # fmt: skip
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
