@@ -250,6 +250,7 @@ def prepare(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     more = {"RAGC_HOME": str(tmp_path / "home"), "HOME": str(tmp_path / "home"), "PYTHONPATH": path}
+    more["PYTHONSAFEPATH"] = "1"  # as for the command `ragc`: the folder one stands in is on no path
     return mine, kept | more
 
 
