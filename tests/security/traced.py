@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 CHANGES = {
@@ -30,17 +31,19 @@ def watch(log: int, folders: tuple[str, ...]) -> Callable[[int], None]:
     """Install the hook; what it returns sets the number of the command."""
     number = -1
 
-    def inside(value: Any) -> bool:
+    def inside(value: Any, folder_handle: int = -1) -> bool:
         if isinstance(value, bytes):
             value = os.fsdecode(value)
         elif isinstance(value, os.PathLike):
             value = os.fspath(value)
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not value or value.startswith((":memory:", "<")):
             return False
-        lexical = os.path.abspath(value)  # noqa: PTH100 - links are to be seen as they are written
-        return any(
-            at == folder or at.startswith(f"{folder}/") for at in (lexical, value) for folder in folders
-        )
+        value = value.partition("?")[0].removeprefix("file://") if value.startswith("file://") else value
+        if folder_handle >= 0:  # the path leads from an open folder
+            with suppress(OSError):
+                value = os.path.join(os.readlink(f"/proc/self/fd/{folder_handle}"), value)  # noqa: PTH115, PTH118
+        here = f"{os.path.abspath(value)}/"  # noqa: PTH100 - links are to be seen as they are written
+        return any(here.startswith(f"{folder}/") for folder in folders)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if number < 0:
@@ -53,7 +56,8 @@ def watch(log: int, folders: tuple[str, ...]) -> Callable[[int], None]:
         elif event in ("compile", "ctypes.dlopen"):
             noted = inside(arguments[-1])
         else:
-            noted = event in ALWAYS or (event in CHANGES and any(map(inside, arguments)))
+            handle = arguments[-1] if arguments and isinstance(arguments[-1], int) else -1
+            noted = event in ALWAYS or (event in CHANGES and any(inside(each, handle) for each in arguments))
         if noted:
             line = json.dumps([number, event, *(repr(each)[:300] for each in arguments)])
             os.write(log, f"{line}\n".encode())
