@@ -83,6 +83,11 @@ def _diagnose(error: BaseException) -> tuple[str, str]:
         return f"the database of the call store says {error}", "free space there" if full else ""
     if isinstance(error, MemoryError):
         return "there is not enough memory", "use smaller files or a smaller model"
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return (
+            "the system started no further thread, because memory or processes are limited",
+            "raise the limits (ulimit -v, ulimit -u), or lower concurrency",
+        )
     if isinstance(error, RecursionError):
         return "something that was read is nested too deeply", ""
     return "", ""
