@@ -125,8 +125,9 @@ def _import_kept(compiled: CompiledProgram, folder: Path) -> bool | None:
     None where it keeps none, and its program is looked for where Python looks.
     The digest of the directory covers the file by its digest in `provenance.json`.
     """
-    facts = compiled.provenance.get(PROGRAM_FACTS)
-    name = str(facts.get("file") or "") if isinstance(facts, dict) else ""
+    held = compiled.provenance.get(PROGRAM_FACTS)
+    facts = held if isinstance(held, dict) else {}
+    name = str(facts.get("file") or "")
     if not name or not is_reference(compiled.state.method):
         return None
     try:

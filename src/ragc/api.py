@@ -407,15 +407,16 @@ def ask(
     *,
     sets: Sequence[str] = (),
     context: Mapping[str, Any] | None = None,
+    again: bool = False,
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
 ) -> Row:
     """Answer one question with the compiled program or recipe at `path`.
 
-    `context` holds the other columns of a data row, such as `context_ids`; the other arguments are those of
-    `load`. Returns a Row with `prediction` (str, None where no reply could be read), `passages`, `trace`,
-    `counters` and `failure`.
+    `context` holds the other columns of a data row, such as `context_ids`; `again` asks the models anew in
+    the place of replies that are kept; the other arguments are those of `load`. Returns a Row with
+    `prediction` (str, None where no reply could be read), `passages`, `trace`, `counters` and `failure`.
 
         ragc.ask("compiled/mine", "Which exception ends an iterator?").prediction
 
@@ -426,6 +427,8 @@ def ask(
     program = examples.open_program(
         path, sets, questions=False, base=base, trust_targets=trust_targets, trust_code=trust_code
     )
+    if again:
+        program.ask_anew()
     return examples.ask(program, question, context=context)
 
 

@@ -15,7 +15,7 @@ def run(args: argparse.Namespace) -> int:
     """Make the data, or with `--dry-run` say what it would take."""
     from ragc import api
     from ragc.cli import console
-    from ragc.cli.progress import watching
+    from ragc.core.progress.bars import watching
     from ragc.errors import UsageError
 
     if args.kind != "demonstrations" and (args.base is not None or args.trust_code):
