@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
@@ -28,7 +28,7 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
-from ragc.programs.own.source import PROGRAM_FACTS, kept_module
+from ragc.programs.own.source import PROGRAM_FACTS, KeptModule, kept_module
 from ragc.programs.runtime import Runtime
 from ragc.signatures.wording import described, description, with_fields
 
@@ -258,16 +258,18 @@ class CompiledProgram:
             f"{', '.join(map(str, fields))}; compile it again with this version."
         )
 
-    def save(self, out: Path, program: RagProgram) -> Path:
+    def save(self, out: Path, program: RagProgram, *, checkpoint: bool = False) -> Path:
         """Writes the directory `out` atomically; ragc's own files in an older compiled program are replaced.
 
         Files by others stay. The module of a program of the user's own is kept as one file. Raises
         ArtefactError if `out` is something else, UsageError if the module cannot be imported by others, and
-        OSError.
+        OSError. A `checkpoint` is for this process alone and keeps what it can.
         """
         where = _check_folder(out)
         module = getattr(program.method, "module", None)
-        kept = None if module is None else kept_module(program.method.id, module)
+        kept: KeptModule | None = None
+        with suppress(UsageError) if checkpoint else nullcontext():
+            kept = None if module is None else kept_module(program.method.id, module)
         provenance = {**self.provenance, **({} if kept is None else {PROGRAM_FACTS: kept.to_json()})}
         files = {
             "program.json": pretty(self.state.model_dump(mode="json")),

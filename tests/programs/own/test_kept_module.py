@@ -157,6 +157,10 @@ def test_a_script_and_a_function_are_refused_before_anything_is_sent(folder: Pat
         last,
     )
     assert not (tmp_path / "out").exists()
+    without = script.replace("ScriptedTarget([])", "ScriptedTarget(lambda request: {'answer': 'so'})")
+    without = without.replace(", out='out'", "").replace("Why?", "Why so?")
+    done = processes.run(["-c", without], cwd=tmp_path, environment=dict(os.environ))
+    assert done.returncode == 0, done.stderr
 
     class Inside(dspy.Module):
         def __init__(self) -> None:
