@@ -92,6 +92,11 @@ class Row:
         }
 
 
+def was_replayed(row: Row) -> bool:
+    """Whether all replies of `row` were kept from an earlier run."""
+    return bool(row.counters.get("replayed")) and not row.counters.get("sent")
+
+
 async def answer(program: RagProgram, question: Question, scorer: Scorer = NOTHING) -> Row:
     """Answers and scores one question.
 

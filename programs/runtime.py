@@ -68,13 +68,13 @@ class Runtime:
         other.sources = {**self.sources, **sources}
         return other
 
-    def with_epoch(self, epoch: str, run: str = "") -> Runtime:
-        """The same runtime with the replies of another `epoch` and `run` (`Gateway`); the rest is shared."""
-        if (epoch, run) == (self.gateway.epoch, self.gateway.run):
+    def with_epoch(self, epoch: str) -> Runtime:
+        """The same runtime with the replies of another `epoch` (`Gateway`); the rest is shared."""
+        if epoch == self.gateway.epoch:
             return self
         other = copy.copy(self)
         other.gateway = copy.copy(self.gateway)
-        other.gateway.epoch, other.gateway.run = epoch, run
+        other.gateway.epoch = epoch
         return other
 
     async def open(self, watch: Watch | None = None) -> None:

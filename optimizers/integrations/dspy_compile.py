@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -63,6 +64,8 @@ from ragc.optimizers.search.study import translate_storage_errors
 from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of, with_prices
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knobs
+from ragc.programs.method import Method
+from ragc.programs.own.source import kept_module
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
 from ragc.recipe.resolved import CALLERS_METRIC
@@ -141,6 +144,8 @@ class Compile(Teleprompter):
         """
         program = _as_program(program)
         _check(program, teacher)
+        if self.out is not None:
+            _check_module(program.method)
         train, dev = self._split(list(trainset), valset)
         recipe = self._recipe(program)
         with showing(self.progress) as progress, self._directory(recipe) as directory:
@@ -327,6 +332,18 @@ def _drawing(lm: Any, knobs: type[Knobs]) -> dict[str, Any]:
 def _retriever() -> dict[str, Source]:
     """The retriever that `dspy.configure` named, as the source `local`."""
     return {"local": FunctionSource(dspy.settings.rm)} if dspy.settings.rm else {}
+
+
+def _check_module(method: Method) -> None:
+    """Raises UsageError where nobody could import the module of `method`; warns of files not kept."""
+    module = getattr(method, "module", None)
+    kept = None if module is None else kept_module(method.id, module)
+    if kept is not None and kept.beside:
+        warnings.warn(
+            f"{method.id!r} is kept as one file, and it imports {', '.join(kept.beside)}, which is neither "
+            "installed nor kept; put what it needs into the module, or carry these files along.",
+            stacklevel=3,
+        )
 
 
 def _check(program: Any, teacher: Any) -> None:

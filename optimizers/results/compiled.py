@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
@@ -29,6 +29,7 @@ from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
+from ragc.programs.own.source import PROGRAM_FACTS, KeptModule, kept_module
 from ragc.programs.runtime import Runtime
 from ragc.signatures.wording import described, description, with_fields
 
@@ -265,18 +266,27 @@ class CompiledProgram:
             f"{', '.join(map(str, fields))}; compile it again with this version."
         )
 
-    def save(self, out: Path, program: RagProgram) -> Path:
+    def save(self, out: Path, program: RagProgram, *, checkpoint: bool = False) -> Path:
         """Writes the directory `out` atomically; ragc's own files in an older compiled program are replaced.
 
-        Files by others stay. Raises ArtefactError if `out` is something else, and OSError.
+        Files by others stay. The module of a program of the user's own is kept as one file. Raises
+        ArtefactError if `out` is something else, UsageError if the module cannot be imported by others, and
+        OSError. A `checkpoint` is for this process alone and keeps what it can.
         """
         where = _check_folder(out)
+        module = getattr(program.method, "module", None)
+        kept: KeptModule | None = None
+        with suppress(UsageError) if checkpoint else nullcontext():
+            kept = None if module is None else kept_module(program.method.id, module)
+        provenance = {**self.provenance, **({} if kept is None else {PROGRAM_FACTS: kept.to_json()})}
         files = {
             "program.json": pretty(self.state.model_dump(mode="json")),
-            "provenance.json": pretty(self.provenance),
+            "provenance.json": pretty(provenance),
             "recipe.toml": self.recipe,
         } | {f"prompts/{name}.md": readable(predictor) for name, predictor in program.named_predictors()}
         written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
+        if kept is not None and kept.file:
+            written[kept.file] = kept.content
         with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
             outputs.put_folder(where, outputs.with_manifest(RUN, self.run, written), RUN)
         if self.path is None:  # created here, not loaded

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ragc import recipe
 from ragc.core import event_loop
@@ -111,6 +112,10 @@ class OpenProgram:
     task: Task
     program: RagProgram
     compiled: CompiledProgram | None
+
+    def ask_anew(self) -> None:
+        """From now on asks the models anew, in the place of replies that are kept."""
+        self.task.runtime.gateway.epoch = uuid4().hex[:16]
 
     def close(self) -> None:
         """Free models, connections and files."""

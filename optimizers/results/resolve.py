@@ -5,10 +5,12 @@ recipe.toml ──► overrides ──► the parts in use ──► trust ─�
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ragc.core import inputs
 from ragc.core.paths import missing_file
 from ragc.core.user_code import ignore_bytecode, is_reference
 from ragc.corpora import datasets
@@ -19,6 +21,8 @@ from ragc.optimizers.results import trust
 from ragc.optimizers.results.compiled import CompiledProgram, ProgramState
 from ragc.optimizers.results.trust_record import base_of, is_trusted
 from ragc.programs import NAMES, method
+from ragc.programs.own import kept_method
+from ragc.programs.own.source import PROGRAM_FACTS
 from ragc.recipe import Recipe, parse, set_keys
 from ragc.recipe.resolved import CALLERS_METRIC
 from ragc.recipe.validate import lacking_parts
@@ -143,9 +147,36 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
             )
     if how.base is None and root == folder.resolve():
         ignore_bytecode(root)
-    allowed = not outside or how.trust_code or ("program",) in set_keys(how.sets)
+    kept: bool | None = None
+    if not outside and root == folder.resolve() and ("program",) not in set_keys(how.sets):
+        kept = _import_kept(compiled, folder)
+        outside = kept is False
+    allowed = not kept and (not outside or how.trust_code or ("program",) in set_keys(how.sets))
     recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, stored=True, code=allowed)
     return recipe, folder, root, outside
+
+
+def _import_kept(compiled: CompiledProgram, folder: Path) -> bool | None:
+    """Import the module that `compiled` keeps, that file alone; False where it is not what was written.
+
+    None where it keeps none, and its program is looked for where Python looks.
+    The digest of the directory covers the file by its digest in `provenance.json`.
+    """
+    held = compiled.provenance.get(PROGRAM_FACTS)
+    facts = held if isinstance(held, dict) else {}
+    name = str(facts.get("file") or "")
+    if not name or not is_reference(compiled.state.method):
+        return None
+    try:
+        content = inputs.read_bytes(folder / name, within=folder)
+    except FileNotFoundError:
+        return None
+    except (OSError, inputs.LeadsOut):
+        return False
+    if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
+        return False
+    kept_method(compiled.state.method, folder / name, folder)
+    return True
 
 
 def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:

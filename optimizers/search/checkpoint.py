@@ -89,7 +89,7 @@ def _put(directory: Path, compiled: CompiledProgram, program: RagProgram) -> Non
     for attempt in range(TRIES):
         folder = home / (f"{name}-{attempt}" if attempt else name)
         try:
-            compiled.save(folder, program)
+            compiled.save(folder, program, checkpoint=True)
             break
         except ArtefactError:  # a damaged folder of that name is left unchanged
             if attempt == TRIES - 1:

@@ -79,9 +79,9 @@ class RagPredict(TypedPrompt):
     def _key(self, inputs: dict[str, Any], target: Target, sampling: Sampling, sample: int) -> str | None:
         """The memo's key of a call; None when it must go the long way."""
         runtime = self.runtime
-        epoch = runtime.gateway.epoch_of(target)
-        if not runtime.gateway.memo or epoch is None:
+        if not runtime.gateway.memo:
             return None
+        epoch = runtime.gateway.epoch_of(target)
         mark = prompt_digest(self.cached_fingerprint, self.template.wording, sampling, self.logprobs, target)
         return call_key(f"{mark} {epoch}" if epoch else mark, sample, inputs)
 

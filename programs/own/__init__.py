@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragc.core.user_code import code_digest, load_object
+from ragc.core.user_code import code_digest, file_digest, load_from, load_object
 from ragc.errors import UsageError
 from ragc.programs import knobs as declared
 from ragc.programs.knobs import ADAPTER, LAYOUTS, AnswerKnobs, Knob, Knobs, redeclare
@@ -147,16 +147,31 @@ def own_method(reference: str, base: Path) -> OwnMethod:
 
     Raises UsageError where it cannot be imported, or is no class of a DSPy module.
     """
+    return register(reference, _class_of(reference, load_object(reference, base)), base)
+
+
+def kept_method(reference: str, file: Path, base: Path) -> OwnMethod:
+    """The method that `reference` names, of which `file` in the compiled directory `base` is the module.
+
+    Nothing is imported where the same file was imported already. Raises UsageError as `own_method` does.
+    """
+    known = _registered.get((reference, str(base.resolve()))) or _registered.get((reference, ""))
+    if known is not None and known.code == file_digest(file):
+        return known
+    return register(reference, _class_of(reference, load_from(reference, file)), base)
+
+
+def _class_of(reference: str, cls: Any) -> Any:
+    """`cls` where it is the class of a dspy.Module; raises UsageError."""
     import dspy
 
-    cls = load_object(reference, base)
     if not isinstance(cls, type) or not issubclass(cls, dspy.Module):
         kind = cls.__name__ if isinstance(cls, type) else type(cls).__name__
         raise UsageError(
             f"The program {reference!r} is {kind}, no class of a dspy.Module; name a class that derives from "
             "dspy.Module."
         )
-    return register(reference, cls, base)
+    return cls
 
 
 def method_of(module: Any, adapter: Any = None) -> OwnMethod:

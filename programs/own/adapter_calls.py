@@ -168,6 +168,8 @@ def defuse(value: Any) -> Any:
 class AdapterCall:
     """One call of `signature` through `adapter`; `answers` are the gateway's so far, in order.
 
+    `shown` are the replies that were shown to `dspy.streamify` as they came.
+
     `settings` are those of `settings_of`. Raises what ended a request: an error of ours, which DSPy wraps.
     """
 
@@ -185,6 +187,7 @@ class AdapterCall:
         settings: Mapping[str, Any],
     ) -> None:
         self.answers: list[Answer] = []
+        self.shown: Sequence[Any] = ()
         self._adapter, self._signature, self._demos = adapter, signature, demos
         self._settings = settings
         self._lm = self._model(target, ask, sampling, sample)

@@ -29,6 +29,7 @@ from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.predict import HINT, Invocation, RagPredict, track_usage
 from ragc.programs.calls.prompt import PromptTemplate, setting
 from ragc.programs.calls.replay import ReadReply, Recording, to_plain
+from ragc.programs.knobs import ADAPTER
 from ragc.programs.own.adapter_calls import AdapterCall, settings_of
 from ragc.programs.own.adapters import to_json
 from ragc.programs.own.schemas import is_closed
@@ -180,9 +181,11 @@ class OwnPredict(RagPredict):
                 inputs[name] = info.default
         if not self.surely_fits(self.messages(**inputs)):
             inputs, _ = cut_to_fit(self, inputs)
-        return inputs, self._call_for(
-            inputs, invocation.target, invocation.sampling, invocation.sample, self._asking(invocation.target)
-        )
+        target, shown = invocation.target, list[Any]()
+        ask = self._asking(target, shown)
+        call = self._call_for(inputs, target, invocation.sampling, invocation.sample, ask)
+        call.shown = shown
+        return inputs, call
 
     def _call_for(
         self, inputs: Mapping[str, Any], target: Target, sampling: Sampling, sample: int, ask: Any
@@ -199,13 +202,19 @@ class OwnPredict(RagPredict):
             settings=settings_of(target, sampling, self.config),
         )
 
-    def _asking(self, of: Target) -> Callable[[Target, ChatRequest], Any]:
-        """Asks the gateway, and shows a reply to `dspy.streamify` as it comes."""
+    def _asking(self, of: Target, shown: list[Any]) -> Callable[[Target, ChatRequest], Any]:
+        """Asks the gateway, and shows a reply to `dspy.streamify` as it comes; `shown` are those so far.
+
+        What an adapter of the user's own reads comes whole.
+        """
 
         async def ask(target: Target, request: ChatRequest) -> Answer:
-            shown = self._shown_reply(of)
+            stream = None if self.layout == ADAPTER else self._shown_reply(of)
             pending = self.runtime.gateway.ask(target, request)
-            return await (pending if shown is None else shown.watch(pending))
+            if stream is None:
+                return await pending
+            shown.append(stream)
+            return await stream.watch(pending)
 
         return ask
 
@@ -219,6 +228,8 @@ class OwnPredict(RagPredict):
     ) -> dspy.Prediction:
         """The prediction of a call that was made. Raises ParseFailure where its replies were not read."""
         answers = tuple(call.answers)
+        if call.shown and not failure:
+            call.shown[-1].finish(outputs)
         counters.count(repairs=max(0, len(answers) - 1))
         track_usage(invocation.target.model, answers)
         recording = Recording(answers, failure, inputs != invocation.inputs)

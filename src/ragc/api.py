@@ -434,6 +434,7 @@ def ask(
     *,
     sets: Sequence[str] = (),
     context: Mapping[str, Any] | None = None,
+    again: bool = False,
     base: str | Path | None = None,
     trust_targets: bool = False,
     trust_code: bool = False,
@@ -442,9 +443,9 @@ def ask(
     """Answer one question with the compiled program or recipe at `path`.
 
     `context` holds the other columns of a data row, such as `context_ids`; `allow_loss` is that of `compile`,
-    for a recipe, and the other arguments are those of `load`. Returns a Row with `prediction` (str, None
-    where no reply could be read), `passages`, `trace`,
-    `counters` and `failure`.
+    for a recipe; `again` asks the models anew in the place of replies that are kept; the other arguments are
+    those of `load`. Returns a Row with `prediction` (str, None where no reply could be read), `passages`,
+    `trace`, `counters` and `failure`.
 
         ragc.ask("compiled/mine", "Which exception ends an iterator?").prediction
 
@@ -461,6 +462,8 @@ def ask(
         trust_code=trust_code,
         allow_loss=allow_loss,
     )
+    if again:
+        program.ask_anew()
     return examples.ask(program, question, context=context)
 
 

@@ -104,6 +104,10 @@ def test_asking_what_cannot_be_answered_exits_1_and_says_why(folder: Path, model
     assert json.loads(out)["failure"].startswith(UNREADABLE)
     assert json.loads(out)["prediction"] is None
     assert err.startswith("ragc: The question has no answer")
+    assert "This is a reply of an earlier run; --again asks the model anew." in err
+    model.unreadable = ()
+    assert ragc(folder, *arguments)[0] == 1, "it is replayed"
+    assert ragc(folder, *arguments, "--again")[0] == 0
 
 
 def test_an_evaluation_says_how_many_failed_and_why(folder: Path, model: Model) -> None:

@@ -71,6 +71,7 @@ def parser() -> argparse.ArgumentParser:
     _trusts(asking)
     _allows_loss(asking)
     asking.add_argument("--trace", action="store_true", help="show every search and call")
+    asking.add_argument("--again", action="store_true", help="ask the models anew, not the kept replies")
 
     scoring = _command(commands, "eval", "score a program on a split", _eval)
     scoring.add_argument(
@@ -435,10 +436,13 @@ def _headroom(args: argparse.Namespace) -> int:
 def _ask(args: argparse.Namespace) -> int:
     from ragc import api
 
-    row = api.ask(args.program, args.question, **_opening_options(args))
+    row = api.ask(args.program, args.question, again=args.again, **_opening_options(args))
     _emit(row.to_json()) if args.json else console.print_answer(row, trace=args.trace)
     if row.failure:
-        console.error(f"The question has no answer: {row.failure}")
+        from ragc.optimizers.answering import was_replayed
+
+        kept = " This is a reply of an earlier run; --again asks the model anew."
+        console.error(f"The question has no answer: {row.failure}{kept if was_replayed(row) else ''}")
     return 1 if row.failure else 0
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
@@ -18,7 +19,7 @@ from importlib.machinery import (
     SourceFileLoader,
 )
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 from ragc.errors import UsageError, nearest
@@ -44,10 +45,47 @@ def load_object(reference: str, base: Path) -> Any:
     A module of the same name that came from another folder is imported anew. Raises UsageError in one
     sentence, with what the module itself raised.
     """
+    name = reference.partition(":")[0]
+
+    def imported() -> ModuleType:
+        with _beside(base.resolve(), name.partition(".")[0]):
+            return importlib.import_module(name)
+
+    return _loaded(reference, base, imported)
+
+
+def load_from(reference: str, file: Path) -> Any:
+    """What `reference` names, of which `file` is the module; nothing beside the file can be imported.
+
+    Raises UsageError as `load_object` does.
+    """
+    name = reference.partition(":")[0]
+
+    def imported() -> ModuleType:
+        loader = _SourceLoader(name, str(file))  # a compiled file beside it is nobody's word
+        found = importlib.util.spec_from_file_location(name, file, loader=loader)
+        if found is None or found.loader is None:
+            raise ModuleNotFoundError(name=name)
+        module = importlib.util.module_from_spec(found)
+        before = sys.modules.get(name)
+        sys.modules[name] = module
+        try:
+            found.loader.exec_module(module)
+        except BaseException:
+            if before is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = before
+            raise
+        return module
+
+    return _loaded(reference, file.parent, imported)
+
+
+def _loaded(reference: str, base: Path, imported: Callable[[], ModuleType]) -> Any:
     name, _, attribute = reference.partition(":")
     try:
-        with _beside(base.resolve(), name.partition(".")[0]):
-            module = importlib.import_module(name)
+        module = imported()
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise UsageError(
@@ -165,7 +203,12 @@ def _is_module(entry: os.DirEntry[str]) -> bool:
 def code_digest(value: Any) -> str:
     """A short digest of the file that defines `value`; of its name where there is no such file."""
     try:
-        content = Path(inspect.getfile(value)).read_bytes()
+        return file_digest(Path(inspect.getfile(value)))
     except (OSError, TypeError):
         content = repr(getattr(value, "__qualname__", value)).encode()
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def file_digest(file: Path) -> str:
+    """A short digest of `file`. Raises OSError."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ragc.exports.loading import hints, loading
 from ragc.programs.flow import END, SEARCH, START, Step
+from ragc.programs.knobs import ADAPTER
 from ragc.prompts.model import CompiledPrompt, ExportedProgram
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def _lines(chosen: Format, program: ExportedProgram) -> Iterator[str]:
     if program.graph.knobs:
         yield "\n## Knobs that the control flow names\n"
         yield from (f"- {name} = {value!r}" for name, value in program.graph.knobs.items())
-    if program.learned:
+    if program.learned.keys() == {ADAPTER}:
+        yield "\nThe DSPy adapter that these prompts are of is under `learned` in `graph.json`."
+    elif program.learned:
         yield "\nWhat the program learned from train questions is under `learned` in `graph.json`."
     if program.example is not None:
         yield "\n`example.json` is one question from start to end: every search, call, prompt and reply."

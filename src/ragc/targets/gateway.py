@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from ragc.core import counters, event_loop
 from ragc.core.digest import canonical, digest
@@ -78,9 +79,9 @@ class Gateway:
     available, if they have the capabilities that the request needs. Fallbacks of fallbacks are not used.
 
     `epoch` names the time from which replies count: with one, replies that were stored before it began are
-    kept and not replayed. `run` is the epoch of targets whose replies nobody is to keep (`forgets`), such as
-    a `dspy.LM(cache=False)`: the study's own, so that a resumed one sends nothing twice; without one they are
-    asked every time. `sent` and `replayed` count answers.
+    kept and not replayed. `run` is the epoch of targets whose replies are not to be replayed later
+    (`forgets`), such as a `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing
+    twice; else it is a new one. `sent` and `replayed` count answers.
     """
 
     def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
@@ -138,15 +139,16 @@ class Gateway:
             self._noted.add((target.name, substitute.name))
             log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
 
-    def epoch_of(self, target: Target) -> str | None:
-        """The epoch of the replies of `target`; None where they are not replayed at all."""
+    def epoch_of(self, target: Target) -> str:
+        """The epoch of the replies of `target`; "" for all that were ever kept."""
         if self.epoch or not getattr(target, "forgets", False):
             return self.epoch
-        return self.run or None
+        if not self.run:
+            self.run = uuid4().hex[:16]
+        return self.run
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
-        epoch = self.epoch_of(target)
-        key = request_key(target, request, epoch or "")
+        key = request_key(target, request, self.epoch_of(target))
 
         async def call() -> str:
             async with self._limit(target):
@@ -161,10 +163,7 @@ class Gateway:
 
         self._callers[key] += 1
         try:
-            if epoch is None:
-                text, replayed = await call(), False
-            else:
-                text, replayed = await self.store.get_or_call(key, call, fits)
+            text, replayed = await self.store.get_or_call(key, call, fits)
         finally:
             self._callers[key] -= 1
             if not self._callers[key]:

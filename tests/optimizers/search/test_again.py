@@ -162,8 +162,8 @@ def test_an_lm_without_a_cache_is_asked_anew_by_every_study(folder: Path) -> Non
     by_compile(lm, out=folder / "out", resume=True)
     assert engine.sent == before + 4, "a study that is resumed sends nothing twice"
     for _ in range(2):
-        assert program(question="What is number 9?").answer == "a9"
-    assert engine.sent == before + 6, "outside of a study every call is sent"
+        assert program(question="What is number 1?").answer == "a1"
+    assert engine.sent == before + 5, "a program asks once, and nothing of an earlier run is replayed"
 
 
 def test_compile_asks_anew_and_the_program_that_it_gives_replays_that(folder: Path) -> None:

@@ -195,7 +195,8 @@ def stranger(folder: Path) -> Path:
     """What `folder` compiled as somebody else would hand it over, and nothing of it imported."""
     foreign = folder.parent / "foreign"
     shutil.copytree(folder / "out", foreign)
-    shutil.copytree(folder / "my_package", foreign / "my_package", ignore=shutil.ignore_patterns("loaded"))
+    ignored = shutil.ignore_patterns("loaded")
+    shutil.copytree(folder / "my_package", foreign / "my_package", ignore=ignored, dirs_exist_ok=True)
     for file in ("corpus.jsonl", "questions.jsonl"):
         shutil.copy(folder / file, foreign / file)
     provenance = json.loads((foreign / "provenance.json").read_text("utf-8"))

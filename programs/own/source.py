@@ -1,0 +1,98 @@
+"""The source of a user's module, which a compiled program keeps beside its recipe.
+
+One file is kept: the module that defines the class. What it imports from packages is named as requirements;
+other files of the user's that it imports are named too, and stay where they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+from ragc.core.user_code import is_reference
+from ragc.errors import UsageError
+
+PROGRAM_FACTS = "module"
+"""The key in `provenance.json` of what is said of a kept module."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptModule:
+    """A module as it is kept: `file` is its path in the compiled directory, "" for one of a package.
+
+    `requirements` are the distributions that it imports from, and `beside` the modules that it imports which
+    are neither installed nor kept.
+    """
+
+    file: str
+    content: bytes
+    requirements: tuple[str, ...]
+    beside: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """What `provenance.json` says of it; the digest is that of the file."""
+        kept = {"file": self.file, "sha256": hashlib.sha256(self.content).hexdigest()} if self.file else {}
+        beside = {"beside": list(self.beside)} if self.beside else {}
+        return {**kept, "requirements": list(self.requirements), **beside}
+
+
+def kept_module(name: str, module: Any) -> KeptModule:
+    """The module of the program `name`, `module:Class`, of which `module` is the class or an instance.
+
+    Raises UsageError where nobody else could import it: in a script, a notebook or a function.
+    """
+    cls = module if isinstance(module, type) else type(module)
+    reference, _, attribute = name.partition(":")
+    path = None if reference == "__main__" else _path_of(cls)
+    if path is None or not is_reference(name):
+        where = "a script or notebook" if reference == "__main__" else "no module that can be imported"
+        raise UsageError(
+            f"{attribute.rpartition('.')[2]} is defined in {where} ({name!r}), so nothing could open what is "
+            "written to a folder; put the class into a module of its own, such as my_program.py, import it "
+            "from there, and compile again."
+        )
+    content = path.read_bytes()
+    installed = {**packages_distributions(), "ragc": ["ragc"]}
+    imported = sorted(set(_imports(content, reference)) - {reference.partition(".")[0]})
+    named = {installed[top][0] for top in imported if top in installed}
+    beside = [top for top in imported if top not in installed and top not in sys.stdlib_module_names]
+    own = installed.get(reference.partition(".")[0])
+    if own and _is_installed(path):  # whoever installs the package has the module
+        return KeptModule("", content, tuple(sorted({own[0], *named})), tuple(beside))
+    file = f"{reference.replace('.', '/')}.py"
+    return KeptModule(file, content, tuple(sorted(named)), tuple(beside))
+
+
+def _path_of(cls: type) -> Path | None:
+    try:
+        path = Path(inspect.getsourcefile(cls) or "")
+        return path if path.suffix == ".py" and path.is_file() else None
+    except (OSError, TypeError):
+        return None
+
+
+def _is_installed(path: Path) -> bool:
+    """Whether `path` lies where packages are installed."""
+    paths = sysconfig.get_paths()
+    homes = {Path(paths[name]).resolve() for name in ("purelib", "platlib")}
+    return any(path.resolve().is_relative_to(home) for home in homes)
+
+
+def _imports(content: bytes, reference: str) -> Iterator[str]:
+    """The first names of the modules that `content` imports; of relative ones those beside it."""
+    for node in ast.walk(ast.parse(content)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            package = reference.split(".")[: -node.level]
+            yield from (".".join([*package, node.module or alias.name]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0]
