@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ragc.core.display import describe, quantity
 from ragc.metrics.stats.headroom import LEAST_SETTINGS, Gain, Noise, Solved, Spread
-from ragc.metrics.stats.intervals import Interval
+from ragc.metrics.stats.intervals import Interval, groups_json, in_groups, too_few
 from ragc.metrics.stats.power import POWER, USUAL, Changes, questions_needed, smallest_gain
 
 Outcome = Literal["worth it", "not worth it", "change it first", "not known"]
@@ -49,7 +49,8 @@ class Headroom:
     if `full` is, `changes` if no score differs between settings, `spread` and `gain` then too and with fewer
     than three settings. Gains of an objective to minimize count a decrease as positive. `goal` is the gain
     that the user wants shown, `left_out` what was not tried of the search space, and `budget` the message of
-    a budget that ended it early.
+    a budget that ended it early. Where questions are in groups, `groups` has their number in each split, and
+    `independent` the number of independent questions that those of a split are worth.
     """
 
     program: str
@@ -70,6 +71,8 @@ class Headroom:
     left_out: str = ""
     budget: str = ""
     counters: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[str, int] = field(default_factory=dict)
+    independent: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         gain = f"{self.gain.value:+.3f}" if self.gain else None
@@ -85,7 +88,12 @@ class Headroom:
         if no score differs.
         """
         changes = self.changes or USUAL
-        return {name: smallest_gain(n, changes) for name, n in (("dev", self.dev), ("test", self.test))}
+        return {
+            name: None
+            if too_few(self.groups.get(name))
+            else smallest_gain(self.independent.get(name, n), changes)
+            for name, n in (("dev", self.dev), ("test", self.test))
+        }
 
     @property
     def needed(self) -> int | None:
@@ -191,7 +199,7 @@ class Headroom:
             },
             "changes": {"worse": changes.lost, "size": changes.size, "assumed": self.changes is None},
             "shows": {
-                name: {"n": n, "gain": self.shows[name]}
+                name: {"n": n, "gain": self.shows[name], **groups_json(self.groups.get(name))}
                 for name, n in (("dev", self.dev), ("test", self.test))
             },
             "needed": {"gain": self.goal, "n": self.needed},
@@ -260,9 +268,9 @@ class Headroom:
     def _power(self) -> str:
         changes = self.changes or USUAL
         shown = [
-            f"{n} {name} questions show a gain of {gain:.3f}"
+            f"{n} {name} questions{in_groups(self.groups.get(name))} show a gain of {gain:.3f}"
             if (gain := self.shows[name]) is not None
-            else f"{n} {name} questions show no gain"
+            else f"{n} {name} questions{in_groups(self.groups.get(name))} show no gain"
             for name, n in (("dev", self.dev), ("test", self.test))
             if n
         ]

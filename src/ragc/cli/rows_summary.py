@@ -14,7 +14,7 @@ def show(summary: RowsSummary) -> None:
     """Print `summary`, wrapped on a terminal."""
     size = max(map(len, summary.metrics), default=0)
     console.lines(
-        f"{name:<{size}}  {value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]  n={value.n}"
+        f"{name:<{size}}  {value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]  n={value.n_text}"
         for name, value in summary.metrics.items()
     )
     if summary.failures.n:

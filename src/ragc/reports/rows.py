@@ -19,7 +19,7 @@ from ragc.metrics import Metric
 from ragc.metrics.failures import Failures
 from ragc.metrics.reports import runs
 from ragc.metrics.reports.runs import Run, RunRow
-from ragc.metrics.stats.intervals import Interval, mean_ci
+from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
 from ragc.metrics.stats.ratios import pooled_ci
 from ragc.reports.failures import GROUPS, RIGHT, Group, deciding_metric, group_of
 
@@ -74,7 +74,7 @@ class RowsSummary:
             f"{self.run.name}: {self.headline}",
             self.table()[0],
             self.table()[1:],
-            [f"{name} {_interval(value)}, n={value.n}" for name, value in self.metrics.items()],
+            [f"{name} {_interval(value)}, n={value.n_text}" for name, value in self.metrics.items()],
         )
 
     @property
@@ -108,10 +108,7 @@ class RowsSummary:
         return {
             "rows": self.run.name,
             "n": self.n,
-            "metrics": {
-                name: {"mean": value.mean, "ci": [value.low, value.high], "n": value.n}
-                for name, value in self.metrics.items()
-            },
+            "metrics": {name: value.to_json() for name, value in self.metrics.items()},
             "failures": self.failures.n,
             "failure_reasons": self.failures.reasons_json(),
             "backends": self.backends,
@@ -170,22 +167,27 @@ def _worst(rows: Sequence[RunRow], by: str, most: int) -> tuple[RunRow, ...]:
 def _intervals(run: Run) -> dict[str, Interval]:
     """The mean of each metric, with its interval; a metric that applies to no question is left out."""
     scores = {name: list(run.scores(name).values()) for name in run.metrics}
+    labels = list(run.groups.values())
     means = {}
     for name, column in scores.items():
         values = [score for score in column if score is not None]
         if values:
-            means[name] = _pooled(name, scores) or mean_ci(values, seed=SEED, bounds=_bounds(name, values))
+            means[name] = _pooled(name, scores, labels) or mean_ci(
+                values, seed=SEED, bounds=_bounds(name, values), groups=labels_where(labels, column)
+            )
     return means
 
 
-def _pooled(name: str, scores: Mapping[str, Sequence[float | None]]) -> Interval | None:
+def _pooled(
+    name: str, scores: Mapping[str, Sequence[float | None]], labels: Sequence[str]
+) -> Interval | None:
     """The figure of a metric made of several means; None for any other, and where the rows lack one."""
     metric = _metric(name)
     columns = [scores.get(part, ()) for part in metric.pools] if metric else []
     if metric is None or metric.combine is None or not all(columns):
         return None
     try:
-        return pooled_ci(columns, metric.combine, seed=SEED)
+        return pooled_ci(columns, metric.combine, seed=SEED, groups=labels)
     except UsageError:  # scores that the metric does not give
         return None
 

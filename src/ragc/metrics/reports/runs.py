@@ -2,7 +2,8 @@
 
     {"id", "question", "answers", "prediction", "scores": {metric: number or null}, "counters", "backends"}
 
-Other keys, such as the trace, are ignored. No content is executed.
+Rows of questions in groups also have a `group`. Other keys, such as the trace, are ignored. No content is
+executed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class RunRow:
     """One question of a run. `prediction` is None when there was none; `failure` then gives the reason.
 
     `scores` has None where a metric does not apply. `backends` names the judging backend, by metric or by the
-    family of findings that metrics read; it is empty when only texts were compared.
+    family of findings that metrics read; it is empty when only texts were compared. `group` is the label of
+    the question's group, "" for one of its own.
     """
 
     id: str
@@ -43,6 +45,7 @@ class RunRow:
     counters: Mapping[str, float] = field(default_factory=dict)
     backends: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,11 @@ class Run:
     def failures(self) -> Failures:
         """The questions without an answer."""
         return Failures.among(row.failure for row in self.answered.values())
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The label of the group of each question by its id, "" for one of its own."""
+        return {key: row.group for key, row in self.answered.items()}
 
     def scores(self, metric: str) -> Scores:
         """The scores of `metric` by question id; None where it does not apply or was not scored."""
@@ -167,6 +175,8 @@ def _problem(row: Any, before: Mapping[str, RunRow]) -> str:
         isinstance(answer, str) for answer in answers
     ):
         return "'answers' must be a list of texts"
+    if not isinstance(row.get("group", ""), str):
+        return "'group' must be text"
     if bad := [name for name in ("counters", "backends") if not isinstance(row.get(name, {}), Mapping)]:
         return f"{bad[0]!r} must be an object"
     return ""
@@ -187,4 +197,5 @@ def _read_row(row: Mapping[str, Any]) -> RunRow:
         counters={name: n for name, n in row.get("counters", {}).items() if isinstance(n, int | float)},
         backends={name: str(backend) for name, backend in row.get("backends", {}).items()},
         failure=str(row.get("failure", "")),
+        group=row.get("group", ""),
     )

@@ -21,7 +21,7 @@ in its place. numpy and scipy are imported on first use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -110,7 +110,7 @@ def run_lengths(labels: Sequence[str]) -> tuple[int, ...]:
     return tuple(lengths) if any(length > 1 for length in lengths) else ()
 
 
-def assumed_questions(sizes: Sequence[int]) -> int:
+def assumed_questions(sizes: Collection[int]) -> int:
     """The number of independent questions that groups of these `sizes` are worth before anything is measured.
 
     At `ASSUMED_CORRELATION`, at least the number of groups that would be worth as much if questions of a
