@@ -38,6 +38,9 @@ MIN_GROUPS = 6
 ASSUMED_CORRELATION = 0.2
 """The intraclass correlation assumed before anything is measured."""
 
+MAX_CORRELATION = 0.98
+"""The greatest correlation for which the likelihood is evaluated."""
+
 GRID_SIZE = 33
 """Correlations for which the likelihood is evaluated, denser near 0."""
 
@@ -158,7 +161,10 @@ def _half_widths(
     from scipy.special import stdtr, stdtrit
 
     n = float(sizes.sum())
-    rho = 0.98 * np.linspace(0, 1, GRID_SIZE) ** 2
+    rho = MAX_CORRELATION * np.linspace(0, 1, GRID_SIZE) ** 2
+    # Less variance within groups than the grid can explain would be taken for less variance in all.
+    least = (1 - MAX_CORRELATION) / MAX_CORRELATION * float(((means - means.mean()) ** 2).sum())
+    within = max(within, (n - len(sizes)) / max(1, len(sizes) - 1) * least)
     spread = rho[:, None] + (1 - rho[:, None]) / sizes
     precision = 1 / spread
     centres = (precision @ means) / precision.sum(axis=1)
