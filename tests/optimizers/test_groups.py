@@ -219,13 +219,13 @@ def test_a_killed_study_with_groups_ends_as_an_unbroken_one(folder: Path) -> Non
 
 
 def test_headroom_takes_groups_whole(folder: Path) -> None:
-    found = probe.headroom(
+    result = probe.headroom(
         recipe_of(folder), calls=200, store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)}
     )
-    assert found.questions % EACH == 0
-    assert found.groups == {"dev": 8, "test": 12}
-    assert 8 <= found.independent["dev"] <= 40
-    assert "40 dev questions in 8 groups" in " ".join(found.lines())
+    assert result.questions % EACH == 0
+    assert result.groups == {"dev": 8, "test": 12}
+    assert 8 <= result.independent["dev"] <= 40
+    assert "40 dev questions in 8 groups" in " ".join(result.lines())
 
 
 OBJECTIVE = Objective(metrics.get("em"), 1)

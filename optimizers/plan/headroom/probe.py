@@ -389,7 +389,7 @@ def _labels(task: Task, split: str) -> list[str]:
 
 def _apart(labels: Sequence[str]) -> list[str]:
     """`labels` with a name of its own for each question that is a group of its own."""
-    return [label or f"\0{place}" for place, label in enumerate(labels)]
+    return [label or f"\0{index}" for index, label in enumerate(labels)]
 
 
 def _inflation(sizes: Sequence[int]) -> float:

@@ -64,10 +64,10 @@ def test_groups_count_in_any_order() -> None:
     order = list(range(len(scores)))
     random.Random(2).shuffle(order)
     names = {label: f"g{97 * int(label) % 31}" for label in labels}
-    moved = mean_ci([scores[at] for at in order], seed=0, groups=[names[labels[at]] for at in order])
-    assert moved == mean_ci(scores, seed=0, groups=labels)
-    assert moved.groups == 12
-    assert moved.questions == "60 questions in 12 groups"
+    shuffled = mean_ci([scores[at] for at in order], seed=0, groups=[names[labels[at]] for at in order])
+    assert shuffled == mean_ci(scores, seed=0, groups=labels)
+    assert shuffled.groups == 12
+    assert shuffled.questions == "60 questions in 12 groups"
 
 
 def test_questions_that_are_alike_count_about_once_a_group() -> None:

@@ -67,7 +67,7 @@ class Groups:
 
         numbers: dict[str, int] = {}
         codes = [
-            numbers.setdefault(label or f"\0{place}", len(numbers)) for place, label in enumerate(labels)
+            numbers.setdefault(label or f"\0{index}", len(numbers)) for index, label in enumerate(labels)
         ]
         if len(numbers) == len(codes):
             return None
