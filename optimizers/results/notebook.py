@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragc.core import notebook
 from ragc.core.display import figure, quantity, signed
+from ragc.metrics.stats.intervals import in_groups
 from ragc.optimizers.results.verdict import intervals_to_json
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def of_evaluation(evaluation: Evaluation) -> str:
     return notebook.table(
         f"{quantity(len(evaluation.rows), 'question')}{scores}",
         ("metric", "mean (95% interval)", "questions"),
-        [(name, _interval(value, name), str(value["n"])) for name, value in values.items()],
+        [(name, _interval(value, name), _questions(value)) for name, value in values.items()],
         [evaluation.failures.text, evaluation.remark, look, *shift],
     )
 
@@ -90,8 +91,14 @@ def _before_and_after(test: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
             _interval(value, str(name)),
             gap,
             f"{p:.4f}" if isinstance(p, int | float) else "",
-            str(_mapping(value).get("n", "")),
+            _questions(_mapping(value)),
         )
+
+
+def _questions(value: Mapping[str, Any]) -> str:
+    """The number of questions, and of their groups where they are in groups."""
+    groups = value.get("groups")
+    return f"{value.get('n', '')}{in_groups(groups if isinstance(groups, int) else None)}"
 
 
 def _interval(value: Any, metric: str) -> str:

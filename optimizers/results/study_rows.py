@@ -45,7 +45,13 @@ def write_questions(directory: Path, questions: Sequence[Question]) -> None:
     _write(
         directory / DEV,
         (
-            {"id": q.id, "question": q.question, "answers": list(q.answers), "gold_ids": list(q.gold_ids)}
+            {
+                "id": q.id,
+                "question": q.question,
+                "answers": list(q.answers),
+                "gold_ids": list(q.gold_ids),
+                **({"group": q.group} if q.group else {}),
+            }
             for q in questions
         ),
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats import headroom as estimates
+from ragc.metrics.stats.clusters import assumed_questions, count_groups
 from ragc.metrics.stats.power import questions_needed, smallest_gain
 from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.budget import FileLedger
@@ -36,8 +38,9 @@ from ragc.optimizers.plan.speed import note_cost, note_speed
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results import contamination
+from ragc.optimizers.search.allocation import whole_groups
 from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.run_trial import shuffle_dev
+from ragc.optimizers.search.run_trial import group_sizes, shuffle_dev
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.space import Candidate, describe_candidate
 from ragc.optimizers.task import Task, prepare
@@ -108,8 +111,13 @@ def plan(
         "settings_at_least": design.settings,
         "settings": [describe(task, candidate) for candidate in design.candidates],
         "left_out": design.left_out,
-        "dev": {"n": len(task.dev), "shows": smallest_gain(len(task.dev))},
-        "test": {"n": len(task.test), "shows": smallest_gain(len(task.test))},
+        **{
+            name: {
+                "n": len(held),
+                "shows": smallest_gain(assumed_questions(Counter(_labels(task, name)).values())),
+            }
+            for name, held in (("dev", task.dev), ("test", task.test))
+        },
         "needed": {"gain": gain, "n": questions_needed(gain)},
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }
@@ -177,7 +185,7 @@ class _Probe:
         self._limit = asyncio.Semaphore(task.in_flight)
         self._builder = ProgramBuilder(task, InMemoryAttributes(), self._limit, progress)
         self._order = shuffle_dev(task)
-        self._questions = self._order[: design.questions]
+        self._questions = self._order[: self._whole(design.questions)]
         self._each = 1.0
         self._begun: tuple[Row, ...] = ()
         self._needs = Needs(task)
@@ -239,7 +247,7 @@ class _Probe:
         Raises UsageError if so many calls a question leave too few to say anything.
         """
         task, design = self._task, self._design
-        first = self._order[: estimates.LEAST_QUESTIONS]
+        first = self._order[: self._whole(estimates.LEAST_QUESTIONS)]
         self._progress.phase("baseline, its first questions", len(first))
         program = await self._builder.program(design.candidates[0])
         rows = await evaluate(program, first, task.scorer, limit=self._limit, done=self._progress.step)
@@ -253,7 +261,7 @@ class _Probe:
                 "--calls."
             )
         size = questions_for(design.calls - design.pool, self._each, len(task.dev))
-        self._questions = self._order[:size]
+        self._questions = self._order[: max(len(first), self._whole(size))]
 
     def _note_calls(self, rows: Sequence[Row]) -> None:
         """Notes the calls of a question, the judge's too: the most of a setting so far in the mean."""
@@ -282,7 +290,12 @@ class _Probe:
         again = await asyncio.to_thread(built_anew, self._task, program)
         self._progress.phase("baseline, a second time", repeats)
         rows = await self._rows(again, self._questions[:repeats])
-        return estimates.noise(scores[:repeats], self._scores(rows))
+        labels = [question.group for question in self._questions[:repeats]]
+        return estimates.noise(scores[:repeats], self._scores(rows), labels)
+
+    def _whole(self, questions: int) -> int:
+        """The number of questions in the first groups that hold at least `questions`."""
+        return whole_groups(questions, group_sizes(self._order), len(self._order))
 
     async def _rows(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
         return await evaluate(
@@ -325,10 +338,12 @@ class _Probe:
         scores = [[row[at] for at in measured] for _, row in tried]
         base = sum(scores[0]) / len(measured) if measured else 0.0
         changes = estimates.changes(scores) if measured else None
+        labels = [self._questions[at].group for at in measured]
+        share = estimates.independent_share(scores, labels) if changes is not None else 1.0
         spread = gain = None
         enough = len(scores) >= estimates.LEAST_SETTINGS and len(measured) >= estimates.LEAST_QUESTIONS
         if changes is not None and enough:
-            spread = estimates.spread(scores, seed=task.seed)
+            spread = estimates.spread(scores, seed=task.seed, groups=labels)
             limit = math.inf if objective.best is None else objective.best - base
             gain = estimates.expected_gain(
                 spread, trials=task.trials, dev=len(task.dev), limit=limit, seed=task.seed
@@ -349,7 +364,7 @@ class _Probe:
             ),
             noise=noise,
             sampled=self._needs.sampled,
-            solved=estimates.solved(scores, objective.best or 1.0) if bounded and measured else None,
+            solved=estimates.solved(scores, objective.best or 1.0, labels) if bounded and measured else None,
             changes=changes,
             spread=spread,
             gain=gain,
@@ -358,4 +373,37 @@ class _Probe:
             budget=self._budget,
             paid=self._paid(counters),
             counters=dict(counters),
+            groups=_groups(task),
+            independent=_independent(task, labels, share),
         )
+
+
+def _groups(task: Task) -> dict[str, int]:
+    """The number of groups of each split whose questions are in groups."""
+    labels = {name: [question.group for question in task.splits.get(name, ())] for name in ("dev", "test")}
+    return {name: count_groups(held) for name, held in labels.items() if count_groups(held) < len(held)}
+
+
+def _independent(task: Task, labels: Sequence[str], share: float) -> dict[str, int]:
+    """The number of independent questions that those of a split are worth, by splits in groups.
+
+    `share` of the questions of `labels` are: the intraclass correlation that says so holds for the splits.
+    """
+    sizes = {name: list(Counter(held).values()) for name in _groups(task) if (held := _labels(task, name))}
+    seen = _inflation(list(Counter(_apart(labels)).values()))
+    rho = min(1.0, max(0.0, (1 / share - 1) / seen)) if seen else 0.0
+    return {name: max(1, round(sum(held) / (1 + rho * _inflation(held)))) for name, held in sizes.items()}
+
+
+def _labels(task: Task, split: str) -> list[str]:
+    return _apart([question.group for question in task.splits.get(split, ())])
+
+
+def _apart(labels: Sequence[str]) -> list[str]:
+    """`labels` with a name of its own for each question that is a group of its own."""
+    return [label or f"\0{index}" for index, label in enumerate(labels)]
+
+
+def _inflation(sizes: Sequence[int]) -> float:
+    """How much the variance of a mean over groups of `sizes` grows where questions of a group are alike."""
+    return sum(size * size for size in sizes) / sum(sizes) - 1 if sizes else 0.0

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ragc.core.display import describe, dollars, quantity
 from ragc.metrics.stats.headroom import LEAST_SETTINGS, Gain, Noise, Solved, Spread
-from ragc.metrics.stats.intervals import Interval
+from ragc.metrics.stats.intervals import Interval, groups_json, in_groups, too_few
 from ragc.metrics.stats.power import POWER, Changes, careful_changes, questions_needed, smallest_gain
 from ragc.optimizers.plan.budget_share import BudgetShare
 
@@ -51,6 +51,8 @@ class Headroom:
     than three settings. Gains of an objective to minimize count a decrease as positive. `goal` is the gain
     that the user wants shown, `left_out` what was not tried of the search space, `budget` the message of a
     budget that ended it early, and `paid` what the recipe's budget pays for of the study; None without one.
+    Where questions are in groups, `groups` has their number in each split, and `independent` the number of
+    independent questions that those of a split are worth.
     """
 
     program: str
@@ -72,6 +74,8 @@ class Headroom:
     budget: str = ""
     paid: BudgetShare | None = None
     counters: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[str, int] = field(default_factory=dict)
+    independent: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         gain = f"{self.gain.value:+.3f}" if self.gain else None
@@ -91,7 +95,12 @@ class Headroom:
         None if they show no gain so often. It rests on `judged`.
         """
         changes = self.judged
-        return {name: smallest_gain(n, changes) for name, n in (("dev", self.dev), ("test", self.test))}
+        return {
+            name: None
+            if too_few(self.groups.get(name))
+            else smallest_gain(self.independent.get(name, n), changes)
+            for name, n in (("dev", self.dev), ("test", self.test))
+        }
 
     @property
     def needed(self) -> int | None:
@@ -202,7 +211,7 @@ class Headroom:
             },
             "changes": {"worse": changes.lost, "size": changes.size, "assumed": not self._seen},
             "shows": {
-                name: {"n": n, "gain": self.shows[name]}
+                name: {"n": n, "gain": self.shows[name], **groups_json(self.groups.get(name))}
                 for name, n in (("dev", self.dev), ("test", self.test))
             },
             "needed": {"gain": self.goal, "n": self.needed},
@@ -274,9 +283,9 @@ class Headroom:
     def _power(self) -> str:
         changes = self.judged
         shown = [
-            f"{n} {name} questions show a gain of {gain:.3f}"
+            f"{n} {name} questions{in_groups(self.groups.get(name))} show a gain of {gain:.3f}"
             if (gain := self.shows[name]) is not None
-            else f"{n} {name} questions show no gain"
+            else f"{n} {name} questions{in_groups(self.groups.get(name))} show no gain"
             for name, n in (("dev", self.dev), ("test", self.test))
             if n
         ]

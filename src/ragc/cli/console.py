@@ -201,8 +201,8 @@ def print_compiled(result: Compiled) -> None:
             )
         _grid(rows)
         lines(_adjustment_lines(result))
-        n_questions = next(iter(result.test.values())).n
-        lines(["", f"Verdict on test ({n_questions} questions): {result.verdict}. {result.note}"])
+        scored = next(iter(result.test.values()))
+        lines(["", f"Verdict on test ({scored.questions}): {result.verdict}. {result.note}"])
         if result.look and result.look.number:
             lines([result.look.sentence])
         lines(result.contamination.sentences)
@@ -299,7 +299,8 @@ def print_evaluation(evaluation: Evaluation) -> None:
     """Print every metric with its interval, the calls by name, and the total cost."""
     size = max((len(name) for name in evaluation.metrics), default=0)
     lines(
-        f"{name:<{size}}  {_interval(name, value)}  n={value.n}" for name, value in evaluation.metrics.items()
+        f"{name:<{size}}  {_interval(name, value)}  n={value.n_text}"
+        for name, value in evaluation.metrics.items()
     )
     if any(row.failure for row in evaluation.rows):
         lines([evaluation.failures.text])

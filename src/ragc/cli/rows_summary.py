@@ -15,7 +15,7 @@ def show(summary: RowsSummary) -> None:
     """Print `summary`, wrapped on a terminal."""
     size = max(map(len, summary.metrics), default=0)
     console.lines(
-        f"{name:<{size}}  {interval(name, value.mean, value.low, value.high)}  n={value.n}"
+        f"{name:<{size}}  {interval(name, value.mean, value.low, value.high)}  n={value.n_text}"
         for name, value in summary.metrics.items()
     )
     if summary.failures.n:

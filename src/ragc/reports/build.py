@@ -262,6 +262,8 @@ def _compared(
             f"with a 95% interval from {gap.low:+.3f} to {gap.high:+.3f}, p = {gap.p:.4f}."
         )
         verdict = f"{_short(gap.after)} is {gap.verdict} than {_short(gap.before)}"
+        if gap.verdict == "cannot tell":
+            verdict = f"Too few groups of questions to tell {_short(gap.after)} from {_short(gap.before)}"
         return Verdict(verdict, tones.get(gap.verdict, "open"), (figures, *_cautions(gap)))
     score = next((one for one in scores if one.metric == metric), None)
     if score is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragc.core.redact import redact
+from ragc.metrics.stats.intervals import too_few
 from ragc.reports.questions import metric_of
 from ragc.reports.report import Cost, Difference, Fact, Score, Threshold, Tone, Verdict
 from ragc.reports.values import amount, entries, mapping, number, text
@@ -18,7 +19,12 @@ from ragc.store.looks import Look
 RUNS = {"baseline": "baseline", "winner": "compiled"}
 """The names of the two runs in provenance, and in reports."""
 
-_TONES: Mapping[str, Tone] = {"better": "better", "worse": "worse", "not shown to be better": "open"}
+_TONES: Mapping[str, Tone] = {
+    "better": "better",
+    "worse": "worse",
+    "not shown to be better": "open",
+    "cannot tell": "open",
+}
 NOT_EQUAL = "Not shown to be better does not mean equal: more questions could show a smaller difference."
 """The caution that goes with a verdict that is open."""
 
@@ -58,6 +64,8 @@ def differences_in(provenance: Mapping[str, Any], metric: str) -> Iterator[Diffe
             continue
         better = (mean > 0) == metric_of(name, ())[0]
         verdict = "not shown to be better" if p >= 0.05 else "better" if better else "worse"
+        if too_few(int(amount(held["groups"])) if "groups" in held else None):
+            verdict = "cannot tell"
         n = int(amount(held.get("n")))
         yield Difference(
             name,

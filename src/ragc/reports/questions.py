@@ -16,7 +16,7 @@ from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric
 from ragc.metrics.reports import runs as run_files
 from ragc.metrics.reports.runs import Run
-from ragc.metrics.stats.intervals import mean_ci
+from ragc.metrics.stats.intervals import labels_where, mean_ci
 from ragc.metrics.stats.multiple import Contrast, judge
 from ragc.reports.events import read_events
 from ragc.reports.failures import GROUPS, deciding_metric, group_of
@@ -94,10 +94,17 @@ def metric_of(name: str, values: Iterable[float]) -> tuple[bool, tuple[float, fl
     return known is None or known.higher_is_better, (min(bounds[0], least), max(bounds[1], greatest))
 
 
-def score_of(run: str, split: str, metric: str, values: Sequence[float], seed: int = SEED) -> Score:
-    """The mean of `metric` over `values`, with its interval."""
+def score_of(
+    run: str,
+    split: str,
+    metric: str,
+    values: Sequence[float],
+    seed: int = SEED,
+    groups: Sequence[str] | None = None,
+) -> Score:
+    """The mean of `metric` over `values`, with its interval; `groups` are those of `mean_ci`."""
     _, bounds = metric_of(metric, values)
-    interval = mean_ci(values, seed=seed, bounds=bounds)
+    interval = mean_ci(values, seed=seed, bounds=bounds, groups=groups)
     return Score(run, split, metric, interval.mean, interval.low, interval.high, interval.n)
 
 
@@ -105,9 +112,11 @@ def scores_of(runs: Sequence[RunRows], split: str) -> Iterator[Score]:
     """The scores of every run by metric, the metrics in the order in which they first appear."""
     for metric in dict.fromkeys(name for one in runs for name in one.run.metrics):
         for one in runs:
-            values = [score for score in one.run.scores(metric).values() if score is not None]
+            scores = list(one.run.scores(metric).values())
+            values = [score for score in scores if score is not None]
             if values:
-                yield score_of(one.name, split, metric, values, one.run.seed)
+                labels = labels_where(list(one.run.groups.values()), scores)
+                yield score_of(one.name, split, metric, values, one.run.seed, labels)
 
 
 def differences_of(before: Run, after: Run, split: str) -> tuple[Difference, ...]:
@@ -120,7 +129,8 @@ def differences_of(before: Run, after: Run, split: str) -> tuple[Difference, ...
         for name, pair in zip(names, sides, strict=True)
     ]
     contrasts = [Contrast(*pair, bounds) for pair, (_, bounds) in zip(sides, abouts, strict=True)]
-    results = judge(contrasts, seed=SEED) if contrasts else ()
+    groups = {**after.groups, **{key: label for key, label in before.groups.items() if label}}
+    results = judge(contrasts, seed=SEED, groups=groups) if contrasts else ()
     return tuple(
         Difference(
             metric=name,

@@ -19,7 +19,7 @@ from ragc.metrics import Metric
 from ragc.metrics.failures import Failures
 from ragc.metrics.reports import runs
 from ragc.metrics.reports.runs import Run, RunRow
-from ragc.metrics.stats.intervals import Interval, mean_ci
+from ragc.metrics.stats.intervals import Interval, labels_where, mean_ci
 from ragc.metrics.stats.ratios import pooled_ci
 from ragc.reports.failures import GROUPS, RIGHT, Group, deciding_metric, group_of
 
@@ -72,7 +72,10 @@ class RowsSummary:
             self.table()[0],
             self.table()[1:],
             [
-                *(f"{name} {_interval(name, value)}, n={value.n}" for name, value in self.metrics.items()),
+                *(
+                    f"{name} {_interval(name, value)}, n={value.n_text}"
+                    for name, value in self.metrics.items()
+                ),
                 *self.run.remarks,
             ],
         )
@@ -108,10 +111,7 @@ class RowsSummary:
         return {
             "rows": self.run.name,
             "n": self.n,
-            "metrics": {
-                name: {"mean": value.mean, "ci": [value.low, value.high], "n": value.n}
-                for name, value in self.metrics.items()
-            },
+            "metrics": {name: value.to_json() for name, value in self.metrics.items()},
             "failures": self.failures.n,
             "failure_reasons": self.failures.reasons_json(),
             "backends": self.backends,
@@ -171,24 +171,27 @@ def _worst(rows: Sequence[RunRow], by: str, most: int) -> tuple[RunRow, ...]:
 def _intervals(run: Run) -> dict[str, Interval]:
     """The mean of each metric, with its interval; a metric that applies to no question is left out."""
     scores = {name: list(run.scores(name).values()) for name in run.metrics}
+    labels = list(run.groups.values())
     means = {}
     for name, column in scores.items():
         values = [score for score in column if score is not None]
         if values:
-            means[name] = _pooled(name, scores, run.seed) or mean_ci(
-                values, seed=run.seed, bounds=_bounds(name, values)
+            means[name] = _pooled(name, scores, labels, run.seed) or mean_ci(
+                values, seed=run.seed, bounds=_bounds(name, values), groups=labels_where(labels, column)
             )
     return means
 
 
-def _pooled(name: str, scores: Mapping[str, Sequence[float | None]], seed: int) -> Interval | None:
+def _pooled(
+    name: str, scores: Mapping[str, Sequence[float | None]], labels: Sequence[str], seed: int
+) -> Interval | None:
     """The figure of a metric made of several means; None for any other, and where the rows lack one."""
     metric = _metric(name)
     columns = [scores.get(part, ()) for part in metric.pools] if metric else []
     if metric is None or metric.combine is None or not all(columns):
         return None
     try:
-        return pooled_ci(columns, metric.combine, seed=seed)
+        return pooled_ci(columns, metric.combine, seed=seed, groups=labels)
     except UsageError:  # scores that the metric does not give
         return None
 

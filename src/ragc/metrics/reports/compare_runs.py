@@ -13,7 +13,14 @@ from ragc.core.display import describe
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import Metric, get
 from ragc.metrics.reports.runs import Run, RunRow
-from ragc.metrics.stats.intervals import Interval, Verdict, mean_ci, power_note
+from ragc.metrics.stats.intervals import (
+    Interval,
+    Verdict,
+    groups_json,
+    in_groups,
+    mean_ci,
+    power_note,
+)
 from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Method, judge, match
 from ragc.store.looks import Look
 
@@ -159,7 +166,7 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _interval(value: Interval) -> dict[str, Any]:
-    return {"mean": value.mean, "ci": [value.low, value.high]}
+    return {"mean": value.mean, "ci": [value.low, value.high]} | groups_json(value.groups)
 
 
 def _table_row(row: MetricRow) -> tuple[str, ...]:
@@ -169,7 +176,8 @@ def _table_row(row: MetricRow) -> tuple[str, ...]:
     sides = (f"{side.mean:.3f} [{side.low:.3f}, {side.high:.3f}]" for side in (row.a, row.b))
     contrast = row.judged
     gap = f"{contrast.result.diff:+.3f} [{contrast.low:+.3f}, {contrast.high:+.3f}]"
-    return name, *sides, gap, f"{contrast.adjusted:.4f}", str(contrast.result.n), row.verdict
+    n = f"{contrast.result.n}{in_groups(contrast.result.groups)}"
+    return name, *sides, gap, f"{contrast.adjusted:.4f}", n, row.verdict
 
 
 def _format_answer(row: RunRow, score: float) -> str:
@@ -210,9 +218,10 @@ def compare(
     a, b = _distinct_names(a, b)
     metrics = [get(name) for name in names]
     contrasts = [Contrast(a.scores(m.id), b.scores(m.id), m.bounds) for m in metrics]
-    results = judge(contrasts, seed=seed, method=method, confidence=confidence)
+    groups = {**b.groups, **{key: label for key, label in a.groups.items() if label}}
+    results = judge(contrasts, seed=seed, method=method, confidence=confidence, groups=groups)
     rows = tuple(
-        _row(metric, contrast, one, _backend(a, b, metric), (a.seed, b.seed), confidence)
+        _row(metric, contrast, one, _backend(a, b, metric), (a.seed, b.seed), confidence, groups)
         for metric, contrast, one in zip(metrics, contrasts, results, strict=True)
     )
     changes = _changes(a, b, by)
@@ -271,6 +280,7 @@ def _row(
     backend: str,
     seeds: tuple[int, int],
     confidence: float,
+    groups: Mapping[str, str],
 ) -> MetricRow:
     ids, matching = match(contrast.a, contrast.b)
     sides = [
@@ -279,6 +289,7 @@ def _row(
             confidence=confidence,
             seed=seed,
             bounds=metric.bounds,
+            groups=[groups[key] for key in ids],
         )
         if ids
         else None

@@ -3,7 +3,8 @@
     {"id", "question", "answers", "prediction", "scores": {metric: number or null}, "counters", "backends",
      "seed": of the resampling, "remark": what the scores cannot show}
 
-Other keys, such as the trace, are ignored. No content is executed.
+Rows of questions in groups also have a `group`. Other keys, such as the trace, are ignored. No content is
+executed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class RunRow:
     `scores` has None where a metric does not apply. `backends` names the judging backend, by metric or by the
     family of findings that metrics read; it is empty when only texts were compared. `seen` says what the
     question was used as before it was scored, such as "dev"; "" for nothing. `seed` is that of the resampling
-    of the run, and `remark` a sentence on what its scores cannot show, "" for none.
+    of the run, and `remark` a sentence on what its scores cannot show, "" for none. `group` is the label of
+    the question's group, "" for one of its own.
     """
 
     id: str
@@ -49,6 +51,7 @@ class RunRow:
     seen: str = ""
     seed: int = 0
     remark: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,11 @@ class Run:
         return (
             f"{part} were used as train or dev before, so their scores flatter the program." if seen else ""
         )
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The label of the group of each question by its id, "" for one of its own."""
+        return {key: row.group for key, row in self.answered.items()}
 
     def scores(self, metric: str) -> Scores:
         """The scores of `metric` by question id; None where it does not apply or was not scored."""
@@ -193,6 +201,8 @@ def _problem(row: Any, before: Mapping[str, RunRow]) -> str:
         isinstance(answer, str) for answer in answers
     ):
         return "'answers' must be a list of texts"
+    if not isinstance(row.get("group", ""), str):
+        return "'group' must be text"
     if bad := [name for name in ("counters", "backends") if not isinstance(row.get(name, {}), Mapping)]:
         return f"{bad[0]!r} must be an object"
     return ""
@@ -216,6 +226,7 @@ def _read_row(row: Mapping[str, Any]) -> RunRow:
         seen=str(row.get("seen", "")),
         seed=_seed(row.get("seed")),
         remark=str(row.get("remark") or ""),
+        group=row.get("group", ""),
     )
 
 

@@ -21,7 +21,7 @@ in its place. numpy and scipy are imported on first use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,9 @@ MIN_GROUPS = 6
 
 ASSUMED_CORRELATION = 0.2
 """The intraclass correlation assumed before anything is measured."""
+
+MAX_CORRELATION = 0.98
+"""The greatest correlation for which the likelihood is evaluated."""
 
 GRID_SIZE = 33
 """Correlations for which the likelihood is evaluated, denser near 0."""
@@ -64,7 +67,7 @@ class Groups:
 
         numbers: dict[str, int] = {}
         codes = [
-            numbers.setdefault(label or f"\0{place}", len(numbers)) for place, label in enumerate(labels)
+            numbers.setdefault(label or f"\0{index}", len(numbers)) for index, label in enumerate(labels)
         ]
         if len(numbers) == len(codes):
             return None
@@ -110,7 +113,7 @@ def run_lengths(labels: Sequence[str]) -> tuple[int, ...]:
     return tuple(lengths) if any(length > 1 for length in lengths) else ()
 
 
-def assumed_questions(sizes: Sequence[int]) -> int:
+def assumed_questions(sizes: Collection[int]) -> int:
     """The number of independent questions that groups of these `sizes` are worth before anything is measured.
 
     At `ASSUMED_CORRELATION`, at least the number of groups that would be worth as much if questions of a
@@ -158,7 +161,10 @@ def _half_widths(
     from scipy.special import stdtr, stdtrit
 
     n = float(sizes.sum())
-    rho = 0.98 * np.linspace(0, 1, GRID_SIZE) ** 2
+    rho = MAX_CORRELATION * np.linspace(0, 1, GRID_SIZE) ** 2
+    # Less variance within groups than the grid can explain would be taken for less variance in all.
+    least = (1 - MAX_CORRELATION) / MAX_CORRELATION * float(((means - means.mean()) ** 2).sum())
+    within = max(within, (n - len(sizes)) / max(1, len(sizes) - 1) * least)
     spread = rho[:, None] + (1 - rho[:, None]) / sizes
     precision = 1 / spread
     centres = (precision @ means) / precision.sum(axis=1)

@@ -67,7 +67,12 @@ class Interval:
 
     @property
     def questions(self) -> str:
-        """The number of questions, and of their groups: "60 in 12 groups"."""
+        """The number of questions, and of their groups: "60 questions in 12 groups"."""
+        return f"{self.n} questions{in_groups(self.groups)}"
+
+    @property
+    def n_text(self) -> str:
+        """As `questions`, without the word."""
         return f"{self.n}{in_groups(self.groups)}"
 
     def to_json(self) -> dict[str, Any]:

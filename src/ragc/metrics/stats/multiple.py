@@ -234,10 +234,10 @@ def judge(
         drawn = None if clusters else joint_draws(values[:, block], seen[:, block], seed)
         for offset, i in enumerate(live[block]):
             column = start + offset
-            kept = np.flatnonzero(seen[:, column] > 0)
-            differences, p = values[kept, column], family.p[column]
+            scored_rows = np.flatnonzero(seen[:, column] > 0)
+            differences, p = values[scored_rows, column], family.p[column]
             if drawn is None:
-                own = [labels[at] for at in kept]
+                own = [labels[at] for at in scored_rows]
                 result = _grouped(differences, own, limits[column], p, confidence, seed)
             else:
                 one = Draws(drawn.weighted[:, offset], drawn.total[:, offset], drawn.unseen)

@@ -169,8 +169,8 @@ def small_data_note(dev: int | Sequence[int], test: int | Sequence[int]) -> str:
     by the sizes of their groups, and count as if groups differed as much as `clusters.ASSUMED_CORRELATION`.
     """
     groups = {
-        split: [1] * given if isinstance(given, int) else list(given)
-        for split, given in (("dev", dev), ("test", test))
+        split: [1] * count if isinstance(count, int) else list(count)
+        for split, count in (("dev", dev), ("test", test))
     }
     sizes = {split: sum(held) for split, held in groups.items()}
     gains = {split: smallest_gain(assumed_questions(held)) for split, held in groups.items()}

@@ -127,7 +127,7 @@ def _matrices(
     scored_rows = np.flatnonzero(seen.any(axis=1))
     order = scored_rows[np.lexsort(np.hstack([values, seen])[scored_rows].T)]
     groups_of(groups, len(values))  # the number of labels
-    clusters = Groups.of([groups[row] for row in order]) if groups else None
+    clusters = Groups.of([groups[int(row)] for row in order]) if groups else None
     return values[order], seen[order], clusters
 
 

@@ -1,0 +1,178 @@
+"""Questions in groups: what independent ones give stays, and groups count whole."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.errors import UsageError
+from ragc.metrics.stats import headroom
+from ragc.metrics.stats.clusters import (
+    MIN_GROUPS,
+    Groups,
+    assumed_questions,
+    count_groups,
+    effective_share,
+    run_lengths,
+)
+from ragc.metrics.stats.intervals import mean_ci, paired, power_note, verdict
+from ragc.metrics.stats.multiple import Contrast, judge
+from ragc.metrics.stats.power import small_data_note
+from ragc.metrics.stats.ratios import pooled_ci, pooled_paired
+from tests.examples import thorough
+
+SCORES = [0.0, 1.0, 1.0, 0.5, 1.0, 0.0, 1.0, 0.25, 1.0, 1.0, 0.0, 1.0]
+OTHER = [1.0, 1.0, 0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0, 1.0, 1.0, 1.0]
+ALONE = [str(number) for number in range(len(SCORES))]
+
+
+def harmonic(one: float, other: float) -> float:
+    return 2 * one * other / (one + other) if one + other else 0.0
+
+
+def clustered(
+    groups: int, size: int, sd: float, rate: float, rng: np.random.Generator
+) -> tuple[list[float], list[str]]:
+    """Scores of 0 and 1 whose rates differ between groups on the logit scale, and their labels."""
+    at = np.log(rate / (1 - rate)) * (1 + 0.35 * sd**2 / 4) ** 0.5
+    chances = np.repeat(1 / (1 + np.exp(-(at + sd * rng.standard_normal(groups)))), size)
+    labels = [str(group) for group in range(groups) for _ in range(size)]
+    return (rng.random(groups * size) < chances).astype(float).tolist(), labels
+
+
+@pytest.mark.parametrize("labels", [None, [""] * len(SCORES), ALONE])
+def test_questions_alone_in_their_groups_are_independent(labels: list[str] | None) -> None:
+    plain = mean_ci(SCORES, seed=3)
+    assert mean_ci(SCORES, seed=3, groups=labels) == plain
+    assert plain.groups is None
+    assert paired(SCORES, OTHER, seed=3, groups=labels) == paired(SCORES, OTHER, seed=3)
+    columns = [list(SCORES), list(OTHER)]
+    assert pooled_ci(columns, harmonic, seed=3, groups=labels) == pooled_ci(columns, harmonic, seed=3)
+    sides = columns, columns[::-1]
+    assert pooled_paired(*sides, harmonic, seed=3, groups=labels) == pooled_paired(*sides, harmonic, seed=3)
+    contrast = Contrast(dict(zip(ALONE, SCORES, strict=True)), dict(zip(ALONE, OTHER, strict=True)))
+    groups = None if labels is None else dict(zip(ALONE, labels, strict=True))
+    assert judge([contrast], seed=3, groups=groups) == judge([contrast], seed=3)
+
+
+def test_groups_count_in_any_order() -> None:
+    scores, labels = clustered(12, 5, 1.0, 0.5, np.random.default_rng(1))
+    order = list(range(len(scores)))
+    random.Random(2).shuffle(order)
+    names = {label: f"g{97 * int(label) % 31}" for label in labels}
+    shuffled = mean_ci([scores[at] for at in order], seed=0, groups=[names[labels[at]] for at in order])
+    assert shuffled == mean_ci(scores, seed=0, groups=labels)
+    assert shuffled.groups == 12
+    assert shuffled.questions == "60 questions in 12 groups"
+
+
+def test_questions_that_are_alike_count_about_once_a_group() -> None:
+    labels = [str(group) for group in range(20) for _ in range(5)]
+    alike = [float(int(label) % 2) for label in labels]
+    once = mean_ci(alike[::5], seed=0)
+    five = mean_ci(alike, seed=0, groups=labels)
+    assert five.high - five.low > 0.95 * (once.high - once.low)
+    assert five.high - five.low > 2 * (mean_ci(alike, seed=0).high - mean_ci(alike, seed=0).low)
+    groups = Groups.of(labels)
+    assert groups is not None
+    assert effective_share(np.array(alike), groups) == pytest.approx(0.2, rel=0.3)
+    assert effective_share(np.ones(100), groups) == 0.2
+    assert effective_share(np.array(alike) * 1e-7, groups) == pytest.approx(
+        effective_share(np.array(alike), groups)
+    )
+
+
+def test_a_group_swaps_sides_whole() -> None:
+    before, after = [0.0] * 30, [1.0] * 30
+    labels = [str(at // 5) for at in range(30)]
+    assert paired(before, after, seed=0).p <= 1e-4
+    result = paired(before, after, seed=0, groups=labels)
+    assert result.p == 2 / 2**6
+    assert verdict(result) == "better"
+    one_less = paired(before[:25], after[:25], seed=0, groups=labels[:25])
+    assert one_less.p == 2 / 2**5
+    assert verdict(one_less) == "cannot tell"
+    assert "25 questions in 5 groups cannot show a difference" in power_note(one_less)
+    family = judge(
+        [Contrast(dict(enumerate_ids(before)), dict(enumerate_ids(after)))],
+        seed=0,
+        groups=dict(zip(map(str, range(30)), labels, strict=True)),
+    )[0]
+    assert family is not None
+    assert family.result.p == 2 / 2**6
+    assert family.to_json()["groups"] == 6
+
+
+def enumerate_ids(scores: list[float]) -> list[tuple[str, float | None]]:
+    return [(str(at), score) for at, score in enumerate(scores)]
+
+
+def test_a_figure_of_several_means_takes_groups_whole() -> None:
+    scores, labels = clustered(12, 5, 2.0, 0.5, np.random.default_rng(4))
+    columns = [list[float | None](scores), list[float | None](scores)]
+    plain, grouped = (pooled_ci(columns, harmonic, seed=0, groups=one) for one in (None, labels))
+    assert grouped.high - grouped.low > 1.3 * (plain.high - plain.low)
+    mean = mean_ci(scores, seed=0, groups=labels)
+    assert (grouped.low, grouped.high) == pytest.approx((mean.low, mean.high), abs=0.02)
+    gap = pooled_paired(columns, [[1.0] * 60, [1.0] * 60], harmonic, seed=0, groups=labels)
+    assert gap.p == paired(scores, [1.0] * 60, seed=0, groups=labels).p
+    assert gap.groups == 12
+
+
+def test_every_question_needs_a_label() -> None:
+    with pytest.raises(UsageError, match="12 have 2"):
+        mean_ci(SCORES, seed=0, groups=["a", "a"])
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=30))
+def test_the_assumed_number_lies_between_groups_and_questions(sizes: list[int]) -> None:
+    labels = [str(at) for at, size in enumerate(sizes) for _ in range(size)]
+    assert 1 <= assumed_questions(sizes) <= sum(sizes) == len(labels)
+    assert count_groups(labels) == len(sizes)
+    lengths = run_lengths(labels)
+    assert lengths == (tuple(sizes) if max(sizes) > 1 else ())
+
+
+def test_small_data_notes_count_groups() -> None:
+    assert small_data_note([1] * 100, [1] * 100) == small_data_note(100, 100) == ""
+    note = small_data_note([20] * 5, [1] * 100)
+    assert "100 dev (5 groups) questions cannot show anything" in note
+    assert "with 60 test questions (12 groups)" in small_data_note(100, [5] * 12)
+
+
+def test_headroom_counts_groups() -> None:
+    rng = np.random.default_rng(5)
+    effects = np.repeat(rng.random((6, 12)), 5, axis=1)
+    scores = (rng.random((6, 60)) < effects).astype(float)
+    labels = [str(at // 5) for at in range(60)]
+    plain, grouped = (headroom.spread(scores.tolist(), seed=0, groups=one) for one in (None, labels))
+    assert grouped.within > 1.5 * plain.within
+    assert grouped.independent == 12
+    assert headroom.independent_share(scores.tolist(), labels) < 0.8
+    assert headroom.spread(scores.tolist(), seed=0, groups=[""] * 60) == plain
+
+
+@thorough
+def test_intervals_of_groups_cover_and_claims_are_rare() -> None:
+    """A sample of `experiments/benchmarks/scoring/groups.py`: 12 groups of 5, and 25 runs of each kind."""
+    covered, claimed, naive = 0, 0, 0
+    for sd, rate in ((0.0, 0.5), (1.0, 0.5), (2.0, 0.5), (2.0, 0.9)):
+        true = float(np.mean(clustered(40_000, 1, sd, rate, np.random.default_rng(9))[0]))
+        for seed in range(25):
+            rng = np.random.default_rng([seed, int(10 * sd), int(10 * rate)])
+            a, labels = clustered(12, 5, sd, rate, rng)
+            b, _ = clustered(12, 5, sd, rate, rng)
+            interval, plain = mean_ci(a, seed=0, groups=labels), mean_ci(a, seed=0)
+            covered += interval.low <= true <= interval.high
+            naive += plain.low <= true <= plain.high
+            claimed += verdict(paired(a, b, seed=0, groups=labels)) == "better"
+    assert covered >= 90 > naive
+    assert claimed <= 5
+
+
+def test_six_groups_are_the_fewest() -> None:
+    assert MIN_GROUPS == 6
