@@ -72,7 +72,8 @@ def evaluated(folder: Path, what: str, *sets: str, split: str = "test", **more: 
 
 
 def provenance(compiled: compiling.Compiled) -> dict[str, Any]:
-    return json.loads((compiled.path / "provenance.json").read_text("utf-8"))
+    held: dict[str, Any] = json.loads((compiled.path / "provenance.json").read_text("utf-8"))
+    return held
 
 
 def test_a_new_seed_leaves_out_what_an_earlier_search_used(run: Run, folder: Path) -> None:
