@@ -307,12 +307,12 @@ def prepare(
         limit = asyncio.Semaphore(task.in_flight)
         try:
             with translate_storage_errors(directory), event_loop.frozen_gc():
-                task, found = check_compile(task, directory, include_seen=include_seen)
-                for sentence in found.sentences:
+                task, contamination = check_compile(task, directory, include_seen=include_seen)
+                for sentence in contamination.sentences:
                     progress.note(sentence)
                 if recipe.study.keep:
                     write_questions(directory, shuffle_dev(task))
-                yield Prepared(task, Path(out), directory, limit, progress, found)
+                yield Prepared(task, Path(out), directory, limit, progress, contamination)
         finally:
             task.ledger.close()
 

@@ -2,7 +2,7 @@
 
 Two texts, in lower case and without punctuation, are near duplicates if they have the same numbers and the
 sets of their character trigrams overlap by `THRESHOLD` or more (Jaccard).
-`experiments/benchmarks/near_duplicates.py` measures how often that is wrong.
+`experiments/benchmarks/splits/near_duplicates.py` measures how often that is wrong.
 
 Candidates are found by their rarest trigrams: of two sets with that overlap, the rarest ones share one.
 Paper: Chaudhuri, Ganti and Kaushik 2006, A Primitive Operator for Similarity Joins in Data Cleaning (ICDE).
@@ -31,7 +31,7 @@ def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -
     for position, grams in enumerate(known):
         for gram in _rarest(grams, counts):
             postings.setdefault(gram, []).append(position)
-    found = {}
+    nearest_ids = {}
     for question in questions:
         grams = trigrams(question.question)
         candidates = {at for gram in _rarest(grams, counts) for at in postings.get(gram, ())}
@@ -40,8 +40,8 @@ def near_duplicates(questions: Sequence[Question], others: Sequence[Question]) -
             (overlap(grams, known[at]), -at) for at in candidates if _numbers(others[at].question) == numbers
         ]
         if similar and (nearest := max(similar))[0] >= THRESHOLD:
-            found[question.id] = others[-nearest[1]].id
-    return found
+            nearest_ids[question.id] = others[-nearest[1]].id
+    return nearest_ids
 
 
 def trigrams(text: str) -> Trigrams:

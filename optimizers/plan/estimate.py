@@ -291,7 +291,9 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     if out is not None:
         refuse_foreign(Path(out))
     require(recipe)
-    task, found = check_compile(prepare(recipe, store=CallStore(None)), None, include_seen=include_seen)
+    task, contamination = check_compile(
+        prepare(recipe, store=CallStore(None)), None, include_seen=include_seen
+    )
     check_programs(task)
     check_optimizers(task)
     plan = _Plan(task)
@@ -345,7 +347,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
         "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},
         "budget_pays": None if paid is None else {**paid.to_json(), "text": paid.text},
         "data": {name: len(held) for name, held in task.splits.items()},
-        "note": " ".join(filter(None, [task.note, *found.sentences])),
+        "note": " ".join(filter(None, [task.note, *contamination.sentences])),
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
     }
 

@@ -1,7 +1,7 @@
 """CompiledProgram: the result of a study, a directory of JSON and TOML that runs no code.
 
-`program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same recipe, seed
-and store. `run.json` records the requests and the time of one run and may differ.
+`program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same recipe, seed,
+store and ledger of uses. `run.json` records the requests and the time of one run and may differ.
 """
 
 from __future__ import annotations

@@ -157,12 +157,14 @@ def check_compile(
     earlier = _look_up(task, index, own) if directory is None else _of_study(task, index, own, directory)
     marks = marks_of_task(task)
     roles = _roles(task.test, index, marks, earlier.roles)
-    found = _found(task, roles, earlier.unchecked, [*_train(task), *task.dev], include_seen)
-    facts: dict[str, Any] = {"contamination": found.to_json()} if found else {}
+    contamination = _contamination_of(
+        task, roles, earlier.unchecked, [*_train(task), *task.dev], include_seen
+    )
+    facts: dict[str, Any] = {"contamination": contamination.to_json()} if contamination else {}
     if task.recipe.study.keep:
         known = [q.question for q in task.test if marks_of(q.question)[0] in earlier.roles]
         facts["questions"] = replace(marks, earlier=QuestionSet.of(known).marks).to_json()
-    return replace(_without(task, found), facts={**task.facts, **facts}), found
+    return replace(_without(task, contamination), facts={**task.facts, **facts}), contamination
 
 
 def marks_of_task(task: Task) -> Marks:
@@ -198,8 +200,8 @@ def check_evaluation(
         return task, Contamination(len(questions), own, scored=True)
     known = frozenset(mark for joined in (marks.train, marks.dev) for mark in uses.split_marks(joined))
     others = [q for q in (*_train(task), *task.dev) if known.intersection(marks_of(q.question))]
-    found = _found(task, roles, "", others, include_seen)
-    return _without(task, found), found
+    contamination = _contamination_of(task, roles, "", others, include_seen)
+    return _without(task, contamination), contamination
 
 
 def marks_in(provenance: Mapping[str, Any]) -> Marks | None:
@@ -311,7 +313,7 @@ def _read_from(
     if unknown:
         searches = "search" if unknown == 1 else "searches"
         gaps.append(f"{unknown:,} {searches} with study.keep = false left no digests of single questions")
-    by_mark = {marks_of(task.test[position].question)[0]: _joined(found) for position, found in roles.items()}
+    by_mark = {marks_of(task.test[position].question)[0]: _joined(names) for position, names in roles.items()}
     return _Earlier(dict(sorted(by_mark.items())), " and ".join(gaps))
 
 
@@ -321,22 +323,22 @@ def _of_study(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet], 
     The record is written before the use is appended: after a kill between them the resumed study appends it.
     """
     path, keep = directory / SEEN, task.recipe.study.keep
-    kept = _kept(path)
+    stored = _record_in(path)
     with uses.opened() as ledger:
-        if kept is not None:
-            earlier = kept
+        if stored is not None:
+            earlier = stored
         elif (directory / DEV).exists():  # the study began, and without a record
             earlier = _Earlier({}, BEGUN_BEFORE)
         else:
             earlier = _read_from(ledger.content, task, index, own)
-        if kept is None and keep:
+        if stored is None and keep:
             content = {"format": FORMAT, "roles": dict(earlier.roles), "unchecked": earlier.unchecked}
             outputs.put_file(path, pretty(add_digest(content)).encode())
         ledger.append(_uses_of(task, "compile"))
     return earlier
 
 
-def _kept(path: Path) -> _Earlier | None:
+def _record_in(path: Path) -> _Earlier | None:
     """The record of a study in the file `path`; None if there is none. Raises ArtefactError for damage."""
     try:
         held = verify_digest(json.loads(inputs.read_text(path)))
@@ -379,7 +381,7 @@ def _joined(roles: Iterable[str]) -> str:
     return " and ".join(sorted(roles, reverse=True))
 
 
-def _found(
+def _contamination_of(
     task: Task,
     roles: Mapping[int, str],
     unchecked: str,
@@ -404,9 +406,9 @@ def _found(
     return Contamination(len(test), ids, include_seen and bool(ids), near, unchecked)
 
 
-def _without(task: Task, found: Contamination) -> Task:
+def _without(task: Task, contamination: Contamination) -> Task:
     """`task` without the test questions that are left out."""
-    if found.scored or not found.used:
+    if contamination.scored or not contamination.used:
         return task
-    test = tuple(question for question in task.test if question.id not in found.used)
+    test = tuple(question for question in task.test if question.id not in contamination.used)
     return replace(task, splits={**task.splits, "test": test})

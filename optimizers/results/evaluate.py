@@ -298,7 +298,7 @@ def score(
     marked. Raises UsageError for an empty split, or where no test question is left.
     """
     provenance = opened.compiled.provenance if opened.compiled else None
-    task, found = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
+    task, contamination = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
     questions = task.splits.get(split, ())
     if not questions:
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
@@ -322,7 +322,7 @@ def score(
     with event_loop.frozen_gc():
         rows, spent, measured = event_loop.run(work())
     progress.close()
-    rows = tuple(map(found.marked, rows))
+    rows = tuple(map(contamination.marked, rows))
     note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
     means = task.summarize([row.scores for row in rows], groups_of(rows))
@@ -332,10 +332,10 @@ def score(
     if warning:
         progress.note(warning)
     since = measure_score_shift(provenance, task.facts, split, means) if provenance else None
-    if since and split == "test" and found.left_out != left_out_in(provenance):
+    if since and split == "test" and contamination.left_out != left_out_in(provenance):
         since = replace(since, same_questions=False)
-    remark = " ".join(_remarks(opened, split, found))
-    shown = found if split == "test" else CLEAN
+    remark = " ".join(_remarks(opened, split, contamination))
+    shown = contamination if split == "test" else CLEAN
     return Evaluation(rows, means, cost, task.scorer.backends, since, look, remark, shown, task.seed)
 
 
@@ -357,19 +357,19 @@ def look_at_test(
     )
 
 
-def _remarks(opened: OpenProgram, split: str, found: Contamination) -> list[str]:
+def _remarks(opened: OpenProgram, split: str, contamination: Contamination) -> list[str]:
     """Sentences on what the scores on the questions of `split` cannot show."""
     if split == "test":
-        return list(found.sentences)
+        return list(contamination.sentences)
     if opened.compiled is None or (opened.compiled.provenance.get("search") or {}).get("trials") == 0:
         return []
     provenance, facts = opened.compiled.provenance, opened.task.facts
     data = [(held.get("data") or {}).get(split) for held in (provenance, facts)]
-    if split == "dev" and (data[0] == data[1] or len(found.used) == found.questions > 0):
+    if split == "dev" and (data[0] == data[1] or len(contamination.used) == contamination.questions > 0):
         return [FLATTERED]
-    if not found.used:
+    if not contamination.used:
         return []
-    part = f"{len(found.used):,} of these {found.questions:,} questions"
+    part = f"{len(contamination.used):,} of these {contamination.questions:,} questions"
     return [f"{part} taught or chose the program, so they flatter it."]
 
 

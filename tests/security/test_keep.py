@@ -74,7 +74,7 @@ def test_what_is_not_kept_is_compiled_alike(folder: Path) -> None:
     shutil.rmtree(folder / "home")
     gone = compiled_here(folder, "gone", *NOT_KEPT)
     assert not holding(folder / "home", b"I think it may be")
-    assert {path.name for path in (folder / "home").iterdir()} <= {"studies", "trusted", "looks"}
+    assert {path.name for path in (folder / "home").iterdir()} <= {"studies", "trusted", "uses"}
     assert gone.program.state == with_store.program.state
     assert gone.test == with_store.test
     assert gone.counters["sent"] == with_store.counters["sent"]

@@ -59,8 +59,8 @@ OTHER = [
 ]
 
 
-def same(recorded: str, asked: str) -> bool:
-    return bool(set(marks_of(recorded)) & set(marks_sought(asked)))
+def same(recorded: str, sought: str) -> bool:
+    return bool(set(marks_of(recorded)) & set(marks_sought(sought)))
 
 
 @pytest.mark.parametrize("edited", SAME)

@@ -35,13 +35,13 @@ DEMO = Path(__file__).resolve().parents[2] / "demo.toml"
 
 def run(recipe: Path, sets: Sequence[str], folder: Path, store: CallStore) -> dict[str, Any]:
     """One compile: what it cost, what it chose, and the scores of the test questions before and after."""
-    compiled = compiling.compile(recipes.load(recipe, sets), folder, store=store)
+    compiled = compiling.compile(recipes.load(recipe, sets), folder, store=store, include_seen=True)
     facts, counters = compiled.program.provenance, compiled.counters
     name = recipes.load(recipe, sets).search.objectives[0].lstrip("-")
     opened = open_program(folder, store=store)
-    after = [row.scores[name] or 0.0 for row in score(opened, "test").rows]
+    after = [row.scores[name] or 0.0 for row in score(opened, "test", include_seen=True).rows]
     opened = open_program(recipe, sets, store=store)
-    opened_rows = score(opened, "test").rows
+    opened_rows = score(opened, "test", include_seen=True).rows
     before = [row.scores[name] or 0.0 for row in opened_rows]
     return {
         "calls": facts["counters"]["lm_calls"],

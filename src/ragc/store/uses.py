@@ -204,10 +204,10 @@ def read(path: Path) -> UseLedger:
         if parsed is None:
             damaged += 1
             continue
-        use, kept = parsed
+        use, is_marked = parsed
         if use.questions.marks:
             marks[use.questions.digest] = use.questions.marks
-        elif kept and use.questions.digest not in marks:  # the line that held its marks is damaged
+        elif is_marked and use.questions.digest not in marks:  # the line that held its marks is damaged
             damaged += 1
         uses.append(use)
     return UseLedger(tuple(_with_marks(use, marks) for use in uses), damaged)

@@ -72,7 +72,8 @@ def evaluated(folder: Path, what: str, *sets: str, split: str = "test", **more: 
 
 
 def provenance(compiled: compiling.Compiled) -> dict[str, Any]:
-    return json.loads((compiled.path / "provenance.json").read_text("utf-8"))
+    held: dict[str, Any] = json.loads((compiled.path / "provenance.json").read_text("utf-8"))
+    return held
 
 
 def test_a_new_seed_leaves_out_what_an_earlier_search_used(run: Run, folder: Path) -> None:
@@ -87,17 +88,17 @@ def test_a_new_seed_leaves_out_what_an_earlier_search_used(run: Run, folder: Pat
             notes.append(text)
 
     second = run("two", sets=("seed=4",), progress=Noting())
-    found = second.contamination
-    assert found.used
-    assert second.test["em"].n == 30 - len(found.used)
-    assert {role.removesuffix(" by an earlier search") for role in found.used.values()} == {"dev", "train"}
-    assert provenance(second)["contamination"] == found.to_json() == second.to_json()["contamination"]
+    seen = second.contamination
+    assert seen.used
+    assert second.test["em"].n == 30 - len(seen.used)
+    assert {role.removesuffix(" by an earlier search") for role in seen.used.values()} == {"dev", "train"}
+    assert provenance(second)["contamination"] == seen.to_json() == second.to_json()["contamination"]
     assert "(" not in second.verdict
-    sentence = f"{len(found.used)} of 30 test questions were used as train or dev before ("
+    sentence = f"{len(seen.used)} of 30 test questions were used as train or dev before ("
     assert [note for note in notes if note.startswith(sentence)]
     assert any(remark.startswith(sentence) for remark in provenance(second)["remarks"])
     again = evaluated(folder, "two")
-    assert [row.question.id for row in again.rows if row.question.id in found.used] == []
+    assert [row.question.id for row in again.rows if row.question.id in seen.used] == []
     assert len(again.rows) == second.test["em"].n
     assert again.remark.startswith(sentence)
 

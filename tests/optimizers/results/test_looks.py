@@ -305,7 +305,10 @@ def put_old_look(texts: list[str], programs: list[str], most: int = 10_000) -> N
     marks = sorted(
         {hashlib.sha256(f"ragc.question\n{normalise(t)}".encode()).hexdigest()[:12] for t in texts}
     )
-    row = {"at": "2026-01-01T00:00:00+00:00", "questions": digest(["ragc.questions", marks])[:32]}
+    row: dict[str, Any] = {
+        "at": "2026-01-01T00:00:00+00:00",
+        "questions": digest(["ragc.questions", marks])[:32],
+    }
     row |= {"n": len(marks), "marks": "".join(marks[:most]), "programs": programs}
     old_file().parent.mkdir(parents=True, exist_ok=True)
     with old_file().open("a") as out:
