@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragc.core.display import describe
+from ragc.core.display import describe, quantity
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import Metric, get
 from ragc.metrics.reports.runs import Run, RunRow
@@ -147,7 +147,8 @@ class RunComparison:
         sentences += self.remarks
         if self.look and self.look.number:
             sentences.append(self.look.sentence)
-        sentences.append(f"{self.by}: {self.rose} questions rose and {self.fell} fell from {self.a.name}.")
+        rose = quantity(self.rose, "question")
+        sentences.append(f"{self.by}: {rose} rose and {self.fell} fell from {self.a.name}.")
         first = next((row.judged for row in self.rows if row.metric == self.by and row.judged), None)
         return (*sentences, f"{self.by}: {power_note(first.result)}") if first else tuple(sentences)
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from ragc.core.display import quantity
 from ragc.errors import UsageError, nearest
 from ragc.metrics.stats.intervals import Paired, Verdict, gaps, paired_result
 from ragc.metrics.stats.resampling import EXACT, TOLERANCE, Draws, joint_draws, share, sign_flip, signs_of
@@ -115,7 +116,9 @@ class Matching:
         left = [f"{n} asked only of {name}" for n, name in ((self.only_a, a), (self.only_b, b)) if n] + (
             [f"{self.unscored} without a score on both sides"] if self.unscored else []
         )
-        return f"{self.both} questions were compared; left out: {', '.join(left)}." if left else ""
+        were = "was" if self.both == 1 else "were"
+        compared = f"{quantity(self.both, 'question')} {were} compared"
+        return f"{compared}; left out: {', '.join(left)}." if left else ""
 
 
 @dataclass(frozen=True, slots=True)
