@@ -252,8 +252,8 @@ class ThresholdTuner:
     def _describe_fit(self, knob: Knob, fitted: Fit) -> str:
         sign, metric = self._task.pick.sign, self._task.pick.metric.id
         before, after, other = (sign * mean for mean in (fitted.before, fitted.in_sample, fitted.validated))
-        asked = quantity(fitted.n, "question")
-        about = f"{knob.name} calibrated on {asked}, {fitted.reached} of which reached it"
+        n_fitted = quantity(fitted.n, "question")
+        about = f"{knob.name} calibrated on {n_fitted}, {fitted.reached} of which reached it"
         if fitted.threshold == fitted.present:
             return f"{about}: {fitted.present:g} is as good as any"
         how = "" if fitted.worth_a_trial else ", which is not worth a trial"

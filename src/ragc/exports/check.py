@@ -103,7 +103,7 @@ def _format_in(path: Path, formats: Sequence[Format], program: ExportedProgram) 
 
     Raises ArtefactError where it holds less than half of the lines of every format.
     """
-    found = set(inputs.read_bytes(path).splitlines()) - {b""}
+    content = set(inputs.read_bytes(path).splitlines()) - {b""}
     shares: dict[str, float] = {}
     for one in formats:
         try:
@@ -112,7 +112,7 @@ def _format_in(path: Path, formats: Sequence[Format], program: ExportedProgram) 
             continue
         if isinstance(expected, bytes):
             lines = set(expected.splitlines()) - {b""}
-            shares[one.id] = len(lines & found) / max(1, len(lines | found))
+            shares[one.id] = len(lines & content) / max(1, len(lines | content))
     best = max(shares, key=lambda id: shares[id], default="")
     if not best or shares[best] < 0.5:
         suffixes = ", ".join(sorted({one.suffix for one in formats}))

@@ -226,9 +226,9 @@ def compare(
 
 def _remarks(a: Run, b: Run) -> tuple[str, ...]:
     """What the scores of both runs cannot show, and so their difference."""
-    said = [f"{run.name}: {remark}" for run in (a, b) for remark in run.remarks]
+    sentences = [f"{run.name}: {remark}" for run in (a, b) for remark in run.remarks]
     one_sided = bool(a.remarks) != bool(b.remarks)
-    return (*said, *(["The difference flatters it too."] if one_sided else []))
+    return (*sentences, *(["The difference flatters it too."] if one_sided else []))
 
 
 def _same_data(a: Run, b: Run) -> None:

@@ -219,7 +219,7 @@ def smallest_provable(
 
 def power_note(result: Paired) -> str:
     """One sentence for reports: the smallest difference that this comparison could have detected."""
-    asked = quantity(result.n, "question")
+    questions = quantity(result.n, "question")
     if result.sd < _EQUAL:
         change = (
             "No question's score changed"
@@ -227,12 +227,12 @@ def power_note(result: Paired) -> str:
             else f"Each score changed by {result.diff:+.3f}"
         )
         return (
-            f"{change} ({asked}); up to {1 - 0.05 ** (1 / result.n):.1%} of further ones may "
+            f"{change} ({questions}); up to {1 - 0.05 ** (1 / result.n):.1%} of further ones may "
             "behave differently without it having shown."
         )
     provable = smallest_provable(result.n, result.sd, step=result.step)
     return (
-        f"With {asked} and a standard deviation of {result.sd:.3f} in the paired differences, "
+        f"With {questions} and a standard deviation of {result.sd:.3f} in the paired differences, "
         f"a true difference of {provable:.3f} is shown with about 80% probability."
     )
 
