@@ -3,8 +3,8 @@
 python experiments/benchmarks/prompts/edits.py
 
 The edits are those of `tests/prompts/edits.jsonl`, each applied to a prompt of one of three programs in one
-of eight forms. A word that an edit adds must stand in what is sent or in the refusal; one that it removes must
-be gone, or stand in the refusal.
+of eight forms. A word that an edit adds must stand in what is sent or in the refusal; one that it removes
+must be gone, or stand in the refusal.
 """
 
 from __future__ import annotations
