@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from ragc.core.progress import say
-from ragc.errors import RecipeError, UsageError
+from ragc.errors import DataError, RecipeError, UsageError
 from ragc.optimizers.plan.prompt_size import check_cap
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
@@ -98,7 +98,11 @@ def fingerprints(recipe: Recipe) -> dict[str, str]:
     for name, file in recipe.prompts.items():
         path = recipe.path(file)
         content = contents(path)
-        marks[name] = hashlib.sha256(content if is_unchanged(path) else content + _READER).hexdigest()[:16]
+        try:
+            known = content if is_unchanged(path) else content + _READER
+        except DataError:  # told with all other prompts that are none
+            known = content
+        marks[name] = hashlib.sha256(known).hexdigest()[:16]
     return marks
 
 

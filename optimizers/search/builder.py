@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
+from ragc.core.display import quantity
 from ragc.core.progress import Progress
 from ragc.optimizers.demos.bootstrap import collect, set_demos
 from ragc.optimizers.demos.effects import Shown, estimate_effects, order_by_help
@@ -391,8 +392,7 @@ class ProgramBuilder:
             done=self.progress.step,
             kinds=task.recipe.search.demo_kinds,
         )
-        kinds = f"{len(pool.scores)} bootstrapped, {pool.labelled} labelled"
-        self.progress.note(f"demonstrations: {kinds} ({pool.n_answered} train questions were answered)")
+        self.progress.note(_describe_pool(pool))
         self.phase_again()
         return pool
 
@@ -420,3 +420,12 @@ def _needs_all_demos(program: RagProgram, candidate: Candidate) -> bool:
 
 async def _as_coroutine(make: Callable[[], Awaitable[Any]]) -> Any:
     return await make()
+
+
+def _describe_pool(pool: Pool) -> str:
+    """The demonstrations of `pool` in a sentence: with answers of the model, and with gold ones."""
+    parts = [f"{len(pool.scores)} bootstrapped, with answers of the model that were right"]
+    if pool.labelled:
+        parts.append(f"{pool.labelled} more labelled, with gold answers alone")
+    answered = f"{quantity(pool.n_answered, 'train question')} {'was' if pool.n_answered == 1 else 'were'}"
+    return f"demonstrations: {'; '.join(parts)} ({answered} answered for them)"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ragc.core.display import quantity
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.task import Task
 
@@ -34,7 +35,7 @@ class StudyLog:
         self._write(
             [
                 f"trial {trial.number}: {self._values(trial)}"
-                + ("" if trial.complete else f", after {len(trial.scores)} questions")
+                + ("" if trial.complete else f", after {quantity(len(trial.scores), 'question')}")
                 + f"; {about}"
                 + (f"; {trial.failures.text}" if trial.failures.n else "")
                 for trial, about in zip(trials, abouts, strict=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.core.counters import Counters
-from ragc.core.display import describe
+from ragc.core.display import describe, quantity
 from ragc.errors import StoreError
 from ragc.metrics.base import UNMEASURED, Objective, Scores
 from ragc.metrics.failures import Failures
@@ -109,7 +109,7 @@ class TrialResult:
     @property
     def remarks(self) -> str:
         """Text to show beside the values: the questions seen, if not all, and failures."""
-        part = "" if self.complete else f", after {len(self.scores)} questions"
+        part = "" if self.complete else f", after {quantity(len(self.scores), 'question')}"
         return part + (f"; {self.failures.text}" if self.failures.n else "")
 
     @property

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragc.core.counters import Counters
+from ragc.core.display import quantity
 from ragc.errors import BudgetExhausted, CapabilityMissing, UsageError
 from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.search.builder import Attributes, ProgramBuilder
@@ -251,7 +252,8 @@ class ThresholdTuner:
     def _describe_fit(self, knob: Knob, fitted: Fit) -> str:
         sign, metric = self._task.pick.sign, self._task.pick.metric.id
         before, after, other = (sign * mean for mean in (fitted.before, fitted.in_sample, fitted.validated))
-        about = f"{knob.name} calibrated on {fitted.n} questions, {fitted.reached} of which reached it"
+        n_fitted = quantity(fitted.n, "question")
+        about = f"{knob.name} calibrated on {n_fitted}, {fitted.reached} of which reached it"
         if fitted.threshold == fitted.present:
             return f"{about}: {fitted.present:g} is as good as any"
         how = "" if fitted.worth_a_trial else ", which is not worth a trial"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ragc.cli import console
 from ragc.cli.trace import lines
+from ragc.core import event_loop
+from ragc.metrics.failures import Failures
+from ragc.metrics.stats.multiple import Matching
+from ragc.optimizers.answering import Row, answer
+from ragc.optimizers.demos.pool import Pool
+from ragc.optimizers.search.builder import _describe_pool
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import by_call
-from ragc.records import Passage
+from ragc.records import Passage, Question
 from ragc.store.call_store import CallStore
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
@@ -73,3 +82,40 @@ def test_tokens_are_summed_by_the_name_of_the_call() -> None:
     assert (spent.name, spent.calls) == ("answer", 1)
     assert spent.prompt_tokens == prediction.counters["prompt_tokens"]
     assert spent.completion_tokens == prediction.counters["completion_tokens"]
+
+
+def answered(answers: tuple[str, ...]) -> Row:
+    ground = Runtime(
+        {"main": ScriptedTarget([{"answer": "Paris"}])}, {"local": ListSource(FOUND)}, store=CallStore(None)
+    )
+    program = method("vanilla").build(ground, {"top_k": 2})
+    return event_loop.run(answer(program, Question("q", "Capital\nof France?", answers)))
+
+
+def test_an_answer_keeps_each_field_on_its_line_and_shows_each_passage_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = answered(("Paris,\nFrance", "Paris"))
+    console.print_answer(row, trace=False)
+    plain = capsys.readouterr().out.splitlines()
+    assert plain[0] == "Q: Capital of France?"
+    assert plain[-1] == "   gold: Paris, France | Paris"
+    assert sum("Title 0" in line for line in plain) == 1
+    console.print_answer(row, trace=True)
+    traced = capsys.readouterr().out.splitlines()
+    assert sum("Title 0" in line for line in traced) == 1
+    assert "passages: [1] p0, [2] p1" in traced
+    assert not any("Text 0." in line for line in traced)
+
+
+def test_one_question_is_no_plural() -> None:
+    assert Failures.among(["gone"]).text == "1 of 1 question failed: gone"
+    assert Matching(1, 1, 0, 0).note("a", "b").startswith("1 question was compared;")
+    pool = Pool({}, (1.0,), 1)
+    assert _describe_pool(pool) == (
+        "demonstrations: 1 bootstrapped, with answers of the model that were right (1 train question was "
+        "answered for them)"
+    )
+    assert "; 6 more labelled, with gold answers alone (9 train questions were answered for them)" in (
+        _describe_pool(Pool({}, (1.0,) * 8, 9, labelled=6))
+    )

@@ -251,6 +251,7 @@ report = ["em", "f2"]
         ("[knobs]\ntop_k = 2.5", 9, "knob top_k must be an integer"),
         ("[knobs]\ntemperature = inf", 9, "finite number"),
         ("[knobs]\ntopk = 2", 9, "No knob of vanilla is named 'topk'. Did you mean 'top_k'?"),
+        ("[knobs]\nk_support = 4", 9, "No knob of vanilla is named 'k_support'; it is one of ggatrieval, "),
         ("[search]\nknobs = 'some'", 9, '"all" or a list of knob names'),
         ("[search]\nknobs = ['cot', 'cot']", 9, "lists 'cot' twice"),
         ("[knobs]\ncot = true\n[search]\nknobs = ['cot']", 11, "fixed in [knobs] and searched here"),

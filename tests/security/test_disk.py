@@ -406,7 +406,8 @@ def test_a_target_that_fails_midway_leaves_no_noise(tmp_path: Path) -> None:
         assert ragc(tmp_path, "ask", "recipe.toml", "What colour is thing number3x?", *more).status in (0, 1)
 
 
-def test_an_interrupt_leaves_no_noise(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda how: how.name)
+def test_an_interrupt_leaves_no_noise_and_says_how_to_go_on(tmp_path: Path, how: signal.Signals) -> None:
     with Loopback(latency_s=0.6) as server:
         prepared(tmp_path, server)
         process = processes.start(
@@ -417,9 +418,9 @@ def test_an_interrupt_leaves_no_noise(tmp_path: Path) -> None:
         until = time.monotonic() + 60
         while not server.log.requests and time.monotonic() < until:
             time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         out, err = process.communicate(timeout=30)
         time.sleep(0.8)  # the server's own replies are due
-    assert process.returncode == 130
-    assert "Interrupted; every finished request is kept." in err
+    assert process.returncode == 128 + how
+    assert "Interrupted; every finished request is kept. Run the same command with --resume to go on;" in err
     assert not [word for word in NOISE if word in out + err]

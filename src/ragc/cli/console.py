@@ -45,7 +45,7 @@ def calibration_lines(search: Mapping[str, Any]) -> Iterator[str]:
         if "left_out" in calibration:
             yield f"  {name}: left alone, because {calibration['left_out']}"
             continue
-        reached = f"({calibration['reached']} of {calibration['n']} questions reached it)"
+        reached = f"({calibration['reached']} of {quantity(calibration['n'], 'question')} reached it)"
         yield f"  {name}: {_outcome(calibration)} {reached}"
         points = calibration["points"]
         yield f"    {points[0]:g} {curve(points, calibration['means'])} {points[-1]:g}"
@@ -268,20 +268,22 @@ def _interval(metric: str, value: Interval) -> str:
 
 
 def print_answer(row: Row, *, trace: bool) -> None:
-    """Print a question, its passages and the answer; every event with `trace`."""
-    lines([f"Q: {row.question.question}"])
+    """Print a question, its passages and the answer; every event with `trace`, which shows the passages."""
+    lines([f"Q: {' '.join(row.question.question.split())}"])
     if trace:
         from ragc.cli.trace import lines as traced
 
         lines(traced(row.trace, screen.width()))
         _print_calls(row.trace, 1)
-    for number, passage in enumerate(row.passages, 1):
+    if trace and row.passages:
+        lines([f"passages: {', '.join(f'[{n}] {passage.id}' for n, passage in enumerate(row.passages, 1))}"])
+    for number, passage in enumerate(() if trace else row.passages, 1):
         text = " ".join(passage.text.split())
         lines([f"[{number}] {passage.title} ({passage.id})"])
         screen.show([f"    {text[:240]}{'…' if len(text) > 240 else ''}"], hang=0)
     lines([f"A: {row.prediction if row.prediction is not None else 'none'}"])
     if row.question.answers:
-        lines([f"   gold: {' | '.join(row.question.answers)}"])
+        lines([f"   gold: {' | '.join(' '.join(answer.split()) for answer in row.question.answers)}"])
 
 
 def _print_calls(events: Iterable[Event], questions: int) -> None:

@@ -213,6 +213,46 @@ def interrupts() -> Iterator[None]:
         sys.unraisablehook = usual
 
 
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that end a command as Ctrl-C does: of a supervisor, of `kill`, and of a terminal that closes."""
+
+_ended_by: list[int] = []
+_command_process: list[int] = []
+
+
+def _end(number: int, frame: Any) -> None:
+    if os.getpid() not in _command_process:  # a fork, which has nothing to say
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    _ended_by.append(number)
+    signal.default_int_handler(number, frame)
+
+
+def interrupted_status() -> int:
+    """The exit code of a command that was interrupted: 128 and the number of the signal."""
+    return 128 + (_ended_by[-1] if _ended_by else signal.SIGINT)
+
+
+@contextmanager
+def endings() -> Iterator[None]:
+    """Let the signals that end a process end the command as Ctrl-C does, so that it says how to go on.
+
+    A signal that is ignored (`nohup`) or handled already is left alone.
+    """
+    usual: dict[int, Any] = {}
+    with suppress(ValueError):  # only the main thread receives signals
+        for number in _ENDING:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                usual[number] = signal.signal(number, _end)
+    _ended_by.clear()
+    _command_process[:] = [os.getpid()]
+    try:
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
     """Ignore further interrupts during the cleanup after one, which takes a few seconds at most."""

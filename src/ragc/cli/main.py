@@ -300,7 +300,7 @@ def _opening_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    with failures.streams(), failures.interrupts():
+    with failures.streams(), failures.interrupts(), failures.endings():
         if sys.stdout is None:
             console.error(
                 "stdout is closed, and results are written there; open it, or lead it to /dev/null."
@@ -342,7 +342,7 @@ def _run(args: argparse.Namespace) -> int:
             console.error(
                 str(stop) or f"Interrupted; every finished request is kept.{_GO_ON.get(args.command, '')}"
             )
-        return 130
+        return failures.interrupted_status()
     except BrokenPipeError:
         return 0
     except Exception as error:

@@ -48,13 +48,13 @@ def headroom_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     if planned["left_out"]:
         yield f"{'not tried':<14}{planned['left_out']}"
     shown = [
-        f"{planned[split]['n']} {split} questions show "
+        f"{quantity(planned[split]['n'], f'{split} question')} can show "
         + ("no gain" if (gain := planned[split]["shows"]) is None else f"a gain of {gain:.3f}")
         for split in ("dev", "test")
         if planned[split]["n"]
     ]
     needed = planned["needed"]
-    number = "more than can be counted" if needed["n"] is None else f"{needed['n']:,} questions"
+    number = "more than can be counted" if needed["n"] is None else quantity(needed["n"], "question")
     yield (
         f"{'shown':<14}{' and '.join(shown)} with 80% probability; a gain of {needed['gain']:g} needs "
         f"{number} (in exact match, if one question in ten gets worse)"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragc.core import inputs, outputs
-from ragc.errors import ArtefactError
+from ragc.errors import ArtefactError, UsageError
 from ragc.exports.contents import EXAMPLE, export_bundle, export_tree, program_of
 from ragc.exports.destination import GRAPH
 from ragc.exports.formats.base import FORMATS, Format, format_of
@@ -23,7 +23,8 @@ def check(
 ) -> str:
     """Render `compiled` again and compare it with the export at `path`; returns the id of its format.
 
-    A folder names its format; that of a single file is detected from its suffix unless `format` is given. In
+    A folder names its format; that of a single file is detected from its suffix, or else its content, unless
+    `format` is given. In
     a folder of several formats all are checked, and their ids returned with commas. A program exported with
     cases is checked with the same cases. The worked example of an export is accepted if its messages match
     its inputs.
@@ -37,7 +38,7 @@ def check(
         bundle = export_bundle((format_of(id) for id in listed), _with_example(program, path))
         _compare_all(path, bundle.files)
         return ", ".join(bundle.names)
-    chosen = _format_at(path) if format is None or path.is_dir() else format_of(format)
+    chosen = _format_at(path, program) if format is None or path.is_dir() else format_of(format)
     expected = export_tree(chosen, _with_example(program, path), file=path.is_file())
     if isinstance(expected, bytes) != path.is_file():
         kind = "a file" if path.is_file() else "a folder or not there"
@@ -82,8 +83,8 @@ def _format_ids(path: Path) -> tuple[str, ...]:
         return ()
 
 
-def _format_at(path: Path) -> Format:
-    """The format of the export at `path`, from its graph, or by the longest matching suffix."""
+def _format_at(path: Path, program: ExportedProgram) -> Format:
+    """The format of the export at `path`: from its graph, by the longest matching suffix, or its content."""
     if path.is_dir():
         try:
             graph = json.loads(inputs.read_bytes(path / GRAPH))
@@ -92,11 +93,36 @@ def _format_at(path: Path) -> Format:
             raise ArtefactError(f"{path} is no export: it has no {GRAPH} that names a format.") from None
     if not path.is_file():
         raise ArtefactError(f"There is no export at {path}; name what `ragc export --out` wrote.")
-    fit = [one for one in map(format_of, FORMATS) if path.name.endswith(one.suffix)]
-    known = sorted(fit, key=lambda one: len(one.suffix))
-    if not known:
-        raise ArtefactError(f"{path} is no export, or its name lost the suffix of its format.")
-    return known[-1]
+    formats = [format_of(id) for id in FORMATS]
+    known = sorted(
+        (one for one in formats if path.name.endswith(one.suffix)), key=lambda one: len(one.suffix)
+    )
+    return known[-1] if known else _format_in(path, formats, program)
+
+
+def _format_in(path: Path, formats: Sequence[Format], program: ExportedProgram) -> Format:
+    """The format of a file whose name has no suffix of one: that of which it holds most lines as they are.
+
+    Raises ArtefactError where it holds less than half of the lines of every format.
+    """
+    content = set(inputs.read_bytes(path).splitlines()) - {b""}
+    shares: dict[str, float] = {}
+    for one in formats:
+        try:
+            expected = export_tree(one, program, file=True)
+        except UsageError:  # a format that this program cannot have, or not in a file
+            continue
+        if isinstance(expected, bytes):
+            lines = set(expected.splitlines()) - {b""}
+            shares[one.id] = len(lines & content) / max(1, len(lines | content))
+    best = max(shares, key=lambda id: shares[id], default="")
+    if not best or shares[best] < 0.5:
+        suffixes = ", ".join(sorted({one.suffix for one in formats}))
+        raise ArtefactError(
+            f"{path} is no export of this program: its name ends in no suffix of a format ({suffixes}), and "
+            "its content is that of none."
+        )
+    return format_of(best)
 
 
 def _compare(file: Path, expected: bytes) -> None:

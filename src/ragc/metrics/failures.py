@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ragc.core.display import quantity
+
 REASONS = 5
 """Maximum number of reasons listed; rarer ones are only counted."""
 
@@ -69,7 +71,7 @@ class Failures:
             return ""
         others = self.n - self.reasons[0][1]
         more = f" (and {others} for other reasons)" if others else ""
-        return f"{self.n} of {self.of} questions failed: {self.reason}{more}"
+        return f"{self.n} of {quantity(self.of, 'question')} failed: {self.reason}{more}"
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; `from_json` is the inverse."""

@@ -118,19 +118,19 @@ class ImportedPrompt:
         if self.exported:  # the messages are those of the export: what its other parts say counts
             system = "".join(str(part) for role, parts in self.turns if role == "system" for part in parts)
             shown = split_system(system, self.layout, call.signature).descriptions
-            said = {one.name: one.about for one in self.inputs} | {o.name: o.about for o in self.outputs}
-            changed = {name: text for name, text in said.items() if text != shown.get(name, "")}
+            metadata = {one.name: one.about for one in self.inputs} | {o.name: o.about for o in self.outputs}
+            changed = {name: text for name, text in metadata.items() if text != shown.get(name, "")}
             fitted = replace(self, descriptions=changed)
         else:
             known = self.before.get("demonstrations") or ()
             read = read_laid_out_messages(self.turns, call.signature, self.layout, known)
-            moved = (f"a line that stands in the instructions now: {one}" for one in read.moved)
+            notes = (f"a line that stands in the instructions now: {one}" for one in read.relocated)
             fitted = replace(
                 self,
                 instructions=read.instructions,
                 descriptions=read.descriptions,
                 demos=read.demos,
-                left=(*self.left, *moved),
+                left=(*self.left, *notes),
                 lost=(*self.lost, *read.lost),
             )
         return replace(fitted, lost=(*fitted.lost, *_unkept(fitted, call)))
@@ -145,11 +145,11 @@ class ImportedPrompt:
             patterns.append(rf"</?(?:{fields})>")
         old = json.dumps(self.before, ensure_ascii=False)
         for text in self._texts():
-            for found in re.finditer("|".join(patterns), text):
-                if found[0] not in old:
+            for marker in re.finditer("|".join(patterns), text):
+                if marker[0] not in old:
                     raise UsageError(
-                        f"{what}: its text {_around(text, found)!r} holds {found[0]!r}, which marks a field "
-                        f"in prompts and replies; write it in another way."
+                        f"{what}: its text {_around(text, marker)!r} holds {marker[0]!r}, which marks a "
+                        "field in prompts and replies; write it in another way."
                     )
 
     def _texts(self) -> Iterator[str]:
@@ -274,10 +274,10 @@ def _other_schema(schema: Mapping[str, Any], call: RagPredict) -> Iterator[str]:
     from ragc.programs.calls.replies import reply_schema
 
     names = ("properties", "$defs")
-    said, sent = (
+    written, sent = (
         {k: _bare(one[k]) for k in names if k in one} for one in (schema, reply_schema(call.signature))
     )
-    yield from _differing("the schema of replies", said, sent)
+    yield from _differing("the schema of replies", written, sent)
 
 
 def _bare(schema: Any) -> Any:
@@ -310,17 +310,17 @@ def _other_reply(prompt: ImportedPrompt) -> Iterator[str]:
 def _other_part(name: str, value: Any, prompt: ImportedPrompt) -> Iterator[str]:
     if name == "input_schema" and isinstance(value, dict):
         properties = value.get("properties") or {}
-        said = {key: str(one.get("description") or "") for key, one in properties.items()}
-        yield from _differing(name, said, {key: prompt.descriptions.get(key, "") for key in said})
+        about = {key: str(one.get("description") or "") for key, one in properties.items()}
+        yield from _differing(name, about, {key: prompt.descriptions.get(key, "") for key in about})
         return
     yield from _listing(name, value)
 
 
-def _differing(name: str, found: Any, sent: Any) -> Iterator[str]:
-    if found == sent:
+def _differing(name: str, written: Any, sent: Any) -> Iterator[str]:
+    if written == sent:
         return
     yield f"@ {name}"
-    for line in ndiff(_text_of(sent).split("\n"), _text_of(found).split("\n")):
+    for line in ndiff(_text_of(sent).split("\n"), _text_of(written).split("\n")):
         if line[:2] in ("- ", "+ "):
             yield {"+": "-", "-": "+"}[line[0]] + line[2:].strip()
 
@@ -334,9 +334,9 @@ def _text_of(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
 
 
-def _around(text: str, found: re.Match[str]) -> str:
-    """The line of `text` that `found` is in, cut to 200 characters."""
-    start = text.rfind("\n", 0, found.start()) + 1
+def _around(text: str, match: re.Match[str]) -> str:
+    """The line of `text` that `match` is in, cut to 200 characters."""
+    start = text.rfind("\n", 0, match.start()) + 1
     return text[start:].split("\n", 1)[0][:200]
 
 

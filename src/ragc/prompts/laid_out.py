@@ -38,14 +38,14 @@ Turn = tuple[str, tuple[Part, ...]]
 class LaidOut:
     """What messages of a layout say, as a program's prompt holds it.
 
-    `moved` are the lines that stand at the end of the instructions now. `lost` are the lines of a diff from
-    the file to what would be sent: with `-` those that would not be sent, with `+` those sent in their place.
+    `relocated` are the lines that stand at the end of the instructions now. `lost` are the lines of a diff
+    from the file to what would be sent: with `-` those not sent, with `+` those sent in their place.
     """
 
     instructions: str
     descriptions: Mapping[str, str]
     demos: tuple[Mapping[str, Any], ...]
-    moved: tuple[str, ...] = ()
+    relocated: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 
 
@@ -60,26 +60,26 @@ def read_laid_out_messages(
     system = split_system(systems[0] if systems else "", layout, signature)
     shown, last = [turn for turn in turns[:-1] if turn[0] != "system"], turns[-1][1]
     template = user_template(signature, layout)
-    kept, added = _without_insertions(_lines(last), _lines(template))
-    moved = [*chain.from_iterable(text.split("\n") for text in systems[1:]), *added]
+    remaining, added = _without_insertions(_lines(last), _lines(template))
+    relocated = [*chain.from_iterable(text.split("\n") for text in systems[1:]), *added]
     demos, canonical = _read_demos(shown, (*_demo_templates(signature, layout, known),), signature, layout)
     about = {**_own(signature), **system.descriptions}
     built = described(signature, system.instructions, about)
     sent = render(built, demos, layout, len(demos)).prefix
-    found = [("system", _without(systems[0] if systems else "", system.preface)), *canonical]
+    written = [("system", _without(systems[0] if systems else "", system.preface)), *canonical]
     lost = _diff(
-        [*found, ("user", "\n".join(kept))],
+        [*written, ("user", "\n".join(remaining))],
         [
             *((m.role, _canonical(m.role, m.content, layout)) for m in sent),
             ("user", "\n".join(_lines(template))),
         ],
     )
-    texts = [system.preface, system.instructions, "\n".join(line for line in moved if line.strip())]
+    texts = [system.preface, system.instructions, "\n".join(line for line in relocated if line.strip())]
     return LaidOut(
         instructions="\n\n".join(text for text in texts if text.strip()),
         descriptions=about,
         demos=tuple(demos),
-        moved=tuple(line for line in (*system.preface.split("\n"), *moved) if line.strip()),
+        relocated=tuple(line for line in (*system.preface.split("\n"), *relocated) if line.strip()),
         lost=lost,
     )
 
@@ -149,14 +149,14 @@ def _lines(parts: Sequence[Part]) -> list[str]:
 
 def _without_insertions(lines: Sequence[str], base: Sequence[str]) -> tuple[list[str], list[str]]:
     """`lines` without those that were added to `base`, and those; lines with a slot stay."""
-    kept: list[str] = []
+    remaining: list[str] = []
     added: list[str] = []
     before, after = ([_fold(line) for line in one] for one in (base, lines))
     for tag, _, _, start, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         for line in lines[start:end]:
             inserted = tag == "insert" and "{{ " not in line
-            (added if inserted else kept).append(line)
-    return kept, added
+            (added if inserted else remaining).append(line)
+    return remaining, added
 
 
 def _without(text: str, preface: str) -> str:
@@ -198,7 +198,7 @@ def _read_demos(
             continue
         answer = "".join(_texts(reply[1]))
         values = next(
-            (found for _, parts in templates if (found := inputs_in(text, parts, inputs)) is not None), None
+            (read for _, parts in templates if (read := inputs_in(text, parts, inputs)) is not None), None
         )
         outputs = _reply_values(answer, signature, layout)
         if values is not None and outputs is not None:
@@ -284,13 +284,13 @@ def _fold(line: str) -> str:
     return " ".join(line.split())
 
 
-def _diff(found: Sequence[tuple[str, str]], sent: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The lines that differ, white space aside: `-` of `found`, `+` of `sent`, message by message."""
-    before, after = _numbered(found), _numbered(sent)
-    found_keys, sent_keys = ([(role, _fold(line)) for _, role, line in one] for one in (before, after))
+def _diff(written: Sequence[tuple[str, str]], sent: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """The lines that differ, white space aside: `-` of `written`, `+` of `sent`, message by message."""
+    before, after = _numbered(written), _numbered(sent)
+    written_keys, sent_keys = ([(role, _fold(line)) for _, role, line in one] for one in (before, after))
     listed: list[str] = []
     where = ""
-    for tag, a, b, c, d in SequenceMatcher(None, found_keys, sent_keys, autojunk=False).get_opcodes():
+    for tag, a, b, c, d in SequenceMatcher(None, written_keys, sent_keys, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
         for sign, lines in (("-", before[a:b]), ("+", after[c:d])):

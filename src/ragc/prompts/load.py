@@ -17,6 +17,7 @@ from ragc.errors import RagcError
 from ragc.prompts.demos import inputs_in, outputs_in, outputs_of
 from ragc.prompts.files import PromptFile, contents, read
 from ragc.prompts.imported import DEFAULT, ImportedPrompt
+from ragc.prompts.laid_out import Turn
 from ragc.prompts.model import KEY, Input, Output, Slot, edited_parts
 from ragc.prompts.render import fits
 from ragc.prompts.sections import detect_layout, reply_fields
@@ -144,6 +145,8 @@ def read_messages(file: PromptFile) -> ImportedPrompt:
         raise file.wrong("its last message has no slot such as {{ question }}, so it takes no input.")
     layout = _written_in(file, system)
     _check_marks(file)
+    if layout:
+        _check_slots(file, turns[:-1])
     inputs, guessed = _inputs(file, [*(() if layout else system), read[-1][1]])
     pairs = _pairs([turn for turn in read[:-1] if turn[0] != "system"], lost)
     outputs = _declared_outputs(file, {})
@@ -171,11 +174,11 @@ def read_messages(file: PromptFile) -> ImportedPrompt:
     if layout:
         return _as_laid_out(replace(prompt, lost=_marked(lost)))
     demos = tuple(_demos(pairs, turns[-1][1], {one.name: one for one in inputs}, outputs, lost))
-    said = wording(turns[-1][1])
+    beside = wording(turns[-1][1])
     return replace(
         prompt,
-        instructions=_instructions(system, said, outputs, left),
-        descriptions=_labels(said, inputs) | {one.name: one.about for one in outputs if one.about},
+        instructions=_instructions(system, beside, outputs, left),
+        descriptions=_labels(beside, inputs) | {one.name: one.about for one in outputs if one.about},
         demos=demos,
         left=(*lost, *left),
         lost=_marked(lost),
@@ -227,6 +230,19 @@ def _check_marks(file: PromptFile) -> None:
             )
 
 
+def _check_slots(file: PromptFile, turns: Sequence[Turn]) -> None:
+    """Raise DataError for a slot in a message of a layout before the last one, which has the inputs."""
+    for number, (_, parts) in enumerate(turns, 1):
+        names = [part.name for part in parts if isinstance(part, Slot)]
+        if names:
+            lines = file.messages[number - 1][1].split("\n")
+            line = next((one.strip() for one in lines if "{" in one and names[0] in one), names[0])
+            raise file.wrong(
+                f"message {number} has a slot in {line!r}, and a program puts its inputs in the last message "
+                "alone; write the name without braces."
+            )
+
+
 def _demos(
     pairs: Sequence[tuple[str, str]],
     parts: Any,
@@ -260,24 +276,24 @@ _REPLIES = frozenset({"answer", "response", "reply", "output", "assistant", "you
 
 
 def _instructions(
-    system: Sequence[Template], said: Wording, outputs: Sequence[Output], left: list[str]
+    system: Sequence[Template], beside: Wording, outputs: Sequence[Output], left: list[str]
 ) -> str:
     """The system messages, and the text of the last message without its inputs."""
     text = "\n\n".join(plain(template.parts) for template in system)
     if slots := sorted({slot.name for t in system for slot in t.parts if isinstance(slot, Slot)}):
         left.append(f"the place of {', '.join(slots)} in the system message: an input comes with the others")
     known = _REPLIES | {one.name.replace("_", " ").lower() for one in outputs}
-    ends = [line for line in said.ends if line.strip("#*_:=-<>/ ").lower() not in known]
-    more = "\n".join(part for part in (said.text, *ends) if part)
+    ends = [line for line in beside.ends if line.strip("#*_:=-<>/ ").lower() not in known]
+    more = "\n".join(part for part in (beside.text, *ends) if part)
     if more:
         left.append("the wording of the last message, which is now the end of the instructions")
     return "\n".join(part for part in (text.strip(), more) if part)
 
 
-def _labels(said: Wording, inputs: Sequence[Input]) -> dict[str, str]:
+def _labels(beside: Wording, inputs: Sequence[Input]) -> dict[str, str]:
     """The labels of inputs that say something else than their name, as their descriptions."""
     own = {one.name: one.name.replace("_", " ").lower() for one in inputs}
-    return {name: label for name, label in said.labels.items() if label.lower() != own.get(name)}
+    return {name: label for name, label in beside.labels.items() if label.lower() != own.get(name)}
 
 
 def _inputs(file: PromptFile, templates: Sequence[Template]) -> tuple[tuple[Input, ...], set[str]]:

@@ -112,10 +112,10 @@ def _read_fields(lines: Sequence[str], head: Head) -> dict[str, str]:
     about: dict[str, list[str]] = {}
     last = ""
     for line in lines:
-        found = head(line)
-        if found is not None and found[0] not in about:
-            last = found[0]
-            about[last] = [found[1]]
+        field = head(line)
+        if field is not None and field[0] not in about:
+            last = field[0]
+            about[last] = [field[1]]
         elif last:
             about[last].append(line)
     return {name: "\n".join(texts).rstrip() for name, texts in about.items()}

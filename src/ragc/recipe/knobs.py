@@ -197,7 +197,8 @@ class KnobChecks:
         knobs = [knob for knob in every if knob.name == name]
         if not knobs:
             kind = f"knob of {' or '.join(program.id for program in self.methods)}"
-            self.problems.add(keys, str(UnknownName(kind, name, self._declared())))
+            error = UnknownName(kind, name, self._declared())
+            self.problems.add(keys, _of_others(error, name) or str(error))
         return knobs
 
     def _searched(
@@ -269,3 +270,15 @@ def _signed(name: str) -> str:
         return check_metric(name)
     except UsageError:
         return name
+
+
+def _of_others(error: UnknownName, name: str) -> str:
+    """The sentence on a knob that is one of other programs, for which no name that looks alike stands in."""
+    from ragc.programs import METHODS
+
+    having = [entry.id for entry in METHODS if any(knob.name == name for knob in entry.knobs.list_knobs())]
+    if not having:
+        return ""
+    more = f" and {len(having) - 3} more" if len(having) > 3 else ""
+    known = ", ".join(error.known)
+    return f"No {error.kind} is named {name!r}; it is one of {', '.join(having[:3])}{more}. Known: {known}."

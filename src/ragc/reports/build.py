@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragc.core import inputs
+from ragc.core.display import quantity
 from ragc.core.redact import shorten
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results import compiled as programs
@@ -272,7 +273,7 @@ def _compared(
     sentence = (
         f"95% interval from {score.low:.3f} to {score.high:.3f}; {right:,} of {len(lines):,} are right."
     )
-    return Verdict(f"{metric} {score.mean:.3f} on {score.n:,} questions", "none", (sentence,))
+    return Verdict(f"{metric} {score.mean:.3f} on {quantity(score.n, 'question')}", "none", (sentence,))
 
 
 def _cautions(gap: Difference) -> tuple[str, ...]:
@@ -315,7 +316,7 @@ def _facts(held: Inputs) -> Iterator[Fact]:
     for one in held.runs:
         backends = {name for row in one.run.answered.values() for name in row.backends.values()}
         judged = f", judged by {', '.join(sorted(backends))}" if backends else ""
-        yield Fact("rows", one.name, f"{len(one.rows):,} questions{judged}")
+        yield Fact("rows", one.name, f"{quantity(len(one.rows), 'question')}{judged}")
 
 
 def _prompts(program: CompiledProgram) -> dict[str, str]:

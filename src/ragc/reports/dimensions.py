@@ -43,12 +43,14 @@ def importances(
     whole = [trial for trial in trials if trial.complete and metric in trial.values]
     if len(whole) < FEWEST or len({trial.values[metric] for trial in whole}) == 1:
         return ()
-    studied = own if own is not None and _told(own) >= FEWEST else _study(whole, metric, more_is_better)
+    studied = (
+        own if own is not None and _count_scored(own) >= FEWEST else _study(whole, metric, more_is_better)
+    )
     target = None
     if len(studied.directions) > 1:  # PED-ANOVA takes the least of a target for the best
         names = list(whole[0].values)
-        place = names.index(metric)
-        target = lambda trial: -trial.values[place]  # noqa: E731
+        position = names.index(metric)
+        target = lambda trial: -trial.values[position]  # noqa: E731
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a choice was tried once only; the page says it of all
@@ -57,11 +59,12 @@ def importances(
         return ()
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     return tuple(
-        Importance(name.removeprefix("knob."), metric, float(share), _told(studied)) for name, share in ranked
+        Importance(name.removeprefix("knob."), metric, float(share), _count_scored(studied))
+        for name, share in ranked
     )
 
 
-def _told(study: optuna.Study) -> int:
+def _count_scored(study: optuna.Study) -> int:
     """The number of trials that `study` was told a value of."""
     return len(study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)))
 

@@ -131,10 +131,10 @@ def test_rows_of_dev_questions_say_that_they_flatter_and_have_the_intervals_of_t
     run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run()
-    kept: dict[str, Evaluation] = {}
+    evaluations: dict[str, Evaluation] = {}
     for name, sets in (("out", ()), ("recipe.toml", PLAIN)):
-        kept[name] = evaluated(folder, name, *sets, split="dev")
-        rows = "".join(json.dumps(row) + "\n" for row in kept[name].row_values(prompts=True))
+        evaluations[name] = evaluated(folder, name, *sets, split="dev")
+        rows = "".join(json.dumps(row) + "\n" for row in evaluations[name].row_values(prompts=True))
         (folder / f"{name[:3]}.jsonl").write_text(rows, "utf-8")
     chosen, plain = str(folder / "out.jsonl"), str(folder / "rec.jsonl")
     assert main(["eval", plain, chosen]) == 0
@@ -145,7 +145,7 @@ def test_rows_of_dev_questions_say_that_they_flatter_and_have_the_intervals_of_t
     assert main(["eval", chosen, "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     compared = ragc.compare(plain, chosen).to_json()
-    for name, interval in kept["out"].metrics.items():
+    for name, interval in evaluations["out"].metrics.items():
         assert summary["metrics"][name]["ci"] == [interval.low, interval.high]
         if name in ("em", "f1"):
             assert compared["metrics"][name]["b"]["ci"] == [interval.low, interval.high]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragc.core.display import describe
+from ragc.core.display import describe, quantity
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import Metric, get
 from ragc.metrics.reports.runs import Run, RunRow
@@ -154,7 +154,8 @@ class RunComparison:
         sentences += self.remarks
         if self.look and self.look.number:
             sentences.append(self.look.sentence)
-        sentences.append(f"{self.by}: {self.rose} questions rose and {self.fell} fell from {self.a.name}.")
+        rose = quantity(self.rose, "question")
+        sentences.append(f"{self.by}: {rose} rose and {self.fell} fell from {self.a.name}.")
         first = next((row.judged for row in self.rows if row.metric == self.by and row.judged), None)
         return (*sentences, f"{self.by}: {power_note(first.result)}") if first else tuple(sentences)
 
@@ -234,9 +235,9 @@ def compare(
 
 def _remarks(a: Run, b: Run) -> tuple[str, ...]:
     """What the scores of both runs cannot show, and so their difference."""
-    said = [f"{run.name}: {remark}" for run in (a, b) for remark in run.remarks]
+    sentences = [f"{run.name}: {remark}" for run in (a, b) for remark in run.remarks]
     one_sided = bool(a.remarks) != bool(b.remarks)
-    return (*said, *(["The difference flatters it too."] if one_sided else []))
+    return (*sentences, *(["The difference flatters it too."] if one_sided else []))
 
 
 def _same_data(a: Run, b: Run) -> None:

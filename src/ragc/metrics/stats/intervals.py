@@ -26,6 +26,7 @@ from math import sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
+from ragc.core.display import quantity
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric
 from ragc.metrics.stats.clusters import MIN_GROUPS, Groups, effective_share, size_of
@@ -318,7 +319,7 @@ def smallest_provable(
 def power_note(result: Paired) -> str:
     """One sentence for reports: the smallest difference that this comparison could have detected."""
     independent = result.n if result.groups is None else result.groups
-    questions = f"{result.n} questions{in_groups(result.groups)}"
+    questions = f"{quantity(result.n, 'question')}{in_groups(result.groups)}"
     if too_few(result.groups):
         return (
             f"{questions} cannot show a difference: {MIN_GROUPS} groups must all change in one direction for "

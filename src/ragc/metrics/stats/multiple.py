@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+from ragc.core.display import quantity
 from ragc.errors import UsageError, nearest
 from ragc.metrics.stats.clusters import Groups, effective_share
 from ragc.metrics.stats.intervals import (
@@ -126,7 +127,9 @@ class Matching:
         left = [f"{n} asked only of {name}" for n, name in ((self.only_a, a), (self.only_b, b)) if n] + (
             [f"{self.unscored} without a score on both sides"] if self.unscored else []
         )
-        return f"{self.both} questions were compared; left out: {', '.join(left)}." if left else ""
+        were = "was" if self.both == 1 else "were"
+        compared = f"{quantity(self.both, 'question')} {were} compared"
+        return f"{compared}; left out: {', '.join(left)}." if left else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -377,7 +377,7 @@ class _Build:
         models = {role: _described(task.runtime.target(role)) for role in roles}
         return {
             "data set": data.dataset,
-            "split": f"train, {len(task.train)} questions",
+            "split": f"train, {quantity(len(task.train), 'question')}",
             "questions": task.facts["data"]["train"]["fingerprint"],
             **{
                 f"passages of {name}": source["fingerprint"] for name, source in task.facts["sources"].items()

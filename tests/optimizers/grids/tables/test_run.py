@@ -11,6 +11,7 @@ import pytest
 
 from ragc.errors import DataError, RecipeError, TargetUnavailable, UnknownName, UsageError
 from ragc.optimizers.grids.tables.listing import listing, needs
+from ragc.optimizers.grids.tables.result import TOO_FEW, _relation
 from ragc.optimizers.grids.tables.run import estimate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
@@ -46,7 +47,9 @@ def test_our_figures_stand_beside_the_papers_with_intervals(run: Run) -> None:
     low, high = shown["em"]["ci"]
     assert 0 < low < 50 < high < 100
     assert result.grid()[1][:4] == ("hotpotqa", "vanilla_local", "prefrag_acc", "46.4")
-    assert result.grid()[1][5] == "inside"
+    assert result.grid()[1][5] == TOO_FEW
+    assert f"Below 30 questions an interval holds nearly any figure: {TOO_FEW}." in result.lines()
+    assert [_relation(46.4, (40, 50), n) for n in (29, 30)] == [TOO_FEW, "inside"]
     assert "Inside: the paper's figure is in our interval; below or above: it is outside." in result.lines()
     assert result.to_json()["rows"][0]["data"]["hotpotqa"]["questions"] == 10
 
