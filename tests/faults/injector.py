@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import errno
 import functools
 import os
 import platform
+import runpy
 import shutil
 import struct
 import subprocess
@@ -27,7 +29,7 @@ SOURCE = Path(__file__).with_name("syscalls.c")
 LIBRARY_ENV = "FAULTS_LIBRARY"
 KINDS = ("", "write", "open", "mkdir", "rename", "link", "symlink", "unlink", "rmdir", "truncate", "sync", "lock")
 NOTHING, FAIL_ONCE, FAIL_ON, KILL = range(4)
-CREATED, EMPTIED, INJECTED, FOLDER = 1, 2, 4, 8
+CREATED, EMPTIED, INJECTED, FOLDER, SWAPPED = 1, 2, 4, 8, 16
 _HEAD = struct.Struct("<IIqqqQIIIIII")
 
 
@@ -110,8 +112,6 @@ def missing() -> str:
 def library() -> Path:
     """The compiled `syscalls.c`, in a temporary folder of this process."""
     folder = Path(tempfile.mkdtemp(prefix="ragc-faults-"))
-    import atexit
-
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     out = folder / "syscalls.so"
     command = ["gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", str(out), str(SOURCE), "-ldl"]
@@ -140,7 +140,7 @@ def ragc(
     timeout: float = 120,
     variables: Mapping[str, str] | None = None,
 ) -> Ended:
-    """Runs `ragc ARGUMENTS` in `folder`, whose changes are watched, and waits for its end.
+    """Runs `ragc ARGUMENTS`, or `python SCRIPT`, in `folder`, whose changes are watched, to its end.
 
     The process is forked from one that has imported ragc. fsync is recorded and not carried out: nobody pulls
     the plug. `data` keeps what is written.
@@ -171,6 +171,10 @@ def execute() -> None:
         from ragc.corpora.storage import corpus
 
         corpus.STORED_FROM = 1
+    if arguments[0] == "python":
+        sys.argv = arguments[1:]
+        runpy.run_path(arguments[1], run_name="__main__")
+        return
     from ragc.cli.main import main
 
     sys.exit(main(arguments))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.injector import CREATED, EMPTIED, FOLDER, Call
+from tests.faults.injector import CREATED, EMPTIED, FOLDER, SWAPPED, Call
 
 STATES = ("written", "synced", "names only", "contents only", "halves", "zeros", "one change missing")
 """What a disk holds: all that was written; nothing that was not synced; all names, but only synced contents;
@@ -115,7 +115,9 @@ class Disk:
             case "link":
                 self._set((*self._parent(call.other), folder.entries[name]))
             case "rename":
-                self._set((folder, name, None), (*self._parent(call.other), folder.entries[name]))
+                other, target = self._parent(call.other)
+                swapped = other.entries.get(target) if call.flags & SWAPPED else None
+                self._set((folder, name, swapped), (other, target, folder.entries[name]))
 
     def _set(self, *names: tuple[Folder, str, Entry | None]) -> None:
         self.changes.append(Change(names))

@@ -56,7 +56,7 @@ enum { WRITE = 1, OPEN, MKDIR, RENAME, LINK, SYMLINK, UNLINK, RMDIR, TRUNCATE, S
 static const char *const names[] = {"", "write", "open", "mkdir", "rename", "link", "symlink",
                                     "unlink", "rmdir", "truncate", "sync", "lock"};
 enum { NOTHING, FAIL_ONCE, FAIL_ON, KILL };
-enum { CREATED = 1, EMPTIED = 2, INJECTED = 4, FOLDER = 8 };
+enum { CREATED = 1, EMPTIED = 2, INJECTED = 4, FOLDER = 8, SWAPPED = 16 };
 #define LENGTH 4200
 
 struct record {
@@ -321,6 +321,7 @@ static int prepare(struct call *call, long nr, const long *a, struct iovec *one)
     case SYS_renameat: case SYS_renameat2:
       record->kind = RENAME;
       path_at((int)a[0], (const char *)a[1], call->path), path_at((int)a[2], (const char *)a[3], call->other);
+      if (nr == SYS_renameat2 && (a[4] & 2)) record->flags |= SWAPPED;
       break;
     case SYS_linkat:
       record->kind = LINK;
