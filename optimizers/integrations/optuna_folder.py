@@ -19,6 +19,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
+from ragc.core.outputs import put_file
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.study_address import read_address, write_address
@@ -78,8 +79,8 @@ class Folder:
                 f"The recipe changed since the study {self.name!r} began ({change}); undo the change, or "
                 "give the study another name."
             )
-        _write(begun, text)
-        _write(self.path / RECIPE, recipe.to_toml())
+        put_file(begun, text.encode("utf-8"))
+        put_file(self.path / RECIPE, recipe.to_toml().encode("utf-8"))
         where = str(Path(file).resolve()) if str(file) else ""
         owner = {"name": self.name, "file": where} if where else {"name": self.name}
         if not owner.items() <= read_address(self.path).items():
@@ -134,9 +135,3 @@ def find(path: str | Path) -> Path | None:
         folder for folder, entries in by_folder.items() if entries.get("file") == str(recipe_file.resolve())
     ]
     return max(own, key=lambda folder: (folder / RECIPE).stat().st_mtime, default=None)
-
-
-def _write(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
-    fresh.write_text(text, "utf-8")
-    fresh.replace(path)

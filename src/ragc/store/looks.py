@@ -251,6 +251,7 @@ def _append(path: Path, current: QuestionSet, shown: frozenset[str], *, marks: b
             line = line if out.read(1) == b"\n" else b"\n" + line  # the line before was cut off by a kill
         if out.write(line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(out.fileno())
 
 
 def _parse(line: bytes) -> _Entry | None:
