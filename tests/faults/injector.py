@@ -63,7 +63,7 @@ class Fault:
     """What happens at the `at`-th call (from 1) of `site`: `then` is FAIL_ONCE, FAIL_ON or KILL.
 
     FAIL_ON goes on failing whatever takes room, as a full disk does, with `error`. Without a `site` it does so
-    from the start.
+    from the start. With "lock" for a site every flock fails.
     """
 
     site: str = ""
@@ -137,19 +137,20 @@ def ragc(
     *,
     fault: Fault | None = None,
     data: bool = False,
+    watched: Path | None = None,
     timeout: float = 120,
     variables: Mapping[str, str] | None = None,
 ) -> Ended:
     """Runs `ragc ARGUMENTS`, or `python SCRIPT`, in `folder`, whose changes are watched, to its end.
 
     The process is forked from one that has imported ragc. fsync is recorded and not carried out: nobody pulls
-    the plug. `data` keeps what is written.
+    the plug. `data` keeps what is written. `watched` is the folder that faults are made in, by default `folder`.
     """
     chosen = fault or Fault()
     with tempfile.TemporaryDirectory(prefix="ragc-calls-") as scratch:
         log = Path(scratch) / "calls"
         script = "from tests.faults.injector import execute; execute()"
-        request = [str(folder), str(log), chosen.site, str(chosen.at), str(chosen.then), str(chosen.error)]
+        request = [str(watched or folder), str(log), chosen.site, str(chosen.at), str(chosen.then), str(chosen.error)]
         command = ["-c", script, *request, str(int(data)), *arguments]
         around = environment(folder, **(variables or {})) | {LIBRARY_ENV: str(library())}
         process = processes.start(command, cwd=folder, environment=around, forked=True)

@@ -261,6 +261,7 @@ static long perform(struct call *call, long nr, const long *a) {
   int here = wanted[0] && !strcmp(call->site, wanted) && ++seen == wanted_at;
   if (here && action == KILL) die_halfway(call, nr, a);
   if (here && action == FAIL_ON) tripped = 1;
+  if (call->record.kind == LOCK && !strcmp(wanted, "lock")) here = 1; /* every flock, of any file */
   int fails = (here && action == FAIL_ONCE) || (tripped && (here || grows(call)));
   if (fails) {
     call->record.flags |= INJECTED;
@@ -436,7 +437,7 @@ static int install_handler(void) {
 }
 
 /* Watches this process from now on; 0, or the number of the error. `log` is an open file that is appended
-   to; `site` and `at` name the call to disturb, "" none. `then` is one of NOTHING, FAIL_ONCE, FAIL_ON (with
+   to; `site` and `at` name the call to disturb, "" none and "lock" every flock. `then` is one of NOTHING, FAIL_ONCE, FAIL_ON (with
    "" for `site` from the start) and KILL; `error` is that of a failure. `data` keeps what is written,
    `no_sync` only records fsync. */
 int faults_arm(const char *folder, int log, const char *site, long at, int then, int error, int data,
