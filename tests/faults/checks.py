@@ -10,7 +10,7 @@ KILLED = -9
 
 
 def check_fault(prepared: Prepared, fault: Fault) -> str:
-    """Lays `prepared` out, runs its command with `fault`, then again without; what went wrong, "" for nothing."""
+    """What went wrong, "" for nothing, when the command ran with `fault` and then again without."""
     prepared.lay()
     before = prepared.server.log.requests
     ended = prepared.run(prepared.command.run, fault)

@@ -79,8 +79,8 @@ class Command:
     """A command, the one that goes on after a fault, and where its result lies.
 
     `before` are commands that are run first, undisturbed. `result` is the output, a file or folder below the
-    working folder. `read` gives what must be the same after every way to the end; None where there is nothing.
-    Raises RagcError for what is not whole. `finishes` stands in the refusal of a half-finished result.
+    working folder. `read` gives what must be the same after every way to the end, None for nothing, and
+    raises RagcError for what is not whole. `finishes` stands in the refusal of a half-finished result.
     With `parts` the result is a set of parts, each of which is whole or absent.
     """
 
@@ -185,6 +185,7 @@ def _index_damage(folder: Path) -> str:
 
 COMPILE = ("compile", "recipe.toml", "--out", "out")
 EXPORT = ("export", "out", "--to", "all", "--out", "exported")
+ONE_FILE = ("export", "out", "--to", "python", "--out", "x.py")
 COMMANDS = {
     command.name: command
     for command in (
@@ -199,9 +200,8 @@ COMMANDS = {
             ((*COMPILE, *OTHER), EXPORT, COMPILE), "export",
         ),
         Command(
-            "export of one file over another", ("export", "out", "--to", "python", "--out", "x.py", "--force"),
-            ("export", "out", "--to", "python", "--out", "x.py", "--force"), read_export,
-            ((*COMPILE, *OTHER), ("export", "out", "--to", "python", "--out", "x.py"), COMPILE), "export",
+            "export of one file over another", (*ONE_FILE, "--force"), (*ONE_FILE, "--force"), read_export,
+            ((*COMPILE, *OTHER), ONE_FILE, COMPILE), "export",
         ),
         Command(
             "index", ("index", "recipe.toml", "--set", "knobs.chunk_size=50"),
@@ -212,7 +212,8 @@ COMMANDS = {
                 read_grid, finishes="grid", parts=True),
         Command("store", ("python", "puts.py"), ("python", "puts.py"), read_store, parts=True),
         Command(
-            "study in SQLite", ("python", "study.py"), ("python", "study.py"), read_winner, finishes="compile",
+            "study in SQLite", ("python", "study.py"), ("python", "study.py"), read_winner,
+            finishes="compile",
         ),
         Command(
             "eval", ("eval", "recipe.toml", "--split", "dev", "--out", "rows.jsonl"),
@@ -221,8 +222,13 @@ COMMANDS = {
     )
 }  # fmt: skip
 RESULTS = {
-    read_compiled: "out", read_winner: "out", read_store: "home/store", read_grid: "grid", read_rows: "rows.jsonl", read_indexes: "home/indexes",
-}  # fmt: skip
+    read_compiled: "out",
+    read_winner: "out",
+    read_store: "home/store",
+    read_grid: "grid",
+    read_rows: "rows.jsonl",
+    read_indexes: "home/indexes",
+}
 
 
 def result_of(command: Command) -> str:

@@ -34,7 +34,10 @@ def main() -> None:
     wrong = runs = 0
     for name in args.command or COMMANDS:
         started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="ragc-faults-") as folder, Loopback(latency_s=0.001) as server:
+        with (
+            tempfile.TemporaryDirectory(prefix="ragc-faults-") as folder,
+            Loopback(latency_s=0.001) as server,
+        ):
             os.environ["RAGC_HOME"] = str(Path(folder) / "work/home")
             prepared = prepare(COMMANDS[name], Path(folder), server)
             found: list[Fault | Loss] = []
@@ -46,7 +49,9 @@ def main() -> None:
             chosen = random.Random(args.seed).sample(found, round(len(found) * args.share))
             failed = 0
             for fault in chosen:
-                check = check_loss(prepared, fault) if isinstance(fault, Loss) else check_fault(prepared, fault)
+                check = (
+                    check_loss(prepared, fault) if isinstance(fault, Loss) else check_fault(prepared, fault)
+                )
                 if check:
                     failed += 1
                     print(f"  {name}: {fault}: {check}", flush=True)

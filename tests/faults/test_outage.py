@@ -1,9 +1,8 @@
-"""Ten minutes in which a server only says 5xx, and then well: on a simulated clock, and a study that goes on."""
+"""Ten minutes in which a server only says 5xx, on a simulated clock, and a study that goes on after them."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import pytest
 
 from experiments.benchmarks.serving.loopback import Loopback
 from experiments.benchmarks.serving.loopback_world import reply
+from ragc.errors import TargetUnavailable
 from tests.examples import thorough
 from tests.faults.checks import same
 from tests.faults.commands import COMMANDS, NOISE, Prepared, prepare, stored_replies
@@ -72,7 +72,13 @@ class _Time:
 def over(outage: Outage, kind: str, questions: int, **options: Any) -> tuple[Any, FaultServer]:
     with serving(outage) as server:
         rows, _ = scored(
-            kind, server, QUESTIONS[:questions], flying=1, waits=outage.clock.sleep, break_after=10_000, **options
+            kind,
+            server,
+            QUESTIONS[:questions],
+            flying=1,
+            waits=outage.clock.sleep,
+            break_after=10_000,
+            **options,
         )
         return rows, server
 
@@ -84,21 +90,22 @@ def test_a_request_that_may_wait_outlasts_the_outage(outage: Outage, kind: str) 
     slept = outage.clock.slept
     assert OUTAGE_S <= sum(slept) <= OUTAGE_S + 20
     assert max(slept) <= 20
-    assert outage.failed <= 64  # waits of 10 to 20 s after the first five: no storm of requests
-    assert slept[5:] == [wait for wait in slept[5:] if wait >= 10]
+    assert outage.failed <= 64  # waits of 10 to 20 s after the first six: no storm of requests
+    assert min(slept[6:]) >= 10
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_by_default_a_request_gives_up_and_its_question_says_why(outage: Outage, kind: str) -> None:
-    outage.ends = math.inf
-    rows, server = over(outage, kind, 3)
-    assert [row.scores["em"] for row in rows] == [0.0] * 3
-    assert all("tried 4 times" in row.error and "\n" not in row.error for row in rows)
-    assert outage.failed == 3 * 4
+def test_by_default_a_request_gives_up_in_one_sentence_and_a_later_one_is_answered(
+    outage: Outage, kind: str
+) -> None:
+    with pytest.raises(TargetUnavailable, match=r"answered 50\d.* \(tried 4 times\)\.$") as caught:
+        over(outage, kind, 1)
+    assert "\n" not in str(caught.value)
+    assert outage.failed == 4
+    assert sum(outage.clock.slept) <= 300
     outage.ends = 0.0
-    again, _ = over(outage, kind, 3)
-    assert [row.scores["em"] for row in again] == [1.0] * 3
-    assert server.url
+    rows, _ = over(outage, kind, 3)
+    assert [row.scores["em"] for row in rows] == [1.0] * 3
 
 
 @pytest.fixture

@@ -84,7 +84,8 @@ def test_folders_of_the_user_that_nobody_may_write_are_one_sentence(
     prepared.lay()
     sent, locked = prepared.server.log.requests, prepared.folder / "locked"
     locked.mkdir()
-    nowhere = {"RAGC_HOME": "", "XDG_CACHE_HOME": str(locked / "cache"), "XDG_STATE_HOME": str(locked / "state")}
+    folders = {f"XDG_{kind}_HOME": str(locked / kind.lower()) for kind in ("CACHE", "STATE")}
+    nowhere = {"RAGC_HOME": "", **folders}
     ended = ragc(prepared.folder, arguments, fault=READ_ONLY, watched=locked, variables=nowhere)
     one_sentence(ended)
     assert prepared.server.log.requests == sent
@@ -123,14 +124,15 @@ def test_a_clock_that_goes_backwards_changes_nothing(prepared: Prepared) -> None
         assert not [word for word in NOISE if word in done.stderr]
         assert same(prepared.read(), prepared.new)
     assert prepared.server.log.requests - sent == prepared.sent
-    seen = subprocess.run(
-        [sys.executable, "-c", "import time; print(time.time())"], env=os.environ | shifted | {"FAULTS_CLOCK_FROM": "0"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert float(seen.stdout) < os.stat(prepared.folder).st_mtime - 300 * 86400  # it was shifted indeed
+    shifted["FAULTS_CLOCK_FROM"] = "0"
+    tell = [sys.executable, "-c", "import time; print(time.time())"]
+    seen = subprocess.run(tell, env=os.environ | shifted, capture_output=True, text=True, check=True)
+    assert float(seen.stdout) < prepared.folder.stat().st_mtime - 300 * 86400  # it was shifted indeed
 
 
-@pytest.mark.parametrize("kind", ["other content", "link to another", "pipe", "folder", "link to nothing", "cut"])
+@pytest.mark.parametrize(
+    "kind", ["other content", "link to another", "pipe", "folder", "link to nothing", "cut"]
+)
 def test_a_poisoned_prefix_state_is_refused_and_made_anew(kind: str, tmp_path: Path) -> None:
     states, key = PrefixStates(tmp_path / "prefixes"), state_key("weights", ["engine", 1], [1, 2, 3])
     source = tmp_path / "made"

@@ -129,8 +129,9 @@ class DiskBackend:
         return text if text is not None and tag == row_digest(key, text) else None
 
     def put(self, key: str, text: str) -> None:
-        """Store `text` under `key`; a kill no longer loses it when this returns. A power loss may: SQLite's log
-        is synced now and then.
+        """Store `text` under `key`; when this returns, a kill no longer loses it.
+
+        A power loss may, because SQLite's log is synced now and then.
         """
         try:
             self._set(key, text)
