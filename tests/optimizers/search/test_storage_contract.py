@@ -30,6 +30,7 @@ from ragc.optimizers.search.storage import (
     storage,
 )
 from tests import processes
+from tests.examples import thorough
 from tests.integration import cluster
 from tests.paths import ROOT
 
@@ -223,6 +224,7 @@ def test_two_handles_see_each_others_trials(place: Place) -> None:
     assert StudyAttributes(other).get("said") == 1
 
 
+@thorough
 @pytest.mark.parametrize("place", SHARED, indirect=True)
 def test_processes_that_tell_at_once_lose_nothing(place: Place, tmp_path: Path) -> None:
     place.open()
@@ -238,6 +240,7 @@ def test_processes_that_tell_at_once_lose_nothing(place: Place, tmp_path: Path) 
     assert all(math.isclose(trial.value or 0, int(trial.user_attrs["by"][2:]) / 3) for trial in trials)
 
 
+@thorough
 @pytest.mark.parametrize("place", SHARED, indirect=True)
 def test_a_process_killed_in_the_middle_loses_no_trial_that_it_told(place: Place, tmp_path: Path) -> None:
     place.open()
