@@ -173,14 +173,16 @@ class FileLedger:
     def _read(self, path: Path) -> None:
         """Reads the charges of earlier processes; a last line cut off by a kill is ignored."""
         try:
-            lines = path.read_bytes().splitlines(keepends=True)
+            content = path.read_bytes()
+            lines = content.rstrip(b"\0").splitlines(keepends=True)
         except OSError as error:
             raise StoreError(
                 f"What the study spent cannot be read from {path} ({error.strerror or error}); grant access "
                 "to it, or leave --resume out to begin anew."
             ) from error
         if lines and _is_torn(lines[-1]):
-            self._torn = len(lines.pop())
+            lines.pop()
+        self._torn = len(content) - sum(map(len, lines))  # with zeros that a power loss left
         for number, line in enumerate(lines, start=1):
             if not self._take(_charge(line)):
                 raise StoreError(
@@ -448,5 +450,6 @@ def _exceeds(what: str, amount: float, limit: float) -> bool:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether `line`, the last of the file, was cut off by a kill."""
-    return not line.endswith(b"\n") and b"}" not in line and line[:1] in (b"{", b"")
+    """Whether `line`, the last of the file, was cut off by a kill or a power loss, its newline alone too."""
+    begun = b"}" not in line and line[:1] in (b"{", b"")
+    return not line.endswith(b"\n") and (begun or _charge(line) is not None)

@@ -92,7 +92,7 @@ class DenseIndex:
     def save(self, folder: Path) -> None:
         """Writes the index into the existing `folder`. Raises OSError.
 
-        Through a file of Python's: Faiss's own prints that it could not be closed on a full disk, and goes on.
+        Through a file of Python's: Faiss's own only prints that it could not be closed on a full disk.
         """
         faiss = _faiss()
         with (folder / _FILE).open("wb") as out:

@@ -79,8 +79,8 @@ def map_array(path: Path) -> NDArray[Any]:
 def save_array(path: Path, array: NDArray[Any]) -> None:
     """Writes the .npy file of `array`, the same bytes as `np.save`, which overlooks errors of the disk.
 
-    `np.save` writes through a stream of C, whose last bytes go out when it is closed, and numpy asks nobody how
-    that ended. Raises OSError.
+    `np.save` writes through a stream of C, whose last bytes go out when it is closed, and numpy does not ask
+    how that ended. Raises OSError.
     """
     with path.open("wb") as out:
         np.lib.format.write_array(_Writer(out.write), array, allow_pickle=False)

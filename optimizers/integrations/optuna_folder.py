@@ -19,7 +19,8 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
-from ragc.core.home.private import FILE, make_private, write_private
+from ragc.core.home.private import FILE, make_private, narrow
+from ragc.core.outputs import put_file
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.study_address import read_address, write_address
@@ -82,8 +83,9 @@ class Folder:
             )
         if not begun.exists():
             write_address(self.path, splits=GROUPED)
-        _write(begun, text)
-        _write(self.path / RECIPE, recipe.to_toml())
+        for file_path, content in ((begun, text), (self.path / RECIPE, recipe.to_toml())):
+            put_file(file_path, content.encode("utf-8"))
+            narrow(file_path)
         where = str(Path(file).resolve()) if str(file) else ""
         owner = {"name": self.name, "file": where} if where else {"name": self.name}
         if not owner.items() <= read_address(self.path).items():
@@ -138,9 +140,3 @@ def find(path: str | Path) -> Path | None:
         folder for folder, entries in by_folder.items() if entries.get("file") == str(recipe_file.resolve())
     ]
     return max(own, key=lambda folder: (folder / RECIPE).stat().st_mtime, default=None)
-
-
-def _write(path: Path, text: str) -> None:
-    fresh = path.with_name(f".{path.name}-{uuid4().hex[:8]}")
-    write_private(fresh, text)
-    fresh.replace(path)

@@ -110,6 +110,8 @@ def remember(path: Path, digest: str, base: str = "") -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(pretty(entry))
+            file.flush()
+            os.fsync(file.fileno())
         Path(fresh).replace(folder / _name(digest, location))
     except BaseException:
         Path(fresh).unlink(missing_ok=True)

@@ -19,6 +19,7 @@ from experiments.benchmarks.serving.loopback_world import write_data
 from ragc.core import outputs
 from ragc.errors import RagcError
 from ragc.optimizers.results import compiled
+from ragc.store.call_store import CallStore
 from tests.faults.injector import Ended, Fault, ragc
 
 NOISE = (
@@ -47,6 +48,29 @@ settings = [{ top_k = 1 }, { top_k = 2 }]
 OTHER = ("--set", "seed=7", "--set", "knobs.cot=true", "--set", "search.trials=1")
 """Settings that give another compiled program."""
 
+PUTS = """
+from ragc.store.call_store import open_store
+store = open_store()
+for number in range(30):
+    store.put(f"key {number}", f'"reply {number}"' + " " * 700)
+    print(number, flush=True)
+"""
+"""A script that puts rows into the call store, and prints the number of each that is stored."""
+
+STUDY = """
+import optuna, ragc
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+study = optuna.create_study(
+    study_name="mine", direction="maximize", storage="sqlite:///mine.db", load_if_exists=True
+)
+objective = ragc.objective("recipe.toml", name="mine")
+while (finished := sum(trial.state.is_finished() for trial in study.trials)) < 3:
+    study.sampler = optuna.samplers.RandomSampler(seed=finished)
+    study.optimize(objective, n_trials=1)
+objective.save(study.best_trial, "out")
+"""
+"""A script with a study of the user's own in SQLite, which goes on when it is run again."""
+
 Files = Mapping[str, bytes]
 
 
@@ -55,8 +79,8 @@ class Command:
     """A command, the one that goes on after a fault, and where its result lies.
 
     `before` are commands that are run first, undisturbed. `result` is the output, a file or folder below the
-    working folder. `read` gives what must be the same after every way to the end; None where there is nothing.
-    Raises RagcError for what is not whole. `finishes` stands in the refusal of a half-finished result.
+    working folder. `read` gives what must be the same after every way to the end, None for nothing, and
+    raises RagcError for what is not whole. `finishes` stands in the refusal of a half-finished result.
     With `parts` the result is a set of parts, each of which is whole or absent.
     """
 
@@ -77,6 +101,24 @@ def read_compiled(out: Path) -> Files | None:
     compiled.load(out)
     listed = outputs.own_files(out, compiled.RUN)
     return {name: (out / name).read_bytes() for name in sorted(listed) if name != compiled.RUN}
+
+
+def read_winner(out: Path) -> Files | None:
+    """The `program.json` of a compiled program: provenance has the numbers of trials, of dead ones too."""
+    found = read_compiled(out)
+    return None if found is None else {"program.json": found["program.json"]}
+
+
+def read_store(out: Path) -> Files | None:
+    """The rows of the call store in `out` that the script `PUTS` puts."""
+    if not (out / "cache.db").exists():
+        return None
+    copy = out.parent.parent.parent / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(out, copy, ignore=shutil.ignore_patterns("*-shm"))
+    with closing(CallStore(copy)) as store:
+        rows = {f"key {number}": store.get(f"key {number}") for number in range(30)}
+    return {key: text.encode() for key, text in rows.items() if text is not None}
 
 
 def read_export(out: Path) -> Files | None:
@@ -143,6 +185,7 @@ def _index_damage(folder: Path) -> str:
 
 COMPILE = ("compile", "recipe.toml", "--out", "out")
 EXPORT = ("export", "out", "--to", "all", "--out", "exported")
+ONE_FILE = ("export", "out", "--to", "python", "--out", "x.py")
 COMMANDS = {
     command.name: command
     for command in (
@@ -157,9 +200,8 @@ COMMANDS = {
             ((*COMPILE, *OTHER), EXPORT, COMPILE), "export",
         ),
         Command(
-            "export of one file over another", ("export", "out", "--to", "python", "--out", "x.py", "--force"),
-            ("export", "out", "--to", "python", "--out", "x.py", "--force"), read_export,
-            ((*COMPILE, *OTHER), ("export", "out", "--to", "python", "--out", "x.py"), COMPILE), "export",
+            "export of one file over another", (*ONE_FILE, "--force"), (*ONE_FILE, "--force"), read_export,
+            ((*COMPILE, *OTHER), ONE_FILE, COMPILE), "export",
         ),
         Command(
             "index", ("index", "recipe.toml", "--set", "knobs.chunk_size=50"),
@@ -168,13 +210,25 @@ COMMANDS = {
         ),
         Command("grid", ("grid", "recipe.toml", "--out", "grid"), ("grid", "recipe.toml", "--out", "grid"),
                 read_grid, finishes="grid", parts=True),
+        Command("store", ("python", "puts.py"), ("python", "puts.py"), read_store, parts=True),
+        Command(
+            "study in SQLite", ("python", "study.py"), ("python", "study.py"), read_winner,
+            finishes="compile",
+        ),
         Command(
             "eval", ("eval", "recipe.toml", "--split", "dev", "--out", "rows.jsonl"),
             ("eval", "recipe.toml", "--split", "dev", "--out", "rows.jsonl"), read_rows,
         ),
     )
 }  # fmt: skip
-RESULTS = {read_compiled: "out", read_grid: "grid", read_rows: "rows.jsonl", read_indexes: "home/indexes"}
+RESULTS = {
+    read_compiled: "out",
+    read_winner: "out",
+    read_store: "home/store",
+    read_grid: "grid",
+    read_rows: "rows.jsonl",
+    read_indexes: "home/indexes",
+}
 
 
 def result_of(command: Command) -> str:
@@ -222,6 +276,8 @@ def prepare(command: Command, folder: Path, server: Loopback) -> Prepared:
     work.mkdir(parents=True)
     write_data(work, 0, 12, 8)
     (work / "recipe.toml").write_text(RECIPE % server.url, "utf-8")
+    (work / "puts.py").write_text(PUTS)
+    (work / "study.py").write_text(STUDY)
     prepared = Prepared(command, work, base, server, None, None, Ended(0, "", "", ()), 0, (0, 0))
     for arguments in command.before:
         ended = prepared.run(arguments)

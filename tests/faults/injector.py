@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import errno
 import functools
 import os
 import platform
+import runpy
 import shutil
 import struct
 import subprocess
@@ -18,6 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from tests import processes
@@ -26,21 +29,10 @@ from tests.paths import ROOT
 SOURCE = Path(__file__).with_name("syscalls.c")
 LIBRARY_ENV = "FAULTS_LIBRARY"
 KINDS = (
-    "",
-    "write",
-    "open",
-    "mkdir",
-    "rename",
-    "link",
-    "symlink",
-    "unlink",
-    "rmdir",
-    "truncate",
-    "sync",
-    "lock",
-)
+    "", "write", "open", "mkdir", "rename", "link", "symlink", "unlink", "rmdir", "truncate", "sync", "lock",
+)  # fmt: skip
 NOTHING, FAIL_ONCE, FAIL_ON, KILL = range(4)
-CREATED, EMPTIED, INJECTED, FOLDER = 1, 2, 4, 8
+CREATED, EMPTIED, INJECTED, FOLDER, SWAPPED = 1, 2, 4, 8, 16
 _HEAD = struct.Struct("<IIqqqQIIIIII")
 
 
@@ -73,8 +65,8 @@ class Call:
 class Fault:
     """What happens at the `at`-th call (from 1) of `site`: `then` is FAIL_ONCE, FAIL_ON or KILL.
 
-    FAIL_ON goes on failing whatever takes room, as a full disk does, with `error`. Without a `site` it does so
-    from the start.
+    FAIL_ON goes on failing whatever takes room, as a full disk does, with `error`; without a `site` from the
+    start. With "lock" for a site every flock fails.
     """
 
     site: str = ""
@@ -123,8 +115,6 @@ def missing() -> str:
 def library() -> Path:
     """The compiled `syscalls.c`, in a temporary folder of this process."""
     folder = Path(tempfile.mkdtemp(prefix="ragc-faults-"))
-    import atexit
-
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     out = folder / "syscalls.so"
     command = ["gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-o", str(out), str(SOURCE), "-ldl"]
@@ -150,20 +140,21 @@ def ragc(
     *,
     fault: Fault | None = None,
     data: bool = False,
+    watched: Path | None = None,
     timeout: float = 120,
     variables: Mapping[str, str] | None = None,
 ) -> Ended:
-    """Runs `ragc ARGUMENTS` in `folder`, whose changes are watched, and waits for its end.
+    """Runs `ragc ARGUMENTS`, or `python SCRIPT`, in `folder`, whose changes are watched, to its end.
 
     The process is forked from one that has imported ragc. fsync is recorded and not carried out: nobody pulls
-    the plug. `data` keeps what is written.
+    the plug. `data` keeps what is written. `watched` is the folder of the faults, by default `folder`.
     """
     chosen = fault or Fault()
     with tempfile.TemporaryDirectory(prefix="ragc-calls-") as scratch:
         log = Path(scratch) / "calls"
         script = "from tests.faults.injector import execute; execute()"
-        request = [str(folder), str(log), chosen.site, str(chosen.at), str(chosen.then), str(chosen.error)]
-        command = ["-c", script, *request, str(int(data)), *arguments]
+        numbers = map(str, (chosen.at, chosen.then, chosen.error, int(data)))
+        command = ["-c", script, str(watched or folder), str(log), chosen.site, *numbers, *arguments]
         around = environment(folder, **(variables or {})) | {LIBRARY_ENV: str(library())}
         process = processes.start(command, cwd=folder, environment=around, forked=True)
         try:
@@ -184,6 +175,10 @@ def execute() -> None:
         from ragc.corpora.storage import corpus
 
         corpus.STORED_FROM = 1
+    if arguments[0] == "python":
+        sys.argv = arguments[1:]
+        runpy.run_path(arguments[1], run_name="__main__")
+        return
     from ragc.cli.main import main
 
     sys.exit(main(arguments))
@@ -218,7 +213,7 @@ def read_calls(log: Path) -> Iterator[Call]:
         ends = [at + _HEAD.size]
         for each in sizes:
             ends.append(ends[-1] + each)
-        path, other, site, data = (content[a:b] for a, b in zip(ends, ends[1:], strict=False))
+        path, other, site, data = (content[a:b] for a, b in pairwise(ends))
         yield Call(
             KINDS[kind], os.fsdecode(path), os.fsdecode(other), os.fsdecode(site), result, offset, length,
             inode, flags, data,

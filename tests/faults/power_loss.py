@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.injector import CREATED, EMPTIED, FOLDER, Call
+from tests.faults.injector import CREATED, EMPTIED, FOLDER, SWAPPED, Call
 
 STATES = ("written", "synced", "names only", "contents only", "halves", "zeros", "one change missing")
 """What a disk holds: all that was written; nothing that was not synced; all names, but only synced contents;
-all contents, but only synced names; half of what was added to each file since its sync; zeros in its place; all
-but one change of a name."""
+all contents, but only synced names; half of what was added to each file since its sync; zeros in its place;
+all but one change of a name."""
 
 
 @dataclass(eq=False)
@@ -61,7 +61,7 @@ class Disk:
         folder = Folder()
         for entry in sorted(path.iterdir()):
             if entry.is_symlink():
-                folder.entries[entry.name] = os.readlink(entry)
+                folder.entries[entry.name] = str(entry.readlink())
             elif entry.is_dir():
                 folder.entries[entry.name] = self._read(entry)
             else:
@@ -115,7 +115,9 @@ class Disk:
             case "link":
                 self._set((*self._parent(call.other), folder.entries[name]))
             case "rename":
-                self._set((folder, name, None), (*self._parent(call.other), folder.entries[name]))
+                other, target = self._parent(call.other)
+                swapped = other.entries.get(target) if call.flags & SWAPPED else None
+                self._set((folder, name, swapped), (other, target, folder.entries[name]))
 
     def _set(self, *names: tuple[Folder, str, Entry | None]) -> None:
         self.changes.append(Change(names))
@@ -138,9 +140,7 @@ class Disk:
         return [change for change in reversed(self.changes) if not change.synced]
 
     def write(self, state: str, missing: Change | None = None) -> None:
-        """Makes the tree at `root` one of `STATES`; whatever was there is removed. `missing` is the one change
-        that is not there.
-        """
+        """Makes the tree at `root` one of `STATES`, without the change `missing`."""
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir()
         entries = {id(folder): dict(names) for folder, names in self._first}
@@ -176,13 +176,14 @@ def _content(file: File, state: str) -> bytes:
     whole = bytes(file.content)
     if state in ("synced", "names only"):
         return file.synced
-    if state == "halves" and whole != file.synced:
-        kept = len(os.path.commonprefix([whole, file.synced]))
+    if state not in ("halves", "zeros") or whole == file.synced:
+        return whole
+    pairs = enumerate(zip(whole, file.synced, strict=False))
+    shorter = min(len(whole), len(file.synced))
+    kept = next((at for at, (now, before) in pairs if now != before), shorter)
+    if state == "halves":
         return whole[: kept + (len(whole) - kept) // 2]
-    if state == "zeros" and whole != file.synced:
-        kept = len(os.path.commonprefix([whole, file.synced]))
-        return whole[:kept] + b"\0" * (len(whole) - kept)
-    return whole
+    return whole[:kept] + b"\0" * (len(whole) - kept)
 
 
 @dataclass(frozen=True)

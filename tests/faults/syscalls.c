@@ -56,7 +56,7 @@ enum { WRITE = 1, OPEN, MKDIR, RENAME, LINK, SYMLINK, UNLINK, RMDIR, TRUNCATE, S
 static const char *const names[] = {"", "write", "open", "mkdir", "rename", "link", "symlink",
                                     "unlink", "rmdir", "truncate", "sync", "lock"};
 enum { NOTHING, FAIL_ONCE, FAIL_ON, KILL };
-enum { CREATED = 1, EMPTIED = 2, INJECTED = 4, FOLDER = 8 };
+enum { CREATED = 1, EMPTIED = 2, INJECTED = 4, FOLDER = 8, SWAPPED = 16 };
 #define LENGTH 4200
 
 struct record {
@@ -261,6 +261,7 @@ static long perform(struct call *call, long nr, const long *a) {
   int here = wanted[0] && !strcmp(call->site, wanted) && ++seen == wanted_at;
   if (here && action == KILL) die_halfway(call, nr, a);
   if (here && action == FAIL_ON) tripped = 1;
+  if (call->record.kind == LOCK && !strcmp(wanted, "lock")) here = 1; /* every flock, of any file */
   int fails = (here && action == FAIL_ONCE) || (tripped && (here || grows(call)));
   if (fails) {
     call->record.flags |= INJECTED;
@@ -321,6 +322,7 @@ static int prepare(struct call *call, long nr, const long *a, struct iovec *one)
     case SYS_renameat: case SYS_renameat2:
       record->kind = RENAME;
       path_at((int)a[0], (const char *)a[1], call->path), path_at((int)a[2], (const char *)a[3], call->other);
+      if (nr == SYS_renameat2 && (a[4] & 2)) record->flags |= SWAPPED;
       break;
     case SYS_linkat:
       record->kind = LINK;
@@ -435,7 +437,7 @@ static int install_handler(void) {
 }
 
 /* Watches this process from now on; 0, or the number of the error. `log` is an open file that is appended
-   to; `site` and `at` name the call to disturb, "" none. `then` is one of NOTHING, FAIL_ONCE, FAIL_ON (with
+   to; `site` and `at` name the call to disturb, "" none and "lock" every flock. `then` is one of NOTHING, FAIL_ONCE, FAIL_ON (with
    "" for `site` from the start) and KILL; `error` is that of a failure. `data` keeps what is written,
    `no_sync` only records fsync. */
 int faults_arm(const char *folder, int log, const char *site, long at, int then, int error, int data,

@@ -1,4 +1,4 @@
-"""What every backend of the call store promises: on disk, on a Redis server, and in the memory of a process."""
+"""What every backend of the call store promises: on disk, on a Redis server, and in memory."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ for number in range(first, last):
 
 @dataclass(frozen=True)
 class Place:
-    """A store's place: `open` gives a store over it, a further one with each call, `address` is for processes."""
+    """A store's place: `open` gives one more store over it, `address` is for processes."""
 
     open: Callable[[], CallStore]
     address: str

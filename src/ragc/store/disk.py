@@ -132,7 +132,10 @@ class DiskBackend:
         return text if text is not None and tag == row_digest(key, text) else None
 
     def put(self, key: str, text: str) -> None:
-        """Store `text` under `key`; it is on disk when this returns."""
+        """Store `text` under `key`; when this returns, a kill no longer loses it.
+
+        A power loss may, because SQLite's log is synced now and then.
+        """
         try:
             self._set(key, text)
         except (OSError, sqlite3.Error) as error:

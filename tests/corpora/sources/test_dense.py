@@ -21,7 +21,7 @@ from ragc.core.progress import Silent
 from ragc.corpora.embed.base import Vectors
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.dense import DenseSource
-from ragc.corpora.sources.faiss_index import IndexSettings
+from ragc.corpora.sources.faiss_index import DenseIndex, IndexSettings
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
 from tests.examples import examples
@@ -257,3 +257,11 @@ def test_another_embedder_sees_the_same_passages_in_the_same_cut(tmp_path: Path)
     assert (other.chunk_size, other.overlap, other.corpus) == (100, 0.1, source.corpus)
     assert other.fingerprint != source.fingerprint
     assert source.with_embedder(source.embedder).fingerprint == source.fingerprint
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_small_index_on_a_full_disk_is_noticed_though_faiss_only_prints_it(tmp_path: Path) -> None:
+    index = DenseIndex.build([np.eye(4, dtype=np.float32)], 4, IndexSettings())
+    (tmp_path / "vectors.faiss").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        index.save(tmp_path)

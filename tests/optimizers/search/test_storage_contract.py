@@ -1,4 +1,4 @@
-"""What every Optuna storage promises that a study may have: a journal, SQLite, PostgreSQL, a process's memory.
+"""What every Optuna storage that a study may have promises: a journal, SQLite, PostgreSQL, memory.
 
 A compile has the journal in its folder or a server; a study of a user's own has any storage of Optuna's.
 """
@@ -30,6 +30,7 @@ from ragc.optimizers.search.storage import (
     storage,
 )
 from tests import processes
+from tests.examples import thorough
 from tests.integration import cluster
 from tests.paths import ROOT
 
@@ -201,14 +202,7 @@ def test_cut_off_and_failed_trials_keep_their_states(place: Place) -> None:
     study.ask()
     study.enqueue_trial({"x": 0.25})
     states = [trial.state for trial in place.open().trials]
-    expected = [
-        TrialState.COMPLETE,
-        TrialState.PRUNED,
-        TrialState.FAIL,
-        TrialState.RUNNING,
-        TrialState.WAITING,
-    ]
-    assert states == expected
+    assert [state.name for state in states] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING", "WAITING"]
     assert place.open().ask().suggest_float("x", 0, 1) == 0.25
 
 
@@ -230,6 +224,7 @@ def test_two_handles_see_each_others_trials(place: Place) -> None:
     assert StudyAttributes(other).get("said") == 1
 
 
+@thorough
 @pytest.mark.parametrize("place", SHARED, indirect=True)
 def test_processes_that_tell_at_once_lose_nothing(place: Place, tmp_path: Path) -> None:
     place.open()
@@ -245,6 +240,7 @@ def test_processes_that_tell_at_once_lose_nothing(place: Place, tmp_path: Path) 
     assert all(math.isclose(trial.value or 0, int(trial.user_attrs["by"][2:]) / 3) for trial in trials)
 
 
+@thorough
 @pytest.mark.parametrize("place", SHARED, indirect=True)
 def test_a_process_killed_in_the_middle_loses_no_trial_that_it_told(place: Place, tmp_path: Path) -> None:
     place.open()
@@ -256,10 +252,8 @@ def test_a_process_killed_in_the_middle_loses_no_trial_that_it_told(place: Place
             time.sleep(0.002)
         writer.send_signal(signal.SIGKILL)
         writer.wait(60)
-        whole = [
-            line.split() for line in (tmp_path / who).read_text().splitlines(True) if line.endswith("\n")
-        ]
-        lines += [(int(trial), int(number)) for trial, number in whole]
+        whole, _, _ = (tmp_path / who).read_text().rpartition("\n")
+        lines += [(int(trial), int(number)) for trial, number in map(str.split, whole.splitlines())]
         trials = place.open().trials
         assert len(lines) >= 5
         assert all(trials[trial].value == number / 3 for trial, number in lines)

@@ -69,7 +69,7 @@ class Interval:
     @property
     def questions(self) -> str:
         """The number of questions, and of their groups: "60 questions in 12 groups"."""
-        return f"{self.n} questions{in_groups(self.groups)}"
+        return f"{quantity(self.n, 'question')}{in_groups(self.groups)}"
 
     @property
     def n_text(self) -> str:

@@ -14,12 +14,14 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ragc.core import inputs
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 
@@ -54,10 +56,11 @@ class PrefixStates:
         for path in self.paths(key):
             with suppress(OSError):
                 target.unlink(missing_ok=True)
-                _link(path, target)
-                if _name(key, target) == path.name:
-                    os.utime(path)  # used now
-                    return True
+                if stat.S_ISREG(path.lstat().st_mode):  # a pipe would never end
+                    _link(path, target)
+                    if _name(key, target) == path.name:
+                        os.utime(path)  # used now
+                        return True
                 path.unlink(missing_ok=True)
         with suppress(OSError):
             target.unlink(missing_ok=True)
@@ -124,7 +127,7 @@ def _link(source: Path, target: Path) -> None:
 def _name(key: str, path: Path) -> str:
     """The file name of the state of `key` with the content of `path`."""
     checksum = hashlib.sha256(key.encode())
-    with path.open("rb") as file:
+    with inputs.open_regular(path) as file:
         while piece := file.read(1 << 20):
             checksum.update(piece)
     return f"{key}-{checksum.hexdigest()[:32]}{_SUFFIX}"
