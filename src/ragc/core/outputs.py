@@ -25,7 +25,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from ragc.core.digest import pretty
 from ragc.core.inputs import kind_of, read_bytes
@@ -218,6 +218,22 @@ def put_file(out: Path, content: bytes) -> None:
     with _scratch(out.parent) as scratch:
         fresh = scratch / _NEW
         _write(fresh, content)
+        fresh.replace(out)
+
+
+@contextmanager
+def replacing_file(out: Path) -> Iterator[BinaryIO]:
+    """Opens a new file that replaces `out` atomically at exit; after an error `out` is unchanged.
+
+    Raises OSError.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch(out.parent) as scratch:
+        fresh = scratch / _NEW
+        with fresh.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         fresh.replace(out)
 
 

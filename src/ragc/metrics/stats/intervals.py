@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric
-from ragc.metrics.stats.resampling import DRAWS, Draws, sign_flip
+from ragc.metrics.stats.resampling import Draws, draws_for, sign_flip
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,13 +127,14 @@ def draws(values: Array, seed: int) -> Draws:
     import numpy as np
 
     rng = np.random.default_rng(seed)
+    count = draws_for(len(values))
     distinct, counts = np.unique(values, return_counts=True)
     size = max(1, 2_000_000 // len(distinct))
-    blocks = [min(size, DRAWS - start) for start in range(0, DRAWS, size)]
+    blocks = [min(size, count - start) for start in range(0, count, size)]
     weights = [rng.standard_gamma(counts, (block, len(counts))) for block in blocks]
     total = np.concatenate([block.sum(axis=1) for block in weights])
     weighted = np.concatenate([block @ distinct for block in weights])
-    return Draws(weighted, total, rng.standard_exponential(DRAWS))
+    return Draws(weighted, total, rng.standard_exponential(count))
 
 
 def ends(drawn: Draws, mean: float, limits: tuple[float, float], confidence: float) -> tuple[float, float]:
