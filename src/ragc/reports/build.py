@@ -191,10 +191,10 @@ def _metric(held: Inputs, runs: Sequence[RunRows]) -> tuple[str, dict[str, bool]
         return held.study.pick, objectives
     if objectives:
         return next(iter(objectives)), objectives
-    shared = (
-        [name for name in runs[0].run.metrics if all(name in one.run.metrics for one in runs)] if runs else []
-    )
-    every = [name for one in runs for name in one.run.metrics]
+    named = [one.run.metrics for one in runs]
+    every = [name for names in named for name in names]
+    common = set(every).intersection(*named)
+    shared = [name for name in dict.fromkeys(every) if name in common]
     metric = next((name for name in shared if name == runs[0].deciding_metric), "")
     metric = metric or next(iter([*shared, *every]), "")
     return metric, {metric: questions.metric_of(metric, ())[0]} if metric else {}
@@ -232,9 +232,7 @@ def _verdict(held: Inputs, runs: Sequence[RunRows], report: Report) -> Verdict:
     right = sum(line.n for line in report.groups if line.group == RIGHT.id)
     n = len(report.questions)
     dev = any(one.on_dev for one in runs)
-    return verdicts.compared(
-        report.runs, metric, report.scores, report.differences, right, n, on_dev=dev
-    )
+    return verdicts.compared(report.runs, metric, report.scores, report.differences, right, n, on_dev=dev)
 
 
 def _importances(metric: str, objectives: dict[str, bool], trials: Sequence[Trial]) -> tuple[Importance, ...]:
@@ -287,9 +285,7 @@ def _prompts(program: CompiledProgram) -> dict[str, str]:
     return out
 
 
-def _remarks(
-    held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence[Trial]
-) -> Iterator[str]:
+def _remarks(held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence[Trial]) -> Iterator[str]:
     provenance = _provenance(held)
     if held.runs and any(one.on_dev for one in runs):
         yield verdicts.DEV_ROWS

@@ -22,7 +22,7 @@ from ragc.core.text import repair_surrogates
 from ragc.metrics.base import UNMEASURED
 from ragc.reports.page_data import PutLine, json_in_page, pack, row_line
 from ragc.reports.pictures import pictures
-from ragc.reports.questions import metric_of
+from ragc.reports.questions import MAX_DETAILED, metric_of
 from ragc.reports.report import Report
 from ragc.reports.values import decimals_of, figure, money, plain, signed, written_amount
 from ragc.version import __version__
@@ -93,6 +93,7 @@ def render(report: Report, *, rows_file: str, put: PutLine | None = None, limit:
             rows=_by_kind(rows),
             report=report,
             asked=n,
+            max_detailed=min(n, MAX_DETAILED),
             metrics=about,
             pictures=pictures(report.differences, about),
             rows_file=rows_file,

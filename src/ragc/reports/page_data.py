@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.core.text import repair_surrogates
+from ragc.reports.questions import MAX_DETAILED
 from ragc.reports.report import Report, question_fields
-from ragc.reports.values import plain
 
 SHORT = 120
 """Characters up to which a text of a question stands where it is; longer ones stand once in a table."""
@@ -92,16 +92,22 @@ def pack(report: Report, put: PutLine, limit: int) -> Packed:
     cut = _cut(report, limit)
     parts = _Parts(cut, limit)
     for question in report.questions:
-        fields = plain(question_fields(question))
+        fields = question_fields(question)
         line = row_line(fields)
         put(line)
         index.add(fields)
-        parts.add(fields, len(line))
+        if len(index) <= MAX_DETAILED:
+            parts.add(fields, len(line))
     parts.close()
     whole = index.size(INDEX_CUTS[0]) + parts.plain_bytes <= min(MAX_PLAIN, limit)
     if whole:
-        text, index_cut, indexed = index.written(len(index), INDEX_CUTS[0]), index.cut_at(INDEX_CUTS[0]), len(index)
-        return Packed(text, tuple(parts.plain), tuple(parts.starts), False, indexed, indexed, cut, index_cut)
+        text, index_cut, indexed = (
+            index.written(len(index), INDEX_CUTS[0]),
+            index.cut_at(INDEX_CUTS[0]),
+            len(index),
+        )
+        detailed = min(indexed, MAX_DETAILED)
+        return Packed(text, tuple(parts.plain), tuple(parts.starts), False, indexed, detailed, cut, index_cut)
     packed, index_cut, indexed = index.packed(int(limit * INDEX_SHARE))
     held = parts.fitting(limit - len(packed))
     detailed = min(indexed, parts.ends[held - 1] if held else 0)
@@ -165,7 +171,10 @@ class _Index:
 
     def size(self, cut: int) -> int:
         """About how many bytes the index takes with texts of at most `cut` characters."""
-        columns = [*self._texts.values(), *(columns[name] for columns in self._runs.values() for name in columns)]
+        columns = [
+            *self._texts.values(),
+            *(columns[name] for columns in self._runs.values() for name in columns),
+        ]
         texts = sum(_size(value, cut) for column in columns for value in column)
         return texts + 5 * len(self) * len(self._metrics) * len(self._runs)
 
@@ -265,13 +274,11 @@ class _Parts:
 
 def _cut(report: Report, limit: int) -> int | None:
     """The length of texts with which the details of `report` are expected to fit beside the index."""
-    n = len(report.questions)
+    n = min(len(report.questions), MAX_DETAILED)
     if not n:
         return None
     places = sorted({int(i * n / SAMPLED) for i in range(min(n, SAMPLED))}) if n > SAMPLED else range(n)
-    sample = [
-        details(plain(question_fields(question))) for question in report.questions.select(places)
-    ]
+    sample = [details(question_fields(question)) for question in report.questions.select(places)]
     index = sum(_index_bytes(one) for one in sample)
     room = limit - min(int(limit * INDEX_SHARE), int(index * n / len(sample) / 3))
     longest = max(_longest(one) for one in sample)

@@ -30,6 +30,9 @@ MAX_METRICS = 40
 SEED = 0
 """The seed of the resampling, as in `ragc eval A B`."""
 
+MAX_DETAILED = 10_000
+"""Questions whose traces become part of a report; of others it has scores, texts and groups."""
+
 _GROUPS = {group.id: group for group in GROUPS}
 
 
@@ -150,9 +153,14 @@ def costs_of(runs: Sequence[RunRows]) -> tuple[Cost, ...]:
     return tuple(out)
 
 
+_NO_ROW: Mapping[str, Any] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Questions:
     """The questions of all runs, in the order in which they first appear; whole rows are read while iterating.
+
+    Those beyond `MAX_DETAILED` are not read again, so they have no traces.
 
     `groups` has for each run the group of outcomes by question id, `changes` the change of each question from
     the first run to the last, None for a single run.
@@ -176,8 +184,9 @@ class Questions:
             sources = [stack.enter_context(one.source.opened()) for one in self.runs]
             for place in places:
                 key = self.ids[place]
+                whole = place < MAX_DETAILED
                 held = [
-                    (one, groups, get(key))
+                    (one, groups, get(key) if whole else _NO_ROW)
                     for one, groups, get in zip(self.runs, self.groups, sources, strict=True)
                     if key in one.run.answered
                 ]
@@ -227,14 +236,14 @@ def _answer(one: RunRows, key: str, groups: Mapping[str, str], raw: Mapping[str,
     row = one.run.answered[key]
     group = _GROUPS.get(groups.get(key, ""))
     return Answer(
-        scores={name: number(score) for name, score in row.scores.items()},
+        scores=row.scores,
         prediction=row.prediction,
         answered=key in one.answered,
         failure=row.failure,
         group=group.id if group else "",
         group_title=group.title if group else "",
         passages=tuple(text(id) for id in entries(raw.get("passages"))),
-        counters={name: value for name, value in mapping(raw.get("counters")).items() if number(value)},
+        counters={name: value for name, value in row.counters.items() if number(value)},
         trace=tuple(read_events(raw.get("trace"))),
     )
 

@@ -104,7 +104,11 @@ def facts_of_summary(
     sizes = {name: int(amount(mapping(data.get(name)).get("n"))) for name in ("test", "dev", "train")}
     listed = [f"{n:,} {name}" for name, n in sizes.items() if n]
     if listed or questions:
-        yield Fact(SUMMARY, "questions", ", ".join(listed) or f"{questions:,} {split if split != 'rows' else ''}".strip())
+        yield Fact(
+            SUMMARY,
+            "questions",
+            ", ".join(listed) or f"{questions:,} {split if split != 'rows' else ''}".strip(),
+        )
     charged = {line.kind: line.spent for line in budget}
     total = costs[0].amounts if provenance and costs else _summed(costs)
     counted = number(mapping(provenance.get("counters")).get("usd"))
@@ -170,5 +174,7 @@ def _prompts_in(run: str, question: str, row: Mapping[str, Any]) -> Iterator[Pro
     for event in map(mapping, entries(row.get("trace"))):
         messages = [mapping(message) for message in entries(mapping(event.get("sent")).get("messages"))]
         if "call" in event and messages:
-            written = tuple({"role": text(m.get("role")), "content": text(m.get("content"))} for m in messages)
+            written = tuple(
+                {"role": text(m.get("role")), "content": text(m.get("content"))} for m in messages
+            )
             yield Prompt(run, text(event["call"]), question, written)

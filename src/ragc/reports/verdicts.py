@@ -63,7 +63,8 @@ def compiled_verdict(provenance: Mapping[str, Any], run: Mapping[str, Any], metr
     gap = next((one for one in gaps if one.metric == metric), None)
     sentences, advice = [], ""
     if gap:
-        advice = recommendation(gap, gaps, {RUNS["baseline"]: "the baseline", RUNS["winner"]: "the compiled program"})
+        names = {RUNS["baseline"]: "the baseline", RUNS["winner"]: "the compiled program"}
+        advice = recommendation(gap, gaps, scores, names)
         means = _means(gap, scores)
         places = decimals_of([*means.values(), gap.mean, gap.low, gap.high])
         said = [f"{figure(means[run], places)} {when}" for run, when in _WHEN.items() if run in means]
@@ -111,7 +112,7 @@ def compared(
         if gap.verdict == "not shown to be better":
             cautions.append(NOT_EQUAL)
         verdict = f"{short(gap.after)} is {gap.verdict} than {short(gap.before)}"
-        advice = recommendation(gap, differences, {gap.before: gap.before, gap.after: gap.after})
+        advice = recommendation(gap, differences, scores, {gap.before: gap.before, gap.after: gap.after})
         return Verdict(verdict, tones.get(gap.verdict, "open"), (figures, *cautions), advice)
     score = next((one for one in scores if one.metric == metric), None)
     if score is None:
@@ -140,19 +141,21 @@ def _means(gap: Difference, scores: Sequence[Score]) -> dict[str, float]:
     }
 
 
-def recommendation(gap: Difference, all_gaps: Sequence[Difference], names: Mapping[str, str]) -> str:
+def recommendation(
+    gap: Difference, all_gaps: Sequence[Difference], scores: Sequence[Score], names: Mapping[str, str]
+) -> str:
     """What to do after the deciding difference `gap`; `names` are those of the two programs in a sentence."""
     before, after = short(names[gap.before]), short(names[gap.after])
     if gap.verdict == "better":
         costs = [
-            moved(one)
+            moved(one, scores)
             for one in all_gaps
             if one.metric != gap.metric and one.split == gap.split and one.verdict == "worse"
         ]
         also = f"; {' and '.join(costs[:3])}, which is worse" if costs else ""
-        return f"Use {after}: {moved(gap)}{also}."
+        return f"Use {after}: {moved(gap, scores)}{also}."
     if gap.verdict == "worse":
-        return f"Keep {before}: with {after} {moved(gap)}."
+        return f"Keep {before}: with {after} {moved(gap, scores)}."
     more = further_questions(gap)
     if more is None:
         return f"Keep {before}: these questions show no gain by {gap.metric}."
@@ -162,10 +165,10 @@ def recommendation(gap: Difference, all_gaps: Sequence[Difference], names: Mappi
     )
 
 
-def moved(gap: Difference) -> str:
+def moved(gap: Difference, scores: Sequence[Score]) -> str:
     """How the metric of `gap` moved, with its interval: "f1 rises by 0.410 to 0.730"."""
     ends = sorted((abs(gap.low), abs(gap.high)))
-    places = decimals_of(ends)
+    places = decimals_of([*ends, *_means(gap, scores).values()])
     verb = "rises" if gap.mean > 0 else "falls"
     return f"{gap.metric} {verb} by {figure(ends[0], places)} to {figure(ends[1], places)}"
 

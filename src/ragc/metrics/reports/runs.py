@@ -58,7 +58,10 @@ class Run:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The ids of all scored metrics, in the order in which they first appear."""
-        return tuple(dict.fromkeys(metric for row in self.answered.values() for metric in row.scores))
+        names: dict[str, None] = {}
+        for row in self.answered.values():
+            names.update(dict.fromkeys(row.scores))
+        return tuple(names)
 
     @property
     def failures(self) -> Failures:
@@ -107,7 +110,11 @@ def read_whole(
 
 
 def scan(
-    path: str | Path, seen: Callable[[int, int, Mapping[str, Any]], None], *, name: str = "", largest: int = LARGEST
+    path: str | Path,
+    seen: Callable[[int, int, Mapping[str, Any]], None],
+    *,
+    name: str = "",
+    largest: int = LARGEST,
 ) -> Run:
     """As `read`, with one row in memory at a time.
 

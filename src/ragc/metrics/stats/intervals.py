@@ -131,9 +131,13 @@ def draws(values: Array, seed: int) -> Draws:
     distinct, counts = np.unique(values, return_counts=True)
     size = max(1, 2_000_000 // len(distinct))
     blocks = [min(size, count - start) for start in range(0, count, size)]
-    weights = [rng.standard_gamma(counts, (block, len(counts))) for block in blocks]
-    total = np.concatenate([block.sum(axis=1) for block in weights])
-    weighted = np.concatenate([block @ distinct for block in weights])
+    total, weighted = np.empty((2, count))
+    start = 0
+    for block in blocks:
+        weights = rng.standard_gamma(counts, (block, len(counts)))
+        total[start : start + block] = weights.sum(axis=1)
+        weighted[start : start + block] = weights @ distinct
+        start += block
     return Draws(weighted, total, rng.standard_exponential(count))
 
 

@@ -21,7 +21,7 @@ FLIPS = 9999
 """Number of random sign patterns otherwise; p is then at least 1/(FLIPS + 1)."""
 DRAWS = 10_000
 """Number of bootstrap draws of an interval; ends vary by about 2% of the width."""
-FEWER_BEYOND = 20_000
+FEWER_BEYOND = 10_000
 """Number of questions beyond which `FEWER_DRAWS` and `FEWER_FLIPS` are drawn: a draw costs time by question."""
 FEWER_DRAWS = 1_000
 """Number of bootstrap draws beyond `FEWER_BEYOND` questions; ends vary by about 5% of the width."""

@@ -157,7 +157,7 @@ function side(row, run, pattern, goldIds) {
   const held = answerOf(row, run);
   const element = node("section", { class: "side", "aria-label": `Trace of ${run}` }, node("h3", {}, "Trace", two() ? ", " : "", two() ? bdi(run) : ""));
   if (!held.answered) element.append(node("p", { class: "none" }, "The study keeps the scores of its trials, not their answers."));
-  else if (!isDetailed(row)) element.append(node("p", { class: "none" }, `This trace would make the page too large; line ${whole.format(row.line)} of the rows beside it has it.`));
+  else if (!isDetailed(row)) element.append(node("p", { class: "none" }, "This page has the traces of the first questions only; the rows that the report is about have it."));
   else if (!held.trace) element.append(node("p", { class: "none" }, "Unpacking …"));
   else if (!held.trace.length) element.append(node("p", { class: "none" }, "This row has no trace."));
   else {
