@@ -123,8 +123,8 @@ def test_every_figure_of_a_study_stands_in_a_row_of_the_file_beside_it(study: Pa
     parts, lines = written_page(tmp_path / "report.html", study)
     assert check_figures(parts, lines) > 150
     assert {line["row"] for line in lines} == {
-        "report", "verdict", "setting", "changes", "score", "difference", "trial", "prompt", "importance", "cost",
-        "budget", "group", "question", "fact",
+        "report", "verdict", "setting", "changes", "score", "difference", "trial", "prompt", "importance",
+        "cost", "budget", "group", "question", "fact",
     }  # fmt: skip
     shown = json.loads(parts.raw["script"][0])
     kinds = [one["row"] for one in shown["rows"]]
@@ -443,7 +443,7 @@ def test_a_limit_that_holds_neither_texts_nor_traces_still_gives_a_page(tmp_path
 def test_of_many_metrics_the_first_are_compared_and_the_page_says_so(tmp_path: Path) -> None:
     names = [f"own_{n}" for n in range(60)]
     for file, shift in (("a", 0.0), ("b", 0.5)):
-        rows = [row(n, 1.0, scores={name: (n % 2) * 0.5 + shift for name in names}) for n in range(6)]
+        rows = [row(n, 1.0, scores=dict.fromkeys(names, n % 2 * 0.5 + shift)) for n in range(6)]
         write_rows(tmp_path / f"{file}.jsonl", rows)
     _, lines = written_page(tmp_path / "report.html", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
     assert lines[0]["metrics"] == names[:40]
@@ -472,7 +472,8 @@ def test_rows_of_dev_say_that_they_flatter(tmp_path: Path) -> None:
 def test_a_recommendation_says_what_to_do(study: Path, tmp_path: Path) -> None:
     _, lines = written_page(tmp_path / "study.html", study)
     assert re.fullmatch(
-        r"Use the compiled program: em rises by 0.504 to 0.876; tokens rises by \d+\.\d to \d+\.\d, which is worse\.",
+        r"Use the compiled program: em rises by 0.504 to 0.876; "
+        r"tokens rises by \d+\.\d to \d+\.\d, which is worse\.",
         lines[1]["recommendation"],
     )
     before, after = two_runs(tmp_path)

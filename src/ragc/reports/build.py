@@ -329,8 +329,9 @@ def _row_gaps(runs: Sequence[RunRows], names: Sequence[str]) -> list[str]:
         )
     if len(runs) > 2:
         gaps.append(
-            f"{verdicts.short(runs[-1].name)}, named last, is tested against {verdicts.short(runs[0].name)}, named first. "
-            "The other programs are shown beside them without a test; name two files to test two of them."
+            f"{verdicts.short(runs[-1].name)}, named last, is tested against "
+            f"{verdicts.short(runs[0].name)}, named first. The other programs are shown beside them "
+            "without a test; name two files to test two of them."
         )
     if not any(row.question for row in rows):
         gaps.append("The rows hold no questions, so their ids are shown. A trace may repeat a question.")

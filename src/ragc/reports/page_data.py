@@ -227,7 +227,7 @@ class _Parts:
         self._count = 0
 
     def add(self, fields: Mapping[str, Any], size: int) -> None:
-        """Adds the details of a question whose line has `size` bytes; a part that is large enough is closed."""
+        """Adds the details of a question whose line has `size` bytes; closes a part that is large."""
         self._count += 1
         if self._total > self._limit:
             return

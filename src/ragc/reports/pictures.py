@@ -1,4 +1,4 @@
-"""Intervals as pictures: the difference of each metric with its interval against zero, in shares of a width."""
+"""Intervals as pictures: differences with their intervals against zero, in shares of a width."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pictures(
     out = {}
     for split in dict.fromkeys(one.split for one in listed):
         held = [one for one in listed if one.split == split]
-        shares = [one for one in held if -1 <= one.low and one.high <= 1]
+        shares = [one for one in held if one.low >= -1 and one.high <= 1]
         shared = _ends(shares)
         for one in held:
             low, high = shared if one in shares else _ends([one])

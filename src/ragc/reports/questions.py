@@ -22,7 +22,7 @@ from ragc.reports.events import read_events
 from ragc.reports.failures import GROUPS, deciding_metric
 from ragc.reports.report import Answer, Change, Changes, Cost, Difference, GroupCount, QuestionLine, Score
 from ragc.reports.row_files import RunRows
-from ragc.reports.values import entries, mapping, number, text
+from ragc.reports.values import entries, number, text
 
 MAX_METRICS = 40
 """Metrics of which a report gives scores, intervals and tests; rows with more have their first ones there."""
@@ -158,9 +158,10 @@ _NO_ROW: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """The questions of all runs, in the order in which they first appear; whole rows are read while iterating.
+    """The questions of all runs, in the order in which they first appear.
 
-    Those beyond `MAX_DETAILED` are not read again, so they have no traces.
+    Whole rows are read while iterating. Questions beyond `MAX_DETAILED` are not read again, so they have no
+    traces.
 
     `groups` has for each run the group of outcomes by question id, `changes` the change of each question from
     the first run to the last, None for a single run.

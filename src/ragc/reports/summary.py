@@ -1,4 +1,4 @@
-"""The first screen of a report: what changed from before to after, with which model, when and for how much."""
+"""The first screen of a report: what changed, with which model, when and for how much."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def scan(
 def _scanned(
     path: Path, seen: Callable[[int, int, Mapping[str, Any]], None], largest: int
 ) -> Iterator[tuple[str, Any]]:
-    """The values of the lines of `path`, read one by one; what `seen` gets it gets after the row was taken."""
+    """The values of the lines of `path`, read one by one; `seen` gets a row after it was taken."""
     with _as_data_error(path), inputs.open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:

@@ -22,7 +22,7 @@ FLIPS = 9999
 DRAWS = 10_000
 """Number of bootstrap draws of an interval; ends vary by about 2% of the width."""
 FEWER_BEYOND = 10_000
-"""Number of questions beyond which `FEWER_DRAWS` and `FEWER_FLIPS` are drawn: a draw costs time by question."""
+"""Number of questions beyond which fewer are drawn, because a draw costs time by question."""
 FEWER_DRAWS = 1_000
 """Number of bootstrap draws beyond `FEWER_BEYOND` questions; ends vary by about 5% of the width."""
 FEWER_FLIPS = 999
@@ -32,7 +32,7 @@ TOLERANCE = 1e-9
 
 
 class Draws(NamedTuple):
-    """`draws_for(n)` reweighted sums: of scores times weights, of weights, and the weight of the unseen question."""
+    """`draws_for(n)` reweighted sums: of scores times weights, of weights; weight of the unseen question."""
 
     weighted: Array
     total: Array
@@ -82,7 +82,7 @@ def sign_flip(differences: Array, seed: int) -> float:
 
 
 def signs_of(n: int, seed: int, columns: int = 1) -> Iterator[Array]:
-    """Sign patterns of `n` questions in blocks of rows: all 2**n when `n` is at most `EXACT`, else `flips_for(n)`.
+    """Sign patterns of `n` questions in blocks of rows: all 2**n for at most `EXACT`, else `flips_for(n)`.
 
     Blocks are smaller for more `columns`, to bound the memory of what is computed from them.
     """
