@@ -139,6 +139,7 @@ class _Index:
         }
         self._scores: dict[str, list[list[Any]]] = {name: [[] for _ in self._metrics] for name in report.runs}
         self._longest = 0
+        self._sizes: dict[tuple[int, int], int] = {}
 
     def __len__(self) -> int:
         return len(self._texts["id"])
@@ -171,12 +172,15 @@ class _Index:
 
     def size(self, cut: int) -> int:
         """About how many bytes the index takes with texts of at most `cut` characters."""
+        if (len(self), cut) in self._sizes:
+            return self._sizes[len(self), cut]
         columns = [
             *self._texts.values(),
             *(columns[name] for columns in self._runs.values() for name in columns),
         ]
         texts = sum(_size(value, cut) for column in columns for value in column)
-        return texts + 5 * len(self) * len(self._metrics) * len(self._runs)
+        self._sizes[len(self), cut] = texts + 5 * len(self) * len(self._metrics) * len(self._runs)
+        return self._sizes[len(self), cut]
 
     def written(self, n: int, cut: int) -> str:
         """The index of the first `n` questions as JSON."""

@@ -43,9 +43,15 @@ def pictures(
         shared = _ends(shares)
         for one in held:
             low, high = shared if one in shares else _ends([one])
-            place = [_place(value, low, high) for value in (0.0, one.low, one.mean, one.high)]
-            tone = one.verdict if one.verdict in ("better", "worse") else "open"
-            out[split, one.metric] = Picture(one.metric, split, *place, tone)
+            out[split, one.metric] = Picture(
+                metric=one.metric,
+                split=split,
+                zero=_place(0.0, low, high),
+                low=_place(one.low, low, high),
+                mean=_place(one.mean, low, high),
+                high=_place(one.high, low, high),
+                tone=one.verdict if one.verdict in ("better", "worse") else "open",
+            )
     return out
 
 
