@@ -687,8 +687,9 @@ def test_on_a_narrow_screen_nothing_is_cut_off(tab: Browser, pages: dict[str, Pa
         outside = (
             "return [...document.querySelectorAll('header table *, #scores td, #cost td, #body tr.row > *')]"
             ".filter((one) => one.checkVisibility() && !one.closest('thead'))"
-            ".filter((one) => one.getBoundingClientRect().right > innerWidth + 1 || one.getBoundingClientRect().left < 0)"
-            ".map((one) => one.outerHTML.slice(0, 80))"
+            ".map((one) => [one, one.getBoundingClientRect()])"
+            ".filter(([, box]) => box.right > innerWidth + 1 || box.left < 0)"
+            ".map(([one]) => one.outerHTML.slice(0, 80))"
         )
         assert tab.run(outside) == []
     tab.open(pages["runs"])
@@ -725,10 +726,8 @@ def test_paper_has_everything_unfolded_and_a_question_in_one_block(
         f"return [...{ROWS}].map((row) => row.querySelector('.c-run').getBoundingClientRect().width)"
     )
     assert min(widths) > 600
-    text = tab.run(
-        "return [...document.querySelectorAll('#provenance dd')].filter((one) => one.checkVisibility()).length"
-    )
-    assert text > 20
+    facts = "[...document.querySelectorAll('#provenance dd')]"
+    assert tab.run(f"return {facts}.filter((one) => one.checkVisibility()).length") > 20
     tab.devtools("Emulation.setEmulatedMedia", media="")
     tab.run("dispatchEvent(new Event('afterprint'))")
     assert tab.run(folded) == before

@@ -38,6 +38,9 @@ ROWS = ".jsonl"
 MOST = 12
 """The most files of rows in one report."""
 
+MAX_TRIALS = 2_000
+"""Trials that a report shows."""
+
 LONGEST = 100_000
 """Characters of one fact that a report holds, such as a recipe."""
 
@@ -78,13 +81,14 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
     runs, split, gaps = _runs(held)
     questions.check_same_data(runs)
     metric, objectives = _metric(held, runs)
-    trials = tuple(study.trials_of(held.study)) if held.study else ()
+    every_trial = tuple(study.trials_of(held.study)) if held.study else ()
+    trials = _shown_trials(every_trial)
     provenance = _provenance(held)
     names = questions.shown_metrics(runs, [metric, *objectives])
     scores, differences = _scores(held, runs, split, metric, names)
     asked = questions.questions_of(runs, metric)
     gaps += _row_gaps(runs, names) if runs else _no_questions(held)
-    gaps += _search_gaps(held, trials)
+    gaps += _search_gaps(held, trials, len(every_trial))
     more_is_better = objectives.get(metric, True)
     report = Report(
         title=held.name,
@@ -101,10 +105,10 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         differences=differences,
         trials=trials,
         prompts=tuple(summary.prompts_of(runs)),
-        importances=_importances(metric, objectives, trials),
-        slices=tuple(dimensions.slices(trials, metric, more_is_better=more_is_better)),
+        importances=_importances(metric, objectives, every_trial),
+        slices=tuple(dimensions.slices(every_trial, metric, more_is_better=more_is_better)),
         thresholds=tuple(compiled_files.thresholds_in(provenance.get("search"))),
-        costs=_costs(held, runs, trials),
+        costs=_costs(held, runs, every_trial),
         budget=tuple(study.budget_of(held.study)) if held.study else (),
         groups=tuple(questions.group_counts(asked)),
         questions=asked,
@@ -117,6 +121,17 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         verdict=_verdict(held, runs, report),
         facts=tuple(replace(fact, value=fact.value[:LONGEST]) for fact in facts),
     )
+
+
+def _shown_trials(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """At most `MAX_TRIALS` of `trials`, in order: the baseline, the chosen one, the front, and the latest."""
+    if len(trials) <= MAX_TRIALS:
+        return tuple(trials)
+    first = [trial for trial in trials if trial is trials[0] or trial.chosen or trial.front][:MAX_TRIALS]
+    named = {trial.number for trial in first}
+    others = [trial for trial in trials if trial.number not in named]
+    latest = others[len(others) - (MAX_TRIALS - len(first)) :]
+    return tuple(sorted((*first, *latest), key=lambda trial: trial.number))
 
 
 def _summary(held: Inputs, report: Report) -> Iterator[Fact]:
@@ -340,11 +355,15 @@ def _row_gaps(runs: Sequence[RunRows], names: Sequence[str]) -> list[str]:
     return gaps
 
 
-def _search_gaps(held: Inputs, trials: Sequence[Trial]) -> list[str]:
+def _search_gaps(held: Inputs, trials: Sequence[Trial], every: int) -> list[str]:
     if held.study is None:
         return []
     if not trials:
         return [_NO_TRIALS]
+    if every > len(trials):
+        return [
+            f"Of {every:,} trials the baseline, the front and the latest are shown, {len(trials):,} in all."
+        ]
     if len(trials) < dimensions.FEWEST:
         return [f"Importances need {dimensions.FEWEST} trials or more, and there are {len(trials)}."]
     return []

@@ -35,6 +35,9 @@ from ragc.reports.values import mapping
 MIN_FOR_INTERVAL = 5
 """Questions below which the mean of a trial has no interval."""
 
+MAX_INTERVALS = 1_000
+"""Trials beyond which none of them has an interval: each takes hundredths of a second."""
+
 _BUDGET = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "US dollars", "minutes": "minutes"}
 
 
@@ -130,7 +133,7 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
         value = trial.values[index]
         if trial.complete and not trial.failures.all and (best is None or value > best):
             best = value
-        low, high = _interval(trial, pick)
+        low, high = _interval(trial, pick) if len(results) <= MAX_INTERVALS else (None, None)
         yield Trial(
             number=trial.number,
             choices=_choices(files, trial),

@@ -16,8 +16,8 @@ from ragc.reports.values import decimals_of, figure, signed, text
 MAX_NAME = 40
 """Characters of the name of a run that stand in a sentence."""
 
-MAX_MORE = 100_000
-"""Questions beyond which a number of further questions is no advice."""
+MAX_MORE = 5_000
+"""Further questions beyond which a recommendation names no number."""
 
 FLATTERED = "The best trial was chosen by its scores on dev, so they flatter it."
 DEV_ROWS = (
@@ -159,6 +159,11 @@ def recommendation(
     more = further_questions(gap)
     if more is None:
         return f"Keep {before}: these questions show no gain by {gap.metric}."
+    if more > MAX_MORE:
+        return (
+            f"Keep {before}: to show a gain in {gap.metric} as small as the measured one, more than "
+            f"{MAX_MORE:,} further questions would be needed."
+        )
     return (
         f"These questions cannot tell; keep {before} until about {more:,} more have been asked, which would "
         "show a difference as large as the measured one with 80% probability."
@@ -177,15 +182,13 @@ def further_questions(gap: Difference) -> int | None:
     """How many more questions would show a true difference as large as that of `gap` with 80% probability.
 
     By the normal approximation, in two significant digits. None where the measured difference is none or for
-    the worse, and where more than `MAX_MORE` would be needed.
+    the worse.
     """
     better = (gap.mean > 0) == metric_of(gap.metric, ())[0]
     error = (gap.high - gap.low) / (2 * _NORMAL_95)
     if not gap.mean or not better or not error:
         return None
     needed = gap.n * ((_NORMAL_95 + _NORMAL_80) * error / abs(gap.mean)) ** 2 - gap.n
-    if needed > MAX_MORE:
-        return None
-    needed = max(1, math.ceil(needed))
-    unit = 10 ** max(0, len(str(needed)) - 2)
-    return math.ceil(needed / unit) * unit
+    whole = max(1, math.ceil(min(needed, 1e12)))
+    unit = 10 ** max(0, len(str(whole)) - 2)
+    return math.ceil(whole / unit) * unit

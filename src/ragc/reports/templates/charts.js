@@ -158,6 +158,8 @@ function draw(frame, options) {
 
 function drawChart(frame) {
   const id = frame.dataset.chart, width = Math.max(280, frame.clientWidth);
+  if (frame.drawnWidth === width) return; // drawn again, a chart would lose the focus of its dots
+  frame.drawnWidth = width;
   try {
     draw(frame, id === "slice" ? slice(Math.min(width, 340), frame.dataset.name) : (charts[id] || charts[id.slice(0, id.indexOf("-"))])(width, id));
   } catch (error) {
