@@ -537,6 +537,23 @@ def test_trials_have_intervals_where_they_saw_enough(study: Path, tmp_path: Path
         assert trial["low"] is None or trial["low"] <= trial["values"]["em"] <= trial["high"]
 
 
+def test_of_too_many_trials_the_baseline_the_front_and_the_latest_are_shown(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, whole = written_page(tmp_path / "whole.html", study)
+    kept = {line["number"] for line in whole if line["row"] == "trial" and (line["chosen"] or line["front"])}
+    most = len(kept | {0}) + 2
+    monkeypatch.setattr(build, "MAX_TRIALS", most)
+    _, lines = written_page(tmp_path / "report.html", study)
+    numbers = [line["number"] for line in lines if line["row"] == "trial"]
+    assert numbers == sorted(numbers)
+    assert len(numbers) == most
+    assert kept | {0} <= set(numbers)
+    assert lines[0]["gaps"] == [
+        f"Of 11 trials the baseline, the front and the latest are shown, {most} in all."
+    ]
+
+
 @pytest.mark.parametrize(
     ("held", "written"),
     [
