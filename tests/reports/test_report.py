@@ -406,8 +406,8 @@ def test_long_texts_are_cut_where_a_page_would_be_too_large_and_whole_in_the_row
     small = page.render(report, rows_file="report.jsonl", put=again.append, limit=60_000)
     assert small.cut == 4000
     assert again == lines
-    asked = [line for line in lines if line.startswith('{"row": "question"')]
-    assert str(rows[3]["prediction"]) in asked[3]
+    lines_of_questions = [line for line in lines if line.startswith('{"row": "question"')]
+    assert str(rows[3]["prediction"]) in lines_of_questions[3]
     _, index, part, *_ = parts_of(small.html).raw["script"]
     assert len(index) + len(part) < 60_000
     texts = json.loads(zlib.decompress(base64.b64decode(part)))["texts"]
@@ -422,9 +422,9 @@ def test_of_too_many_questions_the_first_have_traces_and_the_page_says_so(
         monkeypatch.setattr(module, "MAX_DETAILED", 5)
     path = write_rows(tmp_path / "rows.jsonl", [row(n, float(n % 2)) for n in range(12)])
     parts, lines = written_page(tmp_path / "report.html", path)
-    asked = [line for line in lines if line["row"] == "question"]
-    assert [bool(one["runs"]["rows"]["trace"]) for one in asked] == [True] * 5 + [False] * 7
-    assert [one["runs"]["rows"]["group"] for one in asked[-2:]] == ["wording", "right"]
+    lines_of_questions = [line for line in lines if line["row"] == "question"]
+    assert [bool(one["runs"]["rows"]["trace"]) for one in lines_of_questions] == [True] * 5 + [False] * 7
+    assert [one["runs"]["rows"]["group"] for one in lines_of_questions[-2:]] == ["wording", "right"]
     assert "Traces stand in this page for the first 5 questions" in " ".join(text for _, text in parts.texts)
 
 
@@ -541,14 +541,16 @@ def test_of_too_many_trials_the_baseline_the_front_and_the_latest_are_shown(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, whole = written_page(tmp_path / "whole.html", study)
-    kept = {line["number"] for line in whole if line["row"] == "trial" and (line["chosen"] or line["front"])}
-    most = len(kept | {0}) + 2
+    marked = {
+        line["number"] for line in whole if line["row"] == "trial" and (line["chosen"] or line["front"])
+    }
+    most = len(marked | {0}) + 2
     monkeypatch.setattr(build, "MAX_TRIALS", most)
     _, lines = written_page(tmp_path / "report.html", study)
     numbers = [line["number"] for line in lines if line["row"] == "trial"]
     assert numbers == sorted(numbers)
     assert len(numbers) == most
-    assert kept | {0} <= set(numbers)
+    assert marked | {0} <= set(numbers)
     assert lines[0]["gaps"] == [
         f"Of 11 trials the baseline, the front and the latest are shown, {most} in all."
     ]

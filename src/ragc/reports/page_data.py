@@ -139,7 +139,8 @@ class _Index:
         }
         self._scores: dict[str, list[list[Any]]] = {name: [[] for _ in self._metrics] for name in report.runs}
         self._longest = 0
-        self._sizes: dict[tuple[int, int], int] = {}
+        self._short = 0
+        self._long = dict.fromkeys(INDEX_CUTS, 0)
 
     def __len__(self) -> int:
         return len(self._texts["id"])
@@ -147,24 +148,29 @@ class _Index:
     def add(self, fields: Mapping[str, Any]) -> None:
         """Adds the row of a question."""
         for name, column in self._texts.items():
-            column.append(self._kept(fields[name]))
+            column.append(self._shown(fields[name]))
         for name, columns in self._runs.items():
             answer = fields["runs"].get(name)
-            columns["prediction"].append(self._kept(answer["prediction"]) if answer else None)
-            columns["failure"].append(self._kept(answer["failure"]) if answer and answer["failure"] else 0)
+            columns["prediction"].append(self._shown(answer["prediction"]) if answer else None)
+            columns["failure"].append(self._shown(answer["failure"]) if answer and answer["failure"] else 0)
             columns["group"].append(answer["group"] if answer else None)
             columns["answered"].append(int(answer["answered"]) if answer else None)
             scores = answer["scores"] if answer else {}
             for metric, column in zip(self._metrics, self._scores[name], strict=True):
                 column.append(_rounded(scores.get(metric)))
 
-    def _kept(self, value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [self._kept(item) for item in value]
+    def _shown(self, value: Any) -> Any:
+        """`value` with texts up to the longest cut, counted for `size`."""
         if isinstance(value, str):
-            self._longest = max(self._longest, len(value))
-            return value[: INDEX_CUTS[0]]
-        return value
+            size = len(value)
+            self._longest = max(self._longest, size)
+            if size <= INDEX_CUTS[-1]:
+                self._short += size + 3
+                return value
+            for cut in INDEX_CUTS:
+                self._long[cut] += min(size, cut) + 3
+            return value if size <= INDEX_CUTS[0] else f"{value[: INDEX_CUTS[0]]}…"
+        return [self._shown(item) for item in value] if isinstance(value, list | tuple) else value
 
     def cut_at(self, cut: int) -> int | None:
         """`cut` where a text is longer, else None."""
@@ -172,15 +178,8 @@ class _Index:
 
     def size(self, cut: int) -> int:
         """About how many bytes the index takes with texts of at most `cut` characters."""
-        if (len(self), cut) in self._sizes:
-            return self._sizes[len(self), cut]
-        columns = [
-            *self._texts.values(),
-            *(columns[name] for columns in self._runs.values() for name in columns),
-        ]
-        texts = sum(_size(value, cut) for column in columns for value in column)
-        self._sizes[len(self), cut] = texts + 5 * len(self) * len(self._metrics) * len(self._runs)
-        return self._sizes[len(self), cut]
+        values = len(self) * len(self._runs) * (len(self._metrics) + 4)
+        return self._short + self._long[cut] + 5 * values
 
     def written(self, n: int, cut: int) -> str:
         """The index of the first `n` questions as JSON."""
@@ -284,13 +283,13 @@ def _cut(report: Report, limit: int) -> int | None:
     places = sorted({int(i * n / SAMPLED) for i in range(min(n, SAMPLED))}) if n > SAMPLED else range(n)
     sample = [details(question_fields(question)) for question in report.questions.select(places)]
     index = sum(_index_bytes(one) for one in sample)
-    room = limit - min(int(limit * INDEX_SHARE), int(index * n / len(sample) / 3))
+    left = limit - min(int(limit * INDEX_SHARE), int(index * n / len(sample) / 3))
     longest = max(_longest(one) for one in sample)
     for cut in (None, *CUTS):
         if cut is not None and cut >= longest and n <= SAMPLED:
             continue
         packed = len(compressed(written_part(sample, cut)))
-        if packed * n / len(sample) * 1.05 <= room:
+        if packed * n / len(sample) * 1.05 <= left:
             return cut
     return CUTS[-1]
 
@@ -361,14 +360,8 @@ def _rounded(score: float | None) -> float | None:
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
-def _size(value: Any, cut: int) -> int:
-    if isinstance(value, str):
-        return min(len(value), cut) + 3
-    return sum(_size(item, cut) for item in value) + 3 if isinstance(value, list) else 4
-
-
 def _cut_values(column: Sequence[Any], cut: int) -> list[Any]:
-    return [_shortened(value, cut) for value in column]
+    return list(column) if cut == INDEX_CUTS[0] else [_shortened(value, cut) for value in column]
 
 
 def _shortened(value: Any, cut: int) -> Any:

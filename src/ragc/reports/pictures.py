@@ -46,22 +46,22 @@ def pictures(
             out[split, one.metric] = Picture(
                 metric=one.metric,
                 split=split,
-                zero=_place(0.0, low, high),
-                low=_place(one.low, low, high),
-                mean=_place(one.mean, low, high),
-                high=_place(one.high, low, high),
+                zero=_position(0.0, low, high),
+                low=_position(one.low, low, high),
+                mean=_position(one.mean, low, high),
+                high=_position(one.high, low, high),
                 tone=one.verdict if one.verdict in ("better", "worse") else "open",
             )
     return out
 
 
 def _ends(gaps: Iterable[Difference]) -> tuple[float, float]:
-    """The ends of a scale that holds zero and every interval, with room beyond."""
+    """The ends of a scale that holds zero and every interval, with margin beyond."""
     ends = [0.0, *(end for one in gaps for end in (one.low, one.high))]
     low, high = min(ends), max(ends)
-    room = ROOM * (high - low or 1.0)
-    return low - room, high + room
+    margin = ROOM * (high - low or 1.0)
+    return low - margin, high + margin
 
 
-def _place(value: float, low: float, high: float) -> float:
+def _position(value: float, low: float, high: float) -> float:
     return round(100 * (value - low) / (high - low), 2)

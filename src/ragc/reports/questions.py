@@ -183,9 +183,9 @@ class Questions:
         """The lines of the questions at `places`."""
         with ExitStack() as stack:
             sources = [stack.enter_context(one.source.opened()) for one in self.runs]
-            for place in places:
-                key = self.ids[place]
-                whole = place < MAX_DETAILED
+            for index in places:
+                key = self.ids[index]
+                whole = index < MAX_DETAILED
                 held = [
                     (one, groups, get(key) if whole else _NO_ROW)
                     for one, groups, get in zip(self.runs, self.groups, sources, strict=True)
@@ -195,12 +195,7 @@ class Questions:
                 first, _, raw = held[0]
                 row = first.run.answered[key]
                 golds = tuple(text(id) for id in entries(raw.get("gold_ids")))
-                yield QuestionLine(key, row.question, row.answers, golds, answers, self.changes[place])
-
-    @property
-    def right(self) -> int:
-        """The number of answers of all runs that are right."""
-        return sum(group == "right" for groups in self.groups for group in groups.values())
+                yield QuestionLine(key, row.question, row.answers, golds, answers, self.changes[index])
 
 
 def questions_of(runs: Sequence[RunRows], metric: str) -> Questions:

@@ -65,9 +65,9 @@ class FiledRows:
                 raise self._changed()
 
             def get(key: str) -> Mapping[str, Any]:
-                place = self.places[key]
-                file.seek(self.offsets[place])
-                return self._parse(file.read(self.lengths[place]), key)
+                at = self.places[key]
+                file.seek(self.offsets[at])
+                return self._parse(file.read(self.lengths[at]), key)
 
             yield get
 
@@ -129,7 +129,7 @@ def read_rows(path: Path, name: str) -> RunRows:
         collected.add(row)
 
     run = run_files.scan(path, seen, name=name, largest=MAX_BYTES)
-    places = {key: place for place, key in enumerate(run.answered)}
+    places = {key: at for at, key in enumerate(run.answered)}
     return collected.run_rows(run, FiledRows(path, places, offsets, lengths))
 
 

@@ -67,10 +67,10 @@ def compiled_verdict(provenance: Mapping[str, Any], run: Mapping[str, Any], metr
         advice = recommendation(gap, gaps, scores, names)
         means = _means(gap, scores)
         places = decimals_of([*means.values(), gap.mean, gap.low, gap.high])
-        said = [f"{figure(means[run], places)} {when}" for run, when in _WHEN.items() if run in means]
+        parts = [f"{figure(means[run], places)} {when}" for run, when in _WHEN.items() if run in means]
         sentences.append(
-            f"{metric} on test: {', '.join(said)}, difference {signed(gap.mean, places)} with a 95% interval "
-            f"from {signed(gap.low, places)} to {signed(gap.high, places)}, p = {gap.p:.4f}, "
+            f"{metric} on test: {', '.join(parts)}, difference {signed(gap.mean, places)} with a 95% "
+            f"interval from {signed(gap.low, places)} to {signed(gap.high, places)}, p = {gap.p:.4f}, "
             f"{gap.n:,} questions."
         )
     if tone == "open":
@@ -103,10 +103,10 @@ def compared(
     if gap is not None:
         means = _means(gap, scores)
         places = decimals_of([*means.values(), gap.mean, gap.low, gap.high])
-        said = [f"{figure(mean, places)} for {short(name)}" for name, mean in means.items()]
-        said.append(f"difference {signed(gap.mean, places)}")
+        parts = [f"{figure(mean, places)} for {short(name)}" for name, mean in means.items()]
+        parts.append(f"difference {signed(gap.mean, places)}")
         figures = (
-            f"{metric} on {gap.n:,} common questions: {', '.join(said)} with a 95% interval from "
+            f"{metric} on {gap.n:,} common questions: {', '.join(parts)} with a 95% interval from "
             f"{signed(gap.low, places)} to {signed(gap.high, places)}, p = {gap.p:.4f}."
         )
         if gap.verdict == "not shown to be better":
@@ -148,14 +148,14 @@ def recommendation(
     before, after = short(names[gap.before]), short(names[gap.after])
     if gap.verdict == "better":
         costs = [
-            moved(one, scores)
+            change_of(one, scores)
             for one in all_gaps
             if one.metric != gap.metric and one.split == gap.split and one.verdict == "worse"
         ]
         also = f"; {' and '.join(costs[:3])}, which is worse" if costs else ""
-        return f"Use {after}: {moved(gap, scores)}{also}."
+        return f"Use {after}: {change_of(gap, scores)}{also}."
     if gap.verdict == "worse":
-        return f"Keep {before}: with {after} {moved(gap, scores)}."
+        return f"Keep {before}: with {after} {change_of(gap, scores)}."
     more = further_questions(gap)
     if more is None:
         return f"Keep {before}: these questions show no gain by {gap.metric}."
@@ -170,8 +170,8 @@ def recommendation(
     )
 
 
-def moved(gap: Difference, scores: Sequence[Score]) -> str:
-    """How the metric of `gap` moved, with its interval: "f1 rises by 0.410 to 0.730"."""
+def change_of(gap: Difference, scores: Sequence[Score]) -> str:
+    """How the metric of `gap` changed, with its interval: "f1 rises by 0.410 to 0.730"."""
     ends = sorted((abs(gap.low), abs(gap.high)))
     places = decimals_of([*ends, *_means(gap, scores).values()])
     verb = "rises" if gap.mean > 0 else "falls"
