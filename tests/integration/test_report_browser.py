@@ -585,7 +585,7 @@ def test_a_dot_says_what_its_trial_is_and_opens_its_row(tab: Browser, pages: dic
     assert tab.run(f"return {DOTS}.filter((one) => one.tabIndex === 0).length") == 1
     tab.run("document.querySelector('#chart-history .dot[tabindex=\"0\"]').focus()")
     tip = "return document.getElementById('tip').textContent"
-    assert tab.run(tip).startswith("Trial 0: em 0.400, tokens 227.0, 95% interval 0.19")
+    assert tab.run(tip).startswith("Trial 0: em 0.400 (95% interval 0.194 to 0.632), tokens 227.0, ")
     assert "20 of 20 questions. baseline" in tab.run(tip)
     tab.press("Right")
     assert tab.run(tip).startswith("Trial 1")

@@ -461,6 +461,25 @@ def test_a_file_of_rows_that_changes_while_it_is_read_is_refused(tmp_path: Path)
         page.render(report, rows_file="report.jsonl")
 
 
+def test_a_report_that_fails_leaves_the_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [row(n, 1.0) for n in range(5)])
+    out = tmp_path / "report.html"
+    ragc.report(path, out=out)
+    before = {file.name: file.read_bytes() for file in tmp_path.glob("report.*")}
+    whole = build.build
+
+    def changing(*args: Any, **options: Any) -> Report:
+        report = whole(*args, **options)
+        write_rows(path, [row(n, 0.0, "another") for n in range(3)])
+        return report
+
+    monkeypatch.setattr(build, "build", changing)
+    with pytest.raises(DataError, match="write it again"):
+        ragc.report(path, out=out)
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("report.*")} == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["report.html", "report.jsonl", "rows.jsonl"]
+
+
 def test_rows_of_dev_say_that_they_flatter(tmp_path: Path) -> None:
     for name, score in (("a", 0.0), ("b", 1.0)):
         write_rows(tmp_path / f"{name}.jsonl", [row(n, score, split="dev") for n in range(9)])

@@ -1,6 +1,6 @@
 """Measures the bounds of a report: time, memory and size of writing one, and how soon it is usable.
 
-    python experiments/benchmarks/reports/limits.py [--rows 60000] [--metrics 2000] [--runs 1]
+    python -m experiments.benchmarks.reports.limits [--rows 60000] [--metrics 2000] [--runs 1]
 
 Two reports are written, each by a process of its own: many rows with traces, and 200 rows with many metrics.
 The page is then opened in a headless Chromium (Debian's, with chromedriver). It is usable when the questions
@@ -21,11 +21,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(ROOT))
+from tests.integration.browser import Browser, browser
 
-from tests.integration.browser import Browser, browser  # noqa: E402
-
+NAME = "experiments.benchmarks.reports.limits"
 WORDS = (
     *("river", "stone", "music", "theory", "border", "winter"),
     *("engine", "method", "garden", "letter", "number", "island"),
@@ -177,7 +175,7 @@ def main() -> int:
             folder.mkdir()
             paths = write_rows(folder, rows, metrics, runs)
             size = sum(path.stat().st_size for path in paths) / 1e6
-            command = [sys.executable, __file__, "--write", str(folder / "report.html"), *map(str, paths)]
+            command = [sys.executable, "-m", NAME, "--write", str(folder / "report.html"), *map(str, paths)]
             result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
             result |= usable(tab, folder / "report.html", rows)
             print(

@@ -13,10 +13,10 @@ function spread(values) {
 const valued = (trial, name = metric) => typeof trial.values[name] === "number";
 /** What a dot says of its trial: score, interval, questions and settings. */
 function about(trial) {
-  const ends = typeof trial.low === "number" ? `, 95% interval ${figure(trial.low, metric)} to ${figure(trial.high, metric)}` : "";
+  const ends = (name) => (name === metric && typeof trial.low === "number" ? ` (95% interval ${figure(trial.low, metric)} to ${figure(trial.high, metric)})` : "");
   const seen = trial.of ? `, ${whole.format(trial.seen)} of ${count(trial.of, "question")}` : "";
   const marks = [trial.chosen ? "chosen" : "", trial.front ? "on the front" : "", trial.complete ? "" : "stopped early"].filter(Boolean).join(", ");
-  return `Trial ${trial.number}${marks ? ` (${marks})` : ""}: ${Object.keys(report.objectives).filter((name) => valued(trial, name)).map((name) => `${name} ${figure(trial.values[name], name)}`).join(", ")}${ends}${seen}. ${shorten(trial.choices, 240)}`;
+  return `Trial ${trial.number}${marks ? ` (${marks})` : ""}: ${Object.keys(report.objectives).filter((name) => valued(trial, name)).map((name) => `${name} ${figure(trial.values[name], name)}${ends(name)}`).join(", ")}${seen}. ${shorten(trial.choices, 240)}`;
 }
 
 const MIN_COMPLETE = 2;
