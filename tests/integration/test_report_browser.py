@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import ragc
+from ragc.reports import page, page_data, questions
 from tests.integration.browser import MISSING, Browser, browser, is_there
 from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
 from tests.reports.rows import BREAKOUT, HOSTILE, hostile_rows, row, two_runs, write_rows
@@ -132,7 +133,7 @@ def test_charts_of_a_study_are_there_with_a_table_each(tab: Browser, pages: dict
     tab.open(pages["study"])
     draw_all(tab)
     drawn = tab.run(
-        "return [...document.querySelectorAll('[data-chart]:has(svg[role=img][aria-label])')]"
+        "return [...document.querySelectorAll('[data-chart]:has(svg[role][aria-label])')]"
         ".map((one) => one.dataset.chart)"
     )
     assert {"scores-test", "scores-dev", "history", "front", "importance", "slice"} <= set(drawn)
@@ -286,14 +287,14 @@ def test_a_link_opens_the_question_with_its_filters(tab: Browser, pages: dict[st
 
 def test_a_link_that_does_not_fit_the_report_shows_what_it_can(tab: Browser, pages: dict[str, Path]) -> None:
     tab.see()
-    for page, link, count, missing in (
+    for opened, link, count, missing in (
         ("runs", "#q=q99", "12 questions", True),
         ("runs", "#metric=nothing&change=no&sort=x&after=<b>&down=1&__proto__=1", "12 questions", False),
         ("runs", "#%E0%A4%A&q=%00", "12 questions", True),
         ("hostile", "#change=lost&row=2", "No question fits all of these filters", True),
     ):
         tab.open(pages["five"])
-        tab.open(pages[page], link)
+        tab.open(pages[opened], link)
         assert tab.wait("document.getElementById('count').textContent") == count
         assert tab.run("return document.getElementById('missing').hidden") is not missing, link
         assert not tab.run("return document.getElementById('trace').open")
@@ -318,15 +319,15 @@ def test_a_link_that_does_not_fit_the_report_shows_what_it_can(tab: Browser, pag
 
 def test_an_id_too_long_for_a_link_is_named_by_its_row(tab: Browser, tmp_path: Path) -> None:
     rows = write_rows(tmp_path / "long.jsonl", [row(n, 1.0, id=f"{n}{'x' * 500}") for n in range(3)])
-    page = ragc.report(rows, out=tmp_path / "page.html").page
+    written_page = ragc.report(rows, out=tmp_path / "page.html").page
     tab.see()
-    tab.open(page)
+    tab.open(written_page)
     tab.click("#body tr.row:nth-of-type(3) button.open")
     link = tab.run("return location.hash")
     assert link.startswith("#row=")
     assert f"id 1{'x' * 500}" in tab.run("return document.getElementById('trace-body').textContent")
-    tab.open(page, "#")
-    tab.open(page, link)
+    tab.open(written_page, "#")
+    tab.open(written_page, link)
     assert tab.wait("document.getElementById('trace').open")
     assert (
         tab.run("return document.getElementById('trace-title').textContent")
@@ -339,17 +340,18 @@ def test_all_programs_stand_side_by_side_and_any_of_their_traces(tab: Browser, t
         write_rows(tmp_path / f"program{m}.jsonl", [row(n, float(n < m), f"blue {m}") for n in range(6)])
         for m in range(5)
     ]
-    page = ragc.report(paths, out=tmp_path / "page.html").page
+    written_page = ragc.report(paths, out=tmp_path / "page.html").page
     heads = "return [...document.querySelectorAll('#heads th.c-run')].map((one) => one.textContent)"
     for theme, width in WINDOWS:
         tab.see(theme=theme, width=width)
-        tab.open(page)
+        tab.open(written_page)
         assert tab.run(heads) == [f"program{m}" for m in range(5)]
         assert violations(tab) == []
         tab.click("#body button.open")
         assert violations(tab) == []
         tab.click("#close")
     tab.see()
+    tab.run("document.getElementById('questions').scrollIntoView()")
     tab.click("#heads [data-sort=run-2]")
     tab.click("#heads [data-sort=run-2]")
     assert (
@@ -537,7 +539,8 @@ def test_5000_questions_are_scrolled_through_with_few_rows_at_a_time(tab: Browse
     after = [row(n, float(n % 2 == 0)) for n in range(5000)]
     paths = [write_rows(tmp_path / "a.jsonl", rows), write_rows(tmp_path / "b.jsonl", after)]
     written_report = ragc.report(paths, out=tmp_path / "page.html")
-    assert 9 * MB < written_report.bytes < 25 * MB
+    assert written_report.bytes < 3 * MB
+    assert written_report.detailed == 5000
     tab.see()
     tab.open(written_report.page)
     assert tab.run("return document.getElementById('count').textContent") == "5,000 questions"
@@ -562,4 +565,190 @@ def test_5000_questions_are_scrolled_through_with_few_rows_at_a_time(tab: Browse
     assert 2500 < int(in_view) < 2508
     tab.click("#heads [data-sort=change]")
     assert set(shown(tab, "c-change")[:3]) == {"▼ lost"}
+    tab.click("#body tr.row button.open")
+    trace = "document.getElementById('trace-body').textContent"
+    for _ in range(3):
+        tab.wait(f"{trace}.includes('Passages of some length stand in prompts')")
+        tab.press("Right")
+    assert tab.console() == []
+
+
+DOTS = "[...document.querySelectorAll('#chart-history .dot')]"
+
+
+def test_a_dot_says_what_its_trial_is_and_opens_its_row(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    tab.open(pages["study"])
+    draw_all(tab)
+    tab.run("dispatchEvent(new Event('afterprint'))")
+    assert tab.run(f"return {DOTS}.length") == 31
+    assert tab.run(f"return {DOTS}.filter((one) => one.tabIndex === 0).length") == 1
+    tab.run("document.querySelector('#chart-history .dot[tabindex=\"0\"]').focus()")
+    tip = "return document.getElementById('tip').textContent"
+    assert tab.run(tip).startswith("Trial 0: em 0.400 (95% interval 0.194 to 0.632), tokens 227.0, ")
+    assert "20 of 20 questions. baseline" in tab.run(tip)
+    tab.press("Right")
+    assert tab.run(tip).startswith("Trial 1")
+    assert tab.run("return document.getElementById('tip').checkVisibility()")
+    tab.press("End", "Home", "Right", "Enter")
+    assert tab.run("return document.getElementById('trials').open")
+    assert tab.run("return document.activeElement.id") == "trial-1"
+    assert tab.run("return document.getElementById('trial-1').classList.contains('opened')")
+    assert tab.run("return document.getElementById('tip').hidden")
+    tab.run(f"{DOTS}.find((one) => one.dataset.trial === '7').dispatchEvent(new MouseEvent('click'))")
+    assert tab.run("return document.activeElement.id") == "trial-7"
+    row = "document.getElementById('trial-7')"
+    box = tab.run(f"const box = {row}.getBoundingClientRect(); return [box.top, box.bottom, innerHeight]")
+    assert 0 <= box[0] < box[1] <= box[2]
+    assert "stopped early" not in tab.run(
+        "return document.querySelector('#trials tr:not(:has(.early))').textContent"
+    )
+    assert violations(tab) == []
+
+
+def test_trials_are_sorted_by_keyboard_and_compared_with_the_baseline(
+    tab: Browser, pages: dict[str, Path]
+) -> None:
+    tab.see()
+    tab.open(pages["study"])
+    tab.run("document.getElementById('trials').open = true")
+    head = "document.querySelectorAll('#trials thead th')"
+    tab.run(f"{head}[2].querySelector('button').focus()")
+    column = (
+        "return [...document.querySelectorAll('#trials tbody tr')].map((row) => +row.cells[2].dataset.value)"
+    )
+    for order in ("ascending", "descending"):
+        tab.press("Enter")
+        assert tab.run(f"return {head}[2].getAttribute('aria-sort')") == order
+        assert tab.run(f"return {head}[0].getAttribute('aria-sort')") == "none"
+        assert tab.run(column) == sorted(tab.run(column), reverse=order == "descending")
+    tab.run("document.querySelector('[data-compare]').click()")
+    assert tab.run("return document.activeElement.id") == "right"
+    number = tab.run("return document.getElementById('right').value")
+    assert number == "trial " + tab.run("return document.querySelector('[data-compare]').dataset.compare")
+    assert tab.run("return document.getElementById('left').value") == "trial 0"
+
+
+def test_settings_and_prompts_of_any_two_programs_are_compared(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    tab.open(pages["study"])
+    choose = (
+        "const one = document.getElementById(arguments[0]); one.value = arguments[1];"
+        "one.dispatchEvent(new Event('change'))"
+    )
+    shown_text = "return document.getElementById('differences').textContent"
+    chosen = [tab.run(f"return document.getElementById('{side}').value") for side in ("left", "right")]
+    assert chosen == ["run baseline", "run compiled"]
+    assert "demonstrations" in tab.run(shown_text)
+    assert "[assistant]" in tab.run("return document.querySelector('#differences ins').textContent")
+    hidden = tab.run("return document.querySelector('#differences .equal button').textContent")
+    assert hidden.endswith(" equal lines")
+    tab.click("#differences .equal button")
+    assert "Answer the question from the passages" in tab.run(shown_text)
+    tab.run(choose, "right", "run baseline")
+    assert "are the same." in tab.run(shown_text)
+    assert "Both sent the same." in tab.run(shown_text)
+    tab.run(choose, "right", "trial 3")
+    assert "are recorded" not in tab.run(shown_text)
+    tab.open(pages["runs"])
+    assert "The settings of both are not known here" in tab.run(shown_text)
+    assert "Prompt of answer" in tab.run(shown_text)
+
+
+def test_the_slash_goes_to_the_search_and_a_click_anywhere_in_a_row_opens_it(
+    tab: Browser, pages: dict[str, Path]
+) -> None:
+    tab.see()
+    tab.open(pages["runs"])
+    tab.press("/")
+    assert tab.run("return document.activeElement.id") == "find"
+    tab.press("/")
+    assert tab.run("return document.getElementById('find').value") == "/"
+    tab.run("document.getElementById('reset').click(); document.activeElement.blur()")
+    tab.wait("document.getElementById('count').textContent === '12 questions'")
+    tab.click("#body tr.row:nth-of-type(3) td.c-change")
+    tab.wait("document.getElementById('trace').open")
+    assert (
+        tab.run("return document.getElementById('trace-title').textContent")
+        == "What colour is thing number1?"
+    )
+    tab.press("/")
+    assert tab.run("return document.activeElement.id") != "find"
+    tab.press("Escape")
+    tab.wait("!document.getElementById('trace').open")
+
+
+def test_on_a_narrow_screen_nothing_is_cut_off(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see(width=390)
+    for name in ("study", "runs", "cut"):
+        tab.open(pages[name])
+        draw_all(tab)
+        assert tab.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+        outside = (
+            "return [...document.querySelectorAll('header table *, #scores td, #cost td, #body tr.row > *')]"
+            ".filter((one) => one.checkVisibility() && !one.closest('thead'))"
+            ".map((one) => [one, one.getBoundingClientRect()])"
+            ".filter(([, box]) => box.right > innerWidth + 1 || box.left < 0)"
+            ".map(([one]) => one.outerHTML.slice(0, 80))"
+        )
+        assert tab.run(outside) == []
+    tab.open(pages["runs"])
+    row = "document.querySelector('#body tr.row')"
+    assert tab.run(f"return [...{row}.querySelectorAll('.c-run')].map((one) => one.dataset.label)") == [
+        "before",
+        "after",
+    ]
+    # A row is as high as the table counts with, so that scrolling finds it.
+    heights = tab.run(f"return [...{ROWS}].map((row) => row.getBoundingClientRect().height)")
+    assert len(set(heights)) == 1
+    assert heights[0] == tab.run(
+        "return parseFloat(document.getElementById('table').style.getPropertyValue('--row'))"
+    )
+    tab.run(f"{row}.querySelector('button.open').focus()")
+    tab.press("End")
+    assert tab.run("return document.activeElement.textContent") == "What colour is thing number11?"
+
+
+def test_paper_has_everything_unfolded_and_a_question_in_one_block(
+    tab: Browser, pages: dict[str, Path]
+) -> None:
+    tab.see(width=720)
+    tab.open(pages["study"])
+    folded = "return document.querySelectorAll('main details:not([open])').length"
+    before = tab.run(folded)
+    assert before > 3
+    tab.run("dispatchEvent(new Event('beforeprint'))")
+    tab.devtools("Emulation.setEmulatedMedia", media="print")
+    assert tab.run(folded) == 0
+    assert tab.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+    assert tab.run(f"return {ROWS}.length") == 25
+    widths = tab.run(
+        f"return [...{ROWS}].map((row) => row.querySelector('.c-run').getBoundingClientRect().width)"
+    )
+    assert min(widths) > 600
+    facts = "[...document.querySelectorAll('#provenance dd')]"
+    assert tab.run(f"return {facts}.filter((one) => one.checkVisibility()).length") > 20
+    tab.devtools("Emulation.setEmulatedMedia", media="")
+    tab.run("dispatchEvent(new Event('afterprint'))")
+    assert tab.run(folded) == before
+
+
+def test_a_page_beyond_its_limits_says_so_and_opens_what_it_has(
+    tab: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (page_data, page, questions):
+        monkeypatch.setattr(module, "MAX_DETAILED", 30)
+    monkeypatch.setattr(page_data, "MAX_PLAIN", 10_000)
+    rows = write_rows(tmp_path / "rows.jsonl", [row(n, float(n % 2)) for n in range(80)])
+    tab.see()
+    tab.open(ragc.report(rows, out=tmp_path / "page.html").page, "#q=q70")
+    title = "document.getElementById('trace-title').textContent"
+    tab.wait(f"document.getElementById('trace').open && {title} === 'What colour is thing number70?'")
+    body = "document.getElementById('trace-body').textContent"
+    assert "has the traces of the first questions only" in tab.run(f"return {body}")
+    tab.press("Escape")
+    tab.wait("!document.getElementById('trace').open")
+    tab.press("Home", "Enter")
+    tab.wait(f"document.getElementById('trace').open && {body}.includes('search local')")
+    assert "first 30 questions" in tab.run("return document.querySelector('.gaps').textContent")
     assert tab.console() == []

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import random
 import re
 import shutil
 import tomllib
+import zlib
 from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,7 +26,7 @@ from ragc.errors import ArtefactError, DataError, UsageError
 from ragc.metrics.reports import compare_runs, runs
 from ragc.optimizers.search.status import open_study
 from ragc.optimizers.search.storage import study_directory
-from ragc.reports import build, compiled, dimensions, page
+from ragc.reports import build, compiled, dimensions, page, page_data, questions, values
 from ragc.reports.report import Report, Trial, Verdict
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
@@ -41,6 +43,7 @@ class Parts(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[tuple[int, str]] = []
         self.raw: dict[str, list[str]] = {"script": [], "style": []}
+        self.h2: list[str] = []
         self._open: list[tuple[str, int]] = [("", 0)]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -60,6 +63,8 @@ class Parts(HTMLParser):
             self.raw[tag].append(data)
         elif data.strip():
             self.texts.append((line, data.strip()))
+            if tag == "h2":
+                self.h2.append(data.strip())
 
 
 def parts_of(html: str) -> Parts:
@@ -87,7 +92,9 @@ def figures(value: Any) -> Iterator[str]:
     if isinstance(value, bool | None):
         return
     if isinstance(value, int | float):
-        yield from (page.figure(value), page.signed(value), page.amount(value), f"{value:.4f}", f"{value:,}")
+        yield from (values.written_amount(value), values.money(value), f"{value:.4f}", f"{value:,}")
+        for decimals in (None, 0, 1, 3):
+            yield from (values.figure(value, decimals), values.signed(value, decimals))
     elif isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -121,11 +128,14 @@ def test_every_figure_of_a_study_stands_in_a_row_of_the_file_beside_it(
     parts, lines = written_page(tmp_path / "report.html", study)
     assert check_figures(parts, lines) > 150
     assert {line["row"] for line in lines} == {
-        "report", "verdict", "changes", "score", "difference", "trial", "importance", "slice", "cost",
-        "budget", "group", "question", "fact",
+        "report", "verdict", "setting", "changes", "score", "difference", "trial", "prompt", "importance",
+        "cost", "budget", "group", "question", "fact",
     }  # fmt: skip
     shown = json.loads(parts.raw["script"][0])
-    assert [one["row"] for one in shown["rows"]] == [line["row"] for line in lines]
+    kinds = [one["row"] for one in shown["rows"]]
+    first = shown["firstQuestion"] - 1
+    kinds[first:first] = ["question"] * shown["questions"]
+    assert kinds == [line["row"] for line in lines]
 
 
 def test_a_compiled_directory_has_its_verdict_first_then_its_study_and_its_test_rows(
@@ -153,14 +163,14 @@ def test_a_compiled_directory_has_its_verdict_first_then_its_study_and_its_test_
     assert call["messages"][0]["role"] == "system"
     assert questions[0]["question"] in call["messages"][-1]["content"]
     headings = [text for tag, text in _headings(parts) if tag == "h2"]
-    assert headings == ["Scores", "Search", "Questions", "Cost", "Provenance"]
+    assert headings == [
+        "Difference by metric", "What changed", "Scores", "Cost", "Questions",
+        "Differences of prompts and settings", "Search", "Provenance",
+    ]  # fmt: skip
 
 
 def _headings(parts: Parts) -> Iterator[tuple[str, str]]:
-    texts = [text for _, text in parts.texts]
-    for tag, attributes in parts.tags:
-        if tag == "h2" and str(attributes.get("id", "")).startswith("h-"):
-            yield tag, next(text for text in texts if text.lower() == str(attributes["id"])[2:])
+    yield from (("h2", text) for text in parts.h2)
 
 
 def test_of_the_chosen_trial_is_expected_what_its_provenance_says(study: Path, tmp_path: Path) -> None:
@@ -357,15 +367,16 @@ def test_hostile_rows_are_data(tmp_path: Path) -> None:
     passage = f"{HOSTILE} {BREAKOUT} " * 8000
     path = write_rows(tmp_path / "rows.jsonl", hostile_rows(passage))
     parts, lines = written_page(tmp_path / "report.html", path)
-    assert len(parts.raw["script"]) == sum(tag == "script" for tag, _ in parts.tags) == 3
+    assert len(parts.raw["script"]) == sum(tag == "script" for tag, _ in parts.tags) == 6
     assert not any(name.startswith("on") for _, attributes in parts.tags for name in attributes)
     assert not any(tag in ("img", "iframe", "object", "base") for tag, _ in parts.tags)
     assert all(
         "://" not in str(value) for tag, a in parts.tags for n, value in a.items() if n in ("href", "src")
     )
-    shown = json.loads(parts.raw["script"][0])
-    assert not re.search("[<>&\u2028\u2029]", parts.raw["script"][0])
-    assert passage.replace("\ud800", "\N{REPLACEMENT CHARACTER}") in shown["texts"]
+    assert not any(re.search("[<>&\u2028\u2029]", text) for text in parts.raw["script"][:3])
+    assert (
+        passage.replace("\ud800", "\N{REPLACEMENT CHARACTER}") in json.loads(parts.raw["script"][2])["texts"]
+    )
     question = next(line for line in lines if line["row"] == "question")
     assert question["runs"]["rows"]["trace"][3]["messages"][0]["content"] == passage
     kinds = [event["kind"] for event in question["runs"]["rows"]["trace"]]
@@ -381,7 +392,7 @@ def test_only_the_scripts_of_the_page_may_run_and_nothing_is_fetched(tmp_path: P
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == "'none'"
     digests = [
-        base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in parts.raw["script"][1:]
+        base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in parts.raw["script"][-2:]
     ]
     assert rules.pop("script-src").split() == [f"'sha256-{one}'" for one in digests]
     assert rules == {
@@ -391,19 +402,204 @@ def test_only_the_scripts_of_the_page_may_run_and_nothing_is_fetched(tmp_path: P
 
 
 def test_long_texts_are_cut_where_a_page_would_be_too_large_and_whole_in_the_rows(tmp_path: Path) -> None:
-    rows = [row(n, 1.0, f"{n} " + "long " * 20_000) for n in range(10)]
+    rows = [row(n, 1.0, random.Random(n).randbytes(40_000).hex()) for n in range(10)]
     report = build.build([write_rows(tmp_path / "rows.jsonl", rows)])
-    whole = page.render(report, rows_file="report.jsonl")
-    assert whole.cut is None
-    small = page.render(report, rows_file="report.jsonl", limit=200_000)
+    lines: list[str] = []
+    whole = page.render(report, rows_file="report.jsonl", put=lines.append)
+    assert (whole.cut, whole.indexed, whole.detailed) == (None, 10, 10)
+    again: list[str] = []
+    small = page.render(report, rows_file="report.jsonl", put=again.append, limit=60_000)
     assert small.cut == 4000
-    assert len(parts_of(small.html).raw["script"][0].encode()) < 200_000
-    assert small.lines == whole.lines
-    shown = json.loads(parts_of(small.html).raw["script"][0])
-    assert [4000, len(rows[3]["prediction"])] in [
-        [len(t[0]), t[1]] for t in shown["texts"] if isinstance(t, list)
-    ]
+    assert again == lines
+    lines_of_questions = [line for line in lines if line.startswith('{"row": "question"')]
+    assert str(rows[3]["prediction"]) in lines_of_questions[3]
+    _, index, part, *_ = parts_of(small.html).raw["script"]
+    assert len(index) + len(part) < 60_000
+    texts = json.loads(zlib.decompress(base64.b64decode(part)))["texts"]
+    assert [4000, len(rows[3]["prediction"])] in [[len(t[0]), t[1]] for t in texts if isinstance(t, list)]
     assert "Texts longer than 4,000 characters are shown up to there" in small.html
+
+
+def test_of_too_many_questions_the_first_have_traces_and_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (page_data, page, questions):
+        monkeypatch.setattr(module, "MAX_DETAILED", 5)
+    path = write_rows(tmp_path / "rows.jsonl", [row(n, float(n % 2)) for n in range(12)])
+    parts, lines = written_page(tmp_path / "report.html", path)
+    lines_of_questions = [line for line in lines if line["row"] == "question"]
+    assert [bool(one["runs"]["rows"]["trace"]) for one in lines_of_questions] == [True] * 5 + [False] * 7
+    assert [one["runs"]["rows"]["group"] for one in lines_of_questions[-2:]] == ["wording", "right"]
+    assert "Traces stand in this page for the first 5 questions" in " ".join(text for _, text in parts.texts)
+
+
+def test_a_limit_that_holds_neither_texts_nor_traces_still_gives_a_page(tmp_path: Path) -> None:
+    rows = [row(n, 1.0, random.Random(n).randbytes(2_000).hex()) for n in range(200)]
+    report = build.build([write_rows(tmp_path / "rows.jsonl", rows)])
+    tiny = page.render(report, rows_file="report.jsonl", limit=20_000)
+    assert 0 < tiny.detailed < tiny.indexed < 200
+    _, index, *held, _, _ = parts_of(tiny.html).raw["script"]
+    assert len(index) + sum(map(len, held)) <= 20_000
+    assert f"The table of this page has the first {tiny.indexed} of 200 questions" in re.sub(
+        "<[^>]+>", "", tiny.html
+    )
+
+
+def test_of_many_metrics_the_first_are_compared_and_the_page_says_so(tmp_path: Path) -> None:
+    names = [f"own_{n}" for n in range(60)]
+    for file, shift in (("a", 0.0), ("b", 0.5)):
+        rows = [row(n, 1.0, scores=dict.fromkeys(names, n % 2 * 0.5 + shift)) for n in range(6)]
+        write_rows(tmp_path / f"{file}.jsonl", rows)
+    _, lines = written_page(tmp_path / "report.html", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    assert lines[0]["metrics"] == names[:40]
+    assert len([line for line in lines if line["row"] == "difference"]) == 40
+    assert lines[0]["gaps"][0].startswith("The rows have 60 metrics. The first 40 are shown and compared")
+    question = next(line for line in lines if line["row"] == "question")
+    assert list(question["runs"]["a"]["scores"]) == names
+
+
+def test_a_file_of_rows_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [row(n, 1.0) for n in range(5)])
+    report = build.build([path])
+    write_rows(path, [row(n, 0.0, "another") for n in range(3)])
+    with pytest.raises(DataError, match="changed while the report was written"):
+        page.render(report, rows_file="report.jsonl")
+
+
+def test_a_report_that_fails_leaves_the_earlier_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_rows(tmp_path / "rows.jsonl", [row(n, 1.0) for n in range(5)])
+    out = tmp_path / "report.html"
+    ragc.report(path, out=out)
+    before = {file.name: file.read_bytes() for file in tmp_path.glob("report.*")}
+    whole = build.build
+
+    def changing(*args: Any, **options: Any) -> Report:
+        report = whole(*args, **options)
+        write_rows(path, [row(n, 0.0, "another") for n in range(3)])
+        return report
+
+    monkeypatch.setattr(build, "build", changing)
+    with pytest.raises(DataError, match="write it again"):
+        ragc.report(path, out=out)
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("report.*")} == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["report.html", "report.jsonl", "rows.jsonl"]
+
+
+def test_rows_of_dev_say_that_they_flatter(tmp_path: Path) -> None:
+    for name, score in (("a", 0.0), ("b", 1.0)):
+        write_rows(tmp_path / f"{name}.jsonl", [row(n, score, split="dev") for n in range(9)])
+    _, lines = written_page(tmp_path / "report.html", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    assert any(sentence.startswith("These are dev questions") for sentence in lines[1]["sentences"])
+    assert lines[0]["remarks"][0].startswith("These are dev questions")
+
+
+def test_a_recommendation_says_what_to_do(study: Path, tmp_path: Path) -> None:
+    _, lines = written_page(tmp_path / "study.html", study)
+    assert re.fullmatch(
+        r"Use the compiled program: em rises by 0.504 to 0.876; "
+        r"tokens rises by \d+\.\d to \d+\.\d, which is worse\.",
+        lines[1]["recommendation"],
+    )
+    before, after = two_runs(tmp_path)
+    for paths, sentence in (
+        ((before, after), "Use after: f1 rises by "),
+        ((after, before), "Keep after: with before f1 falls by "),
+        (
+            (before, shutil.copy(before, tmp_path / "same.jsonl")),
+            "Keep before: these questions show no gain by f1.",
+        ),
+    ):
+        _, lines = written_page(tmp_path / "two.html", *map(Path, paths))
+        assert lines[1]["recommendation"].startswith(sentence)
+    few = [write_rows(tmp_path / f"few_{name}.jsonl", [row(n, s) for n, s in enumerate(scores)])
+           for name, scores in (("a", (0.0, 0.5, 1.0, 0.0)), ("b", (1.0, 0.5, 0.5, 0.5)))]  # fmt: skip
+    _, lines = written_page(tmp_path / "few.html", *few)
+    assert re.match(
+        r"These questions cannot tell; keep few_a until about [\d,]+ more", lines[1]["recommendation"]
+    )
+
+
+def test_what_changed_stands_beside_model_date_and_cost(study: Path, tmp_path: Path) -> None:
+    _, lines = written_page(tmp_path / "report.html", study)
+    changed = {line["name"]: (line["before"], line["after"]) for line in lines if line["row"] == "setting"}
+    program = json.loads((study / "program.json").read_text("utf-8"))
+    shown = len(program["predictors"]["answer"]["demos"])
+    assert changed["demonstrations"] == ("0", str(shown))
+    assert all(
+        str(program["knobs"][name]) == after
+        for name, (_, after) in changed.items()
+        if name in program["knobs"]
+    )
+    facts = {line["name"]: line["value"] for line in lines if line.get("section") == "summary"}
+    assert facts["model"] == "scripted"
+    assert facts["questions"] == "25 test, 20 dev, 15 train"
+    assert facts["dollars"] == "$0.00"
+    assert {"date", "LM calls", "tokens", "seconds"} <= facts.keys()
+    _, elsewhere = written_page(tmp_path / "copy.html", shutil.copytree(study, tmp_path / "elsewhere"))
+    assert {
+        line["name"]: (line["before"], line["after"]) for line in elsewhere if line["row"] == "setting"
+    } == changed
+
+
+def test_prompts_of_both_programs_are_for_the_same_question(study: Path, tmp_path: Path) -> None:
+    _, lines = written_page(tmp_path / "report.html", study)
+    one, other = (line for line in lines if line["row"] == "prompt")
+    assert (one["run"], other["run"], one["predictor"], other["predictor"]) == (
+        "baseline",
+        "compiled",
+        "answer",
+        "answer",
+    )
+    assert one["question"] == other["question"]
+    assert len(one["messages"]) < len(other["messages"])
+
+
+def test_trials_have_intervals_where_they_saw_enough(study: Path, tmp_path: Path) -> None:
+    _, lines = written_page(tmp_path / "report.html", study)
+    for trial in (line for line in lines if line["row"] == "trial"):
+        assert (trial["low"] is None) == (trial["seen"] < 5)
+        assert trial["low"] is None or trial["low"] <= trial["values"]["em"] <= trial["high"]
+
+
+def test_of_too_many_trials_the_baseline_the_front_and_the_latest_are_shown(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, whole = written_page(tmp_path / "whole.html", study)
+    marked = {
+        line["number"] for line in whole if line["row"] == "trial" and (line["chosen"] or line["front"])
+    }
+    most = len(marked | {0}) + 2
+    monkeypatch.setattr(build, "MAX_TRIALS", most)
+    _, lines = written_page(tmp_path / "report.html", study)
+    numbers = [line["number"] for line in lines if line["row"] == "trial"]
+    assert numbers == sorted(numbers)
+    assert len(numbers) == most
+    assert marked | {0} <= set(numbers)
+    assert lines[0]["gaps"] == [
+        f"Of 11 trials the baseline, the front and the latest are shown, {most} in all."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("held", "written"),
+    [
+        ((0.5, -0.25), ("0.500", "\N{MINUS SIGN}0.250")),
+        ((419.7, 36.583), ("419.7", "+36.6")),
+        ((123456.0, -3.2), ("123,456", "\N{MINUS SIGN}3")),
+        ((0.00042, -0.0000012), ("0.000420", "\N{MINUS SIGN}0.000001")),
+        ((0.5, -0.0001), ("0.500", "0.000")),
+    ],
+)
+def test_all_figures_of_a_metric_have_the_same_decimals(
+    held: tuple[float, float], written: tuple[str, str]
+) -> None:
+    decimals = values.decimals_of(held)
+    assert (values.figure(held[0], decimals), values.signed(held[1], decimals)) == written
+
+
+def test_dollars_have_significant_digits() -> None:
+    shown = [values.money(usd) for usd in (0, 0.00004213, 0.0123, 0.5, 12.345, 1234.5)]
+    assert shown == ["$0.00", "$0.000042", "$0.012", "$0.50", "$12.35", "$1,234.50"]
 
 
 @pytest.mark.parametrize(
@@ -502,6 +698,7 @@ def test_importances_name_what_decides_and_keep_silent_on_few_trials() -> None:
     }
     assert by_value["True"].trials == 12
     assert by_value["True"].best == pytest.approx(1.023)
+    assert list(slices(trials[:4], "em", more_is_better=True)) == []
 
 
 def test_a_report_of_nothing_but_a_verdict_is_a_page() -> None:

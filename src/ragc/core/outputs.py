@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from ragc.core.digest import pretty
 from ragc.core.home import plans
@@ -294,6 +294,22 @@ def exchange(one: Path, other: Path) -> None:
     if failed:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(other))
     sync(other.parent)
+
+
+@contextmanager
+def replacing_file(out: Path) -> Iterator[BinaryIO]:
+    """Opens a new file that replaces `out` atomically at exit; after an error `out` is unchanged.
+
+    Raises OSError.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with _scratch(out.parent) as scratch:
+        fresh = scratch / _NEW
+        with fresh.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(out)
 
 
 def finish(folder: Path) -> None:

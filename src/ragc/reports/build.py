@@ -13,26 +13,24 @@ from pathlib import Path
 
 from ragc.core import inputs
 from ragc.core.display import quantity
-from ragc.core.redact import shorten
 from ragc.errors import ArtefactError, UsageError
+from ragc.metrics.stats.resampling import DRAWS, FEWER_BEYOND, FEWER_DRAWS
 from ragc.optimizers.results import compiled as programs
 from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.reports import compiled as compiled_files
-from ragc.reports import dimensions, questions, study
-from ragc.reports.failures import deciding_metric
-from ragc.reports.questions import RunRows
+from ragc.reports import dimensions, questions, row_files, study, summary, verdicts
+from ragc.reports.failures import RIGHT
 from ragc.reports.report import (
     Cost,
     Difference,
     Fact,
     Importance,
-    QuestionLine,
     Report,
     Score,
-    Tone,
     Trial,
     Verdict,
 )
+from ragc.reports.row_files import RunRows
 from ragc.reports.study import StudyFiles
 
 ROWS = ".jsonl"
@@ -41,11 +39,11 @@ ROWS = ".jsonl"
 MOST = 12
 """The most files of rows in one report."""
 
+MAX_TRIALS = 2_000
+"""Trials that a report shows."""
+
 LONGEST = 100_000
 """Characters of one fact that a report holds, such as a recipe."""
-
-_NAME = 40
-"""Characters of the name of a run that stand in a sentence."""
 
 _SPENT = "Whoever chooses a setting by these test questions spends them: the next one needs others."
 _NO_ROWS = (
@@ -58,9 +56,6 @@ _NOT_RECORDED = (
 )
 _NO_TRIALS = "There are no trials to show: none has ended, or an optimizer made them that records none."
 _SCRIPT = "Of an Optuna script of your own the values of trials are stored, and no answers."
-_UNPROVED = "Nothing is proved before the end: there was no look at test questions."
-_HOW = {"finished": "Finished", "running": "Still running", "cut off": "Cut off"}
-_FLATTERED = "The best trial was chosen by its scores on dev, so they flatter it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +67,11 @@ class Inputs:
     study: StudyFiles | None = None
     runs: tuple[RunRows, ...] = ()
 
+    @property
+    def recipe(self) -> str:
+        """The text of the recipe; "" for rows alone."""
+        return self.program.recipe if self.program else self.study.recipe if self.study else ""
+
 
 def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report:
     """The report on `paths`: at most one study or compiled directory, and files of rows.
@@ -82,34 +82,68 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
     runs, split, gaps = _runs(held)
     questions.check_same_data(runs)
     metric, objectives = _metric(held, runs)
-    trials = tuple(study.trials_of(held.study)) if held.study else ()
+    every_trial = tuple(study.trials_of(held.study)) if held.study else ()
+    trials = _shown_trials(every_trial)
     provenance = _provenance(held)
-    scores, differences = _scores(held, runs, split, metric)
-    lines = tuple(questions.question_lines(runs, metric))
-    gaps += _row_gaps(runs) if runs else _no_questions(held)
-    gaps += _search_gaps(held, trials)
-    return Report(
+    names = questions.shown_metrics(runs, [metric, *objectives])
+    scores, differences = _scores(held, runs, split, metric, names)
+    lines = questions.questions_of(runs, metric)
+    gaps += _row_gaps(runs, names) if runs else _no_questions(held)
+    gaps += _search_gaps(held, trials, len(every_trial))
+    more_is_better = objectives.get(metric, True)
+    report = Report(
         title=held.name,
         subject="study" if held.study and not held.program else "compiled" if held.program else "rows",
-        verdict=_verdict(held, runs, metric, trials, scores, differences, lines),
+        verdict=Verdict(""),
         metric=metric,
         split=split,
         runs=tuple(one.name for one in runs),
         objectives=objectives,
+        metrics=names,
+        settings=tuple(summary.settings_of(held.program, trials, provenance, held.recipe)),
         changes=questions.changes_of(runs, metric, lines),
         scores=scores,
         differences=differences,
         trials=trials,
-        importances=_importances(held, metric, objectives, trials),
-        slices=tuple(dimensions.slices(trials, metric, more_is_better=objectives.get(metric, True))),
+        prompts=tuple(summary.prompts_of(runs)),
+        importances=_importances(held, metric, objectives, every_trial),
+        slices=tuple(dimensions.slices(every_trial, metric, more_is_better=more_is_better)),
         thresholds=tuple(compiled_files.thresholds_in(provenance.get("search"))),
-        costs=_costs(held, runs, trials),
+        costs=_costs(held, runs, every_trial),
         budget=tuple(study.budget_of(held.study)) if held.study else (),
-        groups=tuple(questions.group_counts([one.name for one in runs], lines)),
+        groups=tuple(questions.group_counts(lines)),
         questions=lines,
-        facts=tuple(replace(fact, value=fact.value[:LONGEST]) for fact in _facts(held)),
-        remarks=tuple(_remarks(held, split, trials)),
+        remarks=tuple(_remarks(held, runs, split, trials)),
         gaps=tuple(gaps),
+    )
+    facts = (*_summary(held, report), *_facts(held))
+    return replace(
+        report,
+        verdict=_verdict(held, runs, report),
+        facts=tuple(replace(fact, value=fact.value[:LONGEST]) for fact in facts),
+    )
+
+
+def _shown_trials(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """At most `MAX_TRIALS` of `trials`, in order: the baseline, the chosen one, the front, and the latest."""
+    if len(trials) <= MAX_TRIALS:
+        return tuple(trials)
+    first = [trial for trial in trials if trial is trials[0] or trial.chosen or trial.front][:MAX_TRIALS]
+    named = {trial.number for trial in first}
+    others = [trial for trial in trials if trial.number not in named]
+    latest = others[len(others) - (MAX_TRIALS - len(first)) :]
+    return tuple(sorted((*first, *latest), key=lambda trial: trial.number))
+
+
+def _summary(held: Inputs, report: Report) -> Iterator[Fact]:
+    return summary.facts_of_summary(
+        provenance=_provenance(held),
+        run=held.program.run if held.program else {},
+        recipe=held.recipe,
+        questions=len(report.questions),
+        split=report.split,
+        costs=report.costs,
+        budget=report.budget,
     )
 
 
@@ -126,7 +160,7 @@ def read(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Inputs:
     if len(rows) > MOST:
         raise UsageError(f"A report shows at most {MOST} files of rows beside each other, found {len(rows)}.")
     names = questions.distinct_names([path.stem for path in rows])
-    runs = tuple(questions.read_rows(path, name) for path, name in zip(rows, names, strict=True))
+    runs = tuple(row_files.read_rows(path, name) for path, name in zip(rows, names, strict=True))
     if not others:
         return Inputs(" and ".join(names), runs=runs)
     path = others[0]
@@ -167,33 +201,32 @@ def _runs(held: Inputs) -> tuple[list[RunRows], str, list[str]]:
 
 def _metric(held: Inputs, runs: Sequence[RunRows]) -> tuple[str, dict[str, bool]]:
     """The deciding metric, and the objectives with whether more is better."""
-    recipe = held.program.recipe if held.program else held.study.recipe if held.study else ""
-    objectives = compiled_files.objectives_of(recipe)
+    objectives = compiled_files.objectives_of(held.recipe)
     if held.study:
         objectives = {one.metric.id: one.sign > 0 for one in held.study.objectives}
         return held.study.pick, objectives
     if objectives:
         return next(iter(objectives)), objectives
-    shared = (
-        [name for name in runs[0].run.metrics if all(name in one.run.metrics for one in runs)] if runs else []
-    )
-    every = [name for one in runs for name in one.run.metrics]
-    metric = next((name for name in shared if name == deciding_metric(runs[0].rows.values())), "")
+    named = [one.run.metrics for one in runs]
+    every = [name for names in named for name in names]
+    common = set(every).intersection(*named)
+    shared = [name for name in dict.fromkeys(every) if name in common]
+    metric = next((name for name in shared if name == runs[0].deciding_metric), "")
     metric = metric or next(iter([*shared, *every]), "")
     return metric, {metric: questions.metric_of(metric, ())[0]} if metric else {}
 
 
 def _scores(
-    held: Inputs, runs: Sequence[RunRows], split: str, metric: str
+    held: Inputs, runs: Sequence[RunRows], split: str, metric: str, names: Sequence[str]
 ) -> tuple[tuple[Score, ...], tuple[Difference, ...]]:
     provenance = _provenance(held)
     scores = list(compiled_files.scores_in(provenance))
     differences = list(compiled_files.differences_in(provenance, metric))
     known = {(score.run, score.split) for score in scores}
     fresh = [one for one in runs if (one.name, split) not in known]
-    scores += questions.scores_of(fresh, split)
+    scores += questions.scores_of(fresh, split, names)
     if fresh and len(runs) > 1:
-        gaps = questions.differences_of(runs[0].run, runs[-1].run, split)
+        gaps = questions.differences_of(runs[0].run, runs[-1].run, split, names)
         differences += sorted(gaps, key=lambda one: one.metric != metric)
     return _decided(scores, metric), tuple(differences)
 
@@ -204,80 +237,18 @@ def _decided(scores: Sequence[Score], metric: str) -> tuple[Score, ...]:
     return tuple(sorted(scores, key=lambda one: (splits.index(one.split), one.metric != metric)))
 
 
-def _verdict(
-    held: Inputs,
-    runs: Sequence[RunRows],
-    metric: str,
-    trials: Sequence[Trial],
-    scores: Sequence[Score],
-    differences: Sequence[Difference],
-    lines: Sequence[QuestionLine],
-) -> Verdict:
+def _verdict(held: Inputs, runs: Sequence[RunRows], report: Report) -> Verdict:
+    metric = report.metric
     if held.program:
-        return compiled_files.verdict_in(held.program.provenance, held.program.run, metric)
+        return verdicts.compiled_verdict(held.program.provenance, held.program.run, metric)
     if held.study and held.study.finished and held.study.provenance:
-        return compiled_files.verdict_in(held.study.provenance, {}, metric)
+        return verdicts.compiled_verdict(held.study.provenance, {}, metric)
     if held.study:
-        return _unfinished(held.study, metric, trials)
-    return _compared(runs, metric, scores, differences, lines)
-
-
-def _unfinished(files: StudyFiles, metric: str, trials: Sequence[Trial]) -> Verdict:
-    """How far a study has come, and the best so far."""
-    state, done = files.status, files.status.trials
-    headline = f"{_HOW.get(state.state, 'At rest')}: {done['done']} of {done['wanted']} trials"
-    sentences = [] if files.finished else [_UNPROVED]
-    best = files.status.best or {}
-    value = best.get("values", {}).get(metric)
-    if value is None:
-        sentences.append("No trial has ended yet, so there is nothing to show of the search.")
-    else:
-        where = "the baseline" if best["trial"] == 0 else f"trial {best['trial']}"
-        first = next((trial.values.get(metric) for trial in trials[:1]), None)
-        beside = "" if first is None or best["trial"] == 0 else f", the baseline {first:.3f}"
-        flattered = f" {_FLATTERED}" if done["done"] else ""
-        sentences.append(f"Best so far is {where} with {metric} {value:.3f} on dev{beside}.{flattered}")
-    return Verdict(headline, "open", (*sentences, state.next))
-
-
-def _compared(
-    runs: Sequence[RunRows],
-    metric: str,
-    scores: Sequence[Score],
-    differences: Sequence[Difference],
-    lines: Sequence[QuestionLine],
-) -> Verdict:
-    """The verdict on files of rows: of two or more, the last against the first."""
-    tones: dict[str, Tone] = {"better": "better", "worse": "worse"}
-    gap = next((one for one in differences if one.metric == metric), None)
-    if len(runs) > 1 and gap is None:
-        return Verdict("Not compared", "none", ("The runs share no question that both scored.",))
-    if gap is not None:
-        sides = [
-            next((one for one in scores if (one.run, one.metric) == (name, metric)), None)
-            for name in (gap.before, gap.after)
-        ]
-        means = [f"{one.mean:.3f} for {_short(one.run)}" for one in sides if one]
-        figures = (
-            f"{metric} on {gap.n:,} common questions: {', '.join([*means, f'difference {gap.mean:+.3f}'])} "
-            f"with a 95% interval from {gap.low:+.3f} to {gap.high:+.3f}, p = {gap.p:.4f}."
-        )
-        verdict = f"{_short(gap.after)} is {gap.verdict} than {_short(gap.before)}"
-        if gap.verdict == "cannot tell":
-            verdict = f"Too few groups of questions to tell {_short(gap.after)} from {_short(gap.before)}"
-        return Verdict(verdict, tones.get(gap.verdict, "open"), (figures, *_cautions(gap)))
-    score = next((one for one in scores if one.metric == metric), None)
-    if score is None:
-        return Verdict("No scores", "none", ("No metric of these rows applies to any question.",))
-    right = sum(answer.group == "right" for line in lines for answer in line.runs.values())
-    sentence = (
-        f"95% interval from {score.low:.3f} to {score.high:.3f}; {right:,} of {len(lines):,} are right."
-    )
-    return Verdict(f"{metric} {score.mean:.3f} on {quantity(score.n, 'question')}", "none", (sentence,))
-
-
-def _cautions(gap: Difference) -> tuple[str, ...]:
-    return (compiled_files.NOT_EQUAL,) if gap.verdict == "not shown to be better" else ()
+        return verdicts.unfinished(held.study, metric, report.trials)
+    right = sum(line.n for line in report.groups if line.group == RIGHT.id)
+    n = len(report.questions)
+    dev = any(one.on_dev for one in runs)
+    return verdicts.compared(report.runs, metric, report.scores, report.differences, right, n, on_dev=dev)
 
 
 def _importances(
@@ -297,7 +268,7 @@ def _costs(held: Inputs, runs: Sequence[RunRows], trials: Sequence[Trial]) -> tu
             for name, amount in trial.counters.items():
                 total[name] = total.get(name, 0) + amount
         costs.append(Cost(f"all {len(trials)} trials, replayed calls included", total))
-    answered = [one for one in runs if any("prediction" in row for row in one.rows.values())]
+    answered = [one for one in runs if one.answered]
     return (*costs, *questions.costs_of(answered))
 
 
@@ -316,7 +287,7 @@ def _facts(held: Inputs) -> Iterator[Fact]:
     for one in held.runs:
         backends = {name for row in one.run.answered.values() for name in row.backends.values()}
         judged = f", judged by {', '.join(sorted(backends))}" if backends else ""
-        yield Fact("rows", one.name, f"{quantity(len(one.rows), 'question')}{judged}")
+        yield Fact("rows", one.name, f"{quantity(len(one.run.answered), 'question')}{judged}")
 
 
 def _prompts(program: CompiledProgram) -> dict[str, str]:
@@ -333,14 +304,16 @@ def _prompts(program: CompiledProgram) -> dict[str, str]:
     return out
 
 
-def _remarks(held: Inputs, split: str, trials: Sequence[Trial]) -> Iterator[str]:
+def _remarks(held: Inputs, runs: Sequence[RunRows], split: str, trials: Sequence[Trial]) -> Iterator[str]:
     provenance = _provenance(held)
     for one in held.runs:
         yield from (f"{one.name}: {remark}" for remark in one.run.remarks)
+    if held.runs and any(one.on_dev for one in runs):
+        yield verdicts.DEV_ROWS
     if split == "test":
         yield _SPENT
     if split == "dev" or (trials and not provenance):
-        yield _FLATTERED
+        yield verdicts.FLATTERED
     for text in (provenance.get("remarks"), _search(provenance).get("remarks")):
         yield from (str(remark) for remark in text) if isinstance(text, list) else ()
 
@@ -361,14 +334,25 @@ def _no_questions(held: Inputs) -> list[str]:
     return [_NO_ROWS]
 
 
-def _row_gaps(runs: Sequence[RunRows]) -> list[str]:
+def _row_gaps(runs: Sequence[RunRows], names: Sequence[str]) -> list[str]:
     """What rows lack, such as those of data whose licence forbids to copy questions."""
     rows = [row for one in runs for row in one.run.answered.values()]
     gaps = []
+    every = {name for one in runs for name in one.run.metrics}
+    if len(every) > len(names):
+        gaps.append(
+            f"The rows have {len(every):,} metrics. The first {len(names)} are shown and compared, and p is "
+            "adjusted for these; the rows beside this page have the scores of all."
+        )
+    if (most := max(len(one.run.answered) for one in runs)) > FEWER_BEYOND:
+        gaps.append(
+            f"With {most:,} questions intervals and p come from {FEWER_DRAWS:,} resamples, not {DRAWS:,}."
+        )
     if len(runs) > 2:
         gaps.append(
-            f"{_short(runs[-1].name)}, named last, is tested against {_short(runs[0].name)}, named first. "
-            "The other programs are shown beside them without a test; name two files to test two of them."
+            f"{verdicts.short(runs[-1].name)}, named last, is tested against "
+            f"{verdicts.short(runs[0].name)}, named first. The other programs are shown beside them "
+            "without a test; name two files to test two of them."
         )
     if not any(row.question for row in rows):
         gaps.append("The rows hold no questions, so their ids are shown. A trace may repeat a question.")
@@ -377,15 +361,15 @@ def _row_gaps(runs: Sequence[RunRows]) -> list[str]:
     return gaps
 
 
-def _short(name: str) -> str:
-    return shorten(name, _NAME)
-
-
-def _search_gaps(held: Inputs, trials: Sequence[Trial]) -> list[str]:
+def _search_gaps(held: Inputs, trials: Sequence[Trial], every: int) -> list[str]:
     if held.study is None:
         return []
     if not trials:
         return [_NO_TRIALS]
+    if every > len(trials):
+        return [
+            f"Of {every:,} trials the baseline, the front and the latest are shown, {len(trials):,} in all."
+        ]
     whole = sum(trial.complete for trial in trials)
     if whole < dimensions.FEWEST:
         return [f"Importances need {dimensions.FEWEST} complete trials or more, and there are {whole}."]

@@ -1,4 +1,4 @@
-"""Reads a compiled directory for a report: verdict, scores, differences, thresholds, cost, provenance.
+"""Reads a compiled directory for a report: scores, differences, thresholds, cost, provenance.
 
 `provenance.json` may come from elsewhere, so every value is read as what it should be or left out.
 """
@@ -12,19 +12,13 @@ from typing import Any
 from ragc.core.redact import redact
 from ragc.metrics.stats.intervals import too_few
 from ragc.reports.questions import metric_of
-from ragc.reports.report import Cost, Difference, Fact, Score, Threshold, Tone, Verdict
+from ragc.reports.report import Cost, Difference, Fact, Score, Threshold
 from ragc.reports.values import amount, entries, mapping, number, text
 from ragc.store.looks import Look
 
 RUNS = {"baseline": "baseline", "winner": "compiled"}
 """The names of the two runs in provenance, and in reports."""
 
-_TONES: Mapping[str, Tone] = {
-    "better": "better",
-    "worse": "worse",
-    "not shown to be better": "open",
-    "cannot tell": "open",
-}
 NOT_EQUAL = "Not shown to be better does not mean equal: more questions could show a smaller difference."
 """The caution that goes with a verdict that is open."""
 
@@ -85,36 +79,6 @@ def differences_in(provenance: Mapping[str, Any], metric: str) -> Iterator[Diffe
 def _ends(value: Any) -> tuple[float, float] | None:
     ends = [number(end) for end in entries(value)]
     return (ends[0], ends[1]) if len(ends) == 2 and ends[0] is not None and ends[1] is not None else None
-
-
-def verdict_in(provenance: Mapping[str, Any], run: Mapping[str, Any], metric: str) -> Verdict:
-    """The verdict of a compile, with the figures of `metric`; `run` is `run.json`."""
-    held = text(provenance.get("verdict")) or "not measured"
-    plain, bracket, seen = held.partition(" (")  # behind it: how many questions were seen before
-    plain, mark = (plain, bracket + seen) if plain in _TONES else (held, "")
-    tone = _TONES.get(plain, "none")
-    gap = next((one for one in differences_in(provenance, metric) if one.metric == metric), None)
-    before, after = (
-        next((s for s in scores_in(provenance) if (s.run, s.split, s.metric) == (name, "test", metric)), None)
-        for name in RUNS.values()
-    )
-    sentences = []
-    if gap and before and after:
-        sentences.append(
-            f"{metric} on test: {before.mean:.3f} before, {after.mean:.3f} after, difference {gap.mean:+.3f} "
-            f"with a 95% interval from {gap.low:+.3f} to {gap.high:+.3f}, p = {gap.p:.4f}, "
-            f"{gap.n:,} questions."
-        )
-    if tone == "open":
-        sentences.append(NOT_EQUAL)
-    if held == "not measured":
-        sentences.append("There was no look at test questions, so nothing is proved; dev scores flatter.")
-    if look := look_in(run):
-        sentences.append(look)
-    headline = f"{plain} than the baseline{mark}" if plain in _TONES else held
-    if held == "not measured":
-        headline = "not measured on test"
-    return Verdict(f"{headline[:1].upper()}{headline[1:]}", tone, tuple(sentences))
 
 
 def look_in(run: Mapping[str, Any]) -> str:

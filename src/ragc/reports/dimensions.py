@@ -24,6 +24,9 @@ from ragc.reports.report import Importance, Slice, Trial
 FEWEST = 8
 """Complete trials below which no importances are given."""
 
+FEWEST_OF_VALUE = 3
+"""Complete trials with a value below which the value is not compared with others."""
+
 
 def varied(trials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The dimensions that have more than one value among the choices of `trials`, in order of appearance."""
@@ -87,12 +90,17 @@ def _study(trials: Sequence[Trial], metric: str, more_is_better: bool) -> optuna
 
 
 def slices(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -> Iterator[Slice]:
-    """The complete trials by each value of each dimension that varies, in order of appearance."""
+    """The complete trials by each value of each dimension that varies, in order of appearance.
+
+    A dimension is left out unless two of its values have `FEWEST_OF_VALUE` trials each.
+    """
     whole = [trial for trial in trials if trial.complete and metric in trial.values]
     for name in varied([trial.params for trial in whole]):
         by_value: dict[str, list[float]] = {}
         for trial in whole:
             by_value.setdefault(str(trial.params.get(name, "none")), []).append(trial.values[metric])
+        if sum(len(scores) >= FEWEST_OF_VALUE for scores in by_value.values()) < 2:
+            continue
         for value, scores in by_value.items():
             best = max(scores) if more_is_better else min(scores)
             yield Slice(name, value, metric, len(scores), sum(scores) / len(scores), best)

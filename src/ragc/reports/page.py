@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,66 +19,108 @@ import jinja2
 from markupsafe import Markup
 
 from ragc.core.text import repair_surrogates
-from ragc.reports.questions import metric_of
+from ragc.metrics.base import UNMEASURED
+from ragc.reports.page_data import PutLine, json_in_page, pack, row_line
+from ragc.reports.pictures import pictures
+from ragc.reports.questions import MAX_DETAILED, metric_of
 from ragc.reports.report import Report
-from ragc.reports.values import plain
+from ragc.reports.values import decimals_of, figure, money, plain, signed, written_amount
 from ragc.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
 PLOT = "vendor/plot.min.js"
 """The chart library; `vendor/plot.toml` says where it comes from."""
 
-SCRIPTS = ("base.js", "charts.js", "questions.js", "address.js", "trace.js", "start.js")
+SCRIPTS = (
+    "base.js", "parts.js", "charts.js", "trials.js", "diff.js", "questions.js", "address.js", "trace.js",
+    "start.js",
+)  # fmt: skip
 """The page's own script, in the order in which its parts are joined."""
 
-LIMIT = 20 * 2**20
-"""Bytes of data that a page holds at most, as long as shortening long texts can bring it there."""
-
-SHORT = 120
-"""Characters up to which a text of a question stands where it is; longer ones stand once in a table."""
-
-_CUTS = (100_000, 30_000, 10_000, 4_000, 2_000, 1_000, 500, SHORT)
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-_ESCAPED = re.compile("[<>&\u2028\u2029]")
+LIMIT = 14 * 10**6
+"""Bytes of questions that a page holds at most; the rest of it takes less than a million."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The rendered report: the page, and the lines of the JSONL beside it. `cut` is the length texts have.
-
-    `cut` is None where every text is whole in the page too.
-    """
+    """The rendered report, with how much of its questions the page has; see `page_data.Packed`."""
 
     html: str
-    lines: tuple[str, ...]
+    indexed: int = 0
+    detailed: int = 0
     cut: int | None = None
 
 
-def render(report: Report, *, rows_file: str, limit: int = LIMIT) -> Page:
-    """The page of `report`, whose JSONL will be called `rows_file`. `limit` bounds the data in bytes."""
-    rows = [plain(line) for line in report.lines()]
-    lines = tuple(json.dumps(row, ensure_ascii=True, allow_nan=False) for row in rows)
-    metrics = dict.fromkeys(name for row in rows if row["row"] == "score" for name in (row["metric"],))
-    names = dict.fromkeys([*metrics, *report.objectives, report.metric])
-    data, cut = _data(rows, {name: metric_of(name, ())[0] for name in names if name}, limit)
+def render(report: Report, *, rows_file: str, put: PutLine | None = None, limit: int = LIMIT) -> Page:
+    """The page of `report`, whose JSONL will be called `rows_file`; each of its lines goes to `put`.
+
+    `limit` bounds the questions in bytes. Raises DataError where a file of rows was changed meanwhile.
+    """
+    write_line = put or (lambda line: None)
+    before = [plain(line) for line in report.lines_before_questions()]
+    after = [plain(line) for line in report.lines_after_questions()]
+    for line in before:
+        write_line(row_line(line))
+    packed = pack(report, write_line, limit)
+    for line in after:
+        write_line(row_line(line))
+    n = len(report.questions)
+    rows = [{**row, "line": at} for at, row in enumerate(before, 1)]
+    rows += [{**row, "line": at} for at, row in enumerate(after, len(before) + n + 1)]
+    about = _about_metrics(report)
+    data = {
+        "rows": [{key: value for key, value in row.items() if key != "line"} for row in rows],
+        "metrics": about,
+        "questions": n,
+        "firstQuestion": len(before) + 1,
+        "compressed": packed.compressed,
+        "starts": packed.starts,
+        "detailed": packed.detailed,
+    }
     style, plot, script = _source("style.css"), _source(PLOT), _script()
     html = (
         _environment()
         .get_template("page.html")
         .render(
             policy=_policy([plot, script]),
-            style=Markup(style),  # noqa: S704 - the three are files of this package, the fourth is escaped JSON
+            style=Markup(style),  # noqa: S704 - these are files of this package, and escaped JSON or base64
             plot=Markup(plot),  # noqa: S704
             script=Markup(script),  # noqa: S704
-            data=Markup(data),  # noqa: S704
+            data=Markup(json_in_page(data)),  # noqa: S704
+            index=Markup(packed.index),  # noqa: S704
+            parts=[Markup(part) for part in packed.parts],  # noqa: S704
+            packed=packed,
             rows=_by_kind(rows),
             report=report,
+            asked=n,
+            max_detailed=min(n, MAX_DETAILED),
+            metrics=about,
+            pictures=pictures(report.differences, about),
             rows_file=rows_file,
-            cut=cut,
             version=__version__,
         )
     )
-    return Page(repair_surrogates(html), lines, cut)
+    return Page(repair_surrogates(html), packed.indexed, packed.detailed, packed.cut)
+
+
+def _about_metrics(report: Report) -> dict[str, dict[str, Any]]:
+    """Of every metric of the page whether more of it is better, and the decimals of its figures."""
+    values: dict[str, list[float | None]] = {name: [] for name in (*report.objectives, *report.metrics)}
+    for score in report.scores:
+        values.setdefault(score.metric, []).extend((score.mean, score.low, score.high))
+    for gap in report.differences:
+        values.setdefault(gap.metric, []).extend((gap.mean, gap.low, gap.high))
+    for trial in report.trials:
+        for name, value in trial.values.items():
+            values.setdefault(name, []).append(value if abs(value) < UNMEASURED else None)
+    return {
+        name: {
+            "better": report.objectives.get(name, metric_of(name, ())[0]),
+            "decimals": decimals_of(held),
+        }
+        for name, held in values.items()
+        if name
+    }
 
 
 def _environment() -> jinja2.Environment:
@@ -91,26 +131,13 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"figure": figure, "signed": signed, "amount": amount}
+    environment.filters |= {
+        "figure": figure,
+        "signed": signed,
+        "amount": written_amount,
+        "money": money,
+    }
     return environment
-
-
-def figure(value: float | None) -> str:
-    """A score for people: three decimals, or as many digits as a larger number has; "–" for None."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.1f}"
-
-
-def signed(value: float) -> str:
-    """A difference for people, with its sign."""
-    text = f"{value:+.3f}" if abs(value) < 100 else f"{value:+,.1f}"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
-def amount(value: float) -> str:
-    """An amount for people: whole numbers as they are, others with up to four digits."""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.4g}"
 
 
 def _source(name: str) -> str:
@@ -133,64 +160,15 @@ def _policy(scripts: Iterable[str]) -> str:
     )
 
 
-def _by_kind(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows by record, each with the number of its `line`; every kind of record has a list."""
+def _by_kind(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows by record; every kind of record but questions has a list."""
     out: dict[str, list[dict[str, Any]]] = {
         kind: []
         for kind in (
-            "report", "verdict", "changes", "score", "difference", "trial", "importance", "slice",
-            "threshold", "cost", "budget", "group", "question", "fact",
+            "report", "verdict", "setting", "changes", "score", "difference", "trial", "prompt", "importance",
+            "slice", "threshold", "cost", "budget", "group", "fact",
         )
     }  # fmt: skip
-    for line, row in enumerate(rows, 1):
-        out[row["row"]].append({**row, "line": line})
+    for row in rows:
+        out[row["row"]].append(row)
     return out
-
-
-def _data(rows: list[dict[str, Any]], better: Mapping[str, bool], limit: int) -> tuple[str, int | None]:
-    """The JSON of the page: rows, texts, and of each metric whether more is better; and the cut of texts."""
-    texts = _Texts()
-    shown = [_refer(row, texts) if row["row"] == "question" else row for row in rows]
-    whole = _json({"rows": shown, "better": better})
-    left, cut = limit - len(whole), None
-    if texts.size(None) > left:
-        cut = next((size for size in _CUTS if texts.size(size) <= left), _CUTS[-1])
-    return f'{{"texts":{_json(texts.shown(cut))},{whole[1:]}', cut
-
-
-def _json(value: Any) -> str:
-    """`value` as JSON that stands in an HTML script element as it is."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return repair_surrogates(_ESCAPED.sub(lambda match: _ESCAPES[match.group()], text))
-
-
-class _Texts:
-    """Long texts, each once: passages and instructions repeat from prompt to prompt."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def put(self, text: str) -> int:
-        """The number of `text` in the table."""
-        return self._numbers.setdefault(text, len(self._numbers))
-
-    def size(self, cut: int | None) -> int:
-        """About how many bytes the table takes with texts of at most `cut` characters."""
-        return sum(len(text[:cut].encode("utf-8", "replace")) + 12 for text in self._numbers)
-
-    def shown(self, cut: int | None) -> list[Any]:
-        """The texts in order; of one that is cut a list of its beginning and its length."""
-        return [
-            text if cut is None or len(text) <= cut else [text[:cut], len(text)] for text in self._numbers
-        ]
-
-
-def _refer(value: Any, texts: _Texts) -> Any:
-    """`value` with `{"$": number}` for each long text; a key `$` of its own gets a blank."""
-    if isinstance(value, str):
-        return value if len(value) <= SHORT else {"$": texts.put(value)}
-    if isinstance(value, list):
-        return [_refer(item, texts) for item in value]
-    if isinstance(value, dict):
-        return {f"{key} " if key == "$" else key: _refer(item, texts) for key, item in value.items()}
-    return value

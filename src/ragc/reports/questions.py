@@ -1,4 +1,4 @@
-"""Reads files of rows into runs, and puts runs beside each other: scores, differences, and a line a question.
+"""Puts runs beside each other: scores, differences, and a line for every question.
 
 Nothing in a row is run, and no module that a metric's name refers to is imported.
 """
@@ -7,53 +7,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 
 from ragc import metrics
 from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric
-from ragc.metrics.reports import runs as run_files
 from ragc.metrics.reports.runs import Run
 from ragc.metrics.stats.intervals import labels_where, mean_ci
 from ragc.metrics.stats.multiple import Contrast, judge
 from ragc.reports.events import read_events
-from ragc.reports.failures import GROUPS, deciding_metric, group_of
+from ragc.reports.failures import GROUPS, deciding_metric
 from ragc.reports.report import Answer, Change, Changes, Cost, Difference, GroupCount, QuestionLine, Score
-from ragc.reports.values import entries, mapping, number, text
+from ragc.reports.row_files import RunRows
+from ragc.reports.values import entries, number, text
 
-LARGEST = 2**30
-"""Maximum size in bytes of a file of rows that becomes part of a page."""
+MAX_METRICS = 40
+"""Metrics of which a report gives scores, intervals and tests; rows with more have their first ones there."""
 
 SEED = 0
 """The seed of the resampling, as in `ragc eval A B`."""
 
+MAX_DETAILED = 10_000
+"""Questions whose traces become part of a report; of others it has scores, texts and groups."""
 
-@dataclass(frozen=True, slots=True)
-class RunRows:
-    """A run: its scores by question, and the whole rows by question id."""
-
-    run: Run
-    rows: Mapping[str, Mapping[str, Any]]
-
-    @property
-    def name(self) -> str:
-        """The name of the run in the report."""
-        return self.run.name
-
-
-def read_rows(path: Path, name: str) -> RunRows:
-    """The run in the JSONL file `path`. Raises DataError with every problem, as `ragc eval A B` does."""
-    run, rows = run_files.read_whole(path, name=name, largest=LARGEST)
-    return RunRows(run, {row["id"]: row for row in rows})
-
-
-def rows_of(name: str, values: Iterable[Any], where: str = "") -> RunRows:
-    """The run made of JSON `values`, one a row. Raises DataError, which names `where`."""
-    rows = list(values)
-    run = run_files.of_rows(where or name, rows)
-    return RunRows(Run(name, run.answered), {row["id"]: row for row in rows})
+_GROUPS = {group.id: group for group in GROUPS}
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
@@ -82,16 +62,32 @@ def check_same_data(runs: Sequence[RunRows]) -> None:
 
 def metric_of(name: str, values: Iterable[float]) -> tuple[bool, tuple[float, float] | None]:
     """Whether more is better in the metric `name`, and its bounds, widened to `values` that lie outside."""
-    try:
-        known: Metric | None = metrics.get(name)
-    except RagcError:  # a metric of another version, or of a program of somebody's own
-        known = None
+    known = _known(name)
     seen = list(values) or [0.0]
     least, greatest = min(seen), max(seen)
     bounds = known.bounds if known else (0.0, 1.0)
     if bounds is None:
         return known is None or known.higher_is_better, None if least >= 0 else (least, greatest)
     return known is None or known.higher_is_better, (min(bounds[0], least), max(bounds[1], greatest))
+
+
+@lru_cache(maxsize=1024)
+def _known(name: str) -> Metric | None:
+    """The metric with that id; None for one of another version, or of a program of somebody's own."""
+    try:
+        return metrics.get(name)
+    except RagcError:
+        return None
+
+
+def shown_metrics(runs: Sequence[RunRows], first: Iterable[str] = ()) -> tuple[str, ...]:
+    """The metrics of `runs` in the order in which they first appear, those in `first` before all others.
+
+    At most `MAX_METRICS` of them.
+    """
+    known = dict.fromkeys(name for one in runs for name in one.run.metrics)
+    ordered = dict.fromkeys([*(name for name in first if name in known), *known])
+    return tuple(ordered)[:MAX_METRICS]
 
 
 def score_of(
@@ -108,9 +104,9 @@ def score_of(
     return Score(run, split, metric, interval.mean, interval.low, interval.high, interval.n)
 
 
-def scores_of(runs: Sequence[RunRows], split: str) -> Iterator[Score]:
-    """The scores of every run by metric, the metrics in the order in which they first appear."""
-    for metric in dict.fromkeys(name for one in runs for name in one.run.metrics):
+def scores_of(runs: Sequence[RunRows], split: str, names: Sequence[str]) -> Iterator[Score]:
+    """The scores of every run by the metrics `names`."""
+    for metric in names:
         for one in runs:
             scores = list(one.run.scores(metric).values())
             values = [score for score in scores if score is not None]
@@ -119,10 +115,13 @@ def scores_of(runs: Sequence[RunRows], split: str) -> Iterator[Score]:
                 yield score_of(one.name, split, metric, values, one.run.seed, labels)
 
 
-def differences_of(before: Run, after: Run, split: str) -> tuple[Difference, ...]:
-    """The differences between two runs in each metric of both; p and intervals are adjusted for all."""
-    theirs = set(after.metrics)
-    names = [name for name in before.metrics if name in theirs]
+def differences_of(before: Run, after: Run, split: str, names: Sequence[str]) -> tuple[Difference, ...]:
+    """The differences between two runs in each of the metrics `names` that both have.
+
+    p and intervals are adjusted for all of these.
+    """
+    shared = set(before.metrics) & set(after.metrics)
+    names = [name for name in names if name in shared]
     sides = [(before.scores(name), after.scores(name)) for name in names]
     abouts = [
         metric_of(name, (score for side in pair for score in side.values() if score is not None))
@@ -164,23 +163,65 @@ def costs_of(runs: Sequence[RunRows]) -> tuple[Cost, ...]:
     return tuple(out)
 
 
-def question_lines(runs: Sequence[RunRows], metric: str) -> Iterator[QuestionLine]:
-    """A line for every question of any run, in the order in which they first appear."""
+_NO_ROW: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The questions of all runs, in the order in which they first appear.
+
+    Whole rows are read while iterating. Questions beyond `MAX_DETAILED` are not read again, so they have no
+    traces.
+
+    `groups` has for each run the group of outcomes by question id, `changes` the change of each question from
+    the first run to the last, None for a single run.
+    """
+
+    runs: tuple[RunRows, ...] = ()
+    ids: tuple[str, ...] = ()
+    groups: tuple[Mapping[str, str], ...] = ()
+    changes: tuple[Change | None, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[QuestionLine]:
+        """Raises DataError where a file of rows was changed meanwhile."""
+        return self.select(range(len(self.ids)))
+
+    def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
+        """The lines of the questions at `places`."""
+        with ExitStack() as stack:
+            sources = [stack.enter_context(one.source.opened()) for one in self.runs]
+            for index in places:
+                key = self.ids[index]
+                whole = index < MAX_DETAILED
+                held = [
+                    (one, groups, get(key) if whole else _NO_ROW)
+                    for one, groups, get in zip(self.runs, self.groups, sources, strict=True)
+                    if key in one.run.answered
+                ]
+                answers = {one.name: _answer(one, key, groups, raw) for one, groups, raw in held}
+                first, _, raw = held[0]
+                row = first.run.answered[key]
+                golds = tuple(text(id) for id in entries(raw.get("gold_ids")))
+                yield QuestionLine(key, row.question, row.answers, golds, answers, self.changes[index])
+
+
+def questions_of(runs: Sequence[RunRows], metric: str) -> Questions:
+    """The questions of `runs`, grouped by `metric` where the runs have it."""
     better = metric_of(metric, ())[0]
     deciding = metric if metric and any(metric in one.run.metrics for one in runs) else ""
-    group_by = deciding or deciding_metric(row for one in runs for row in one.rows.values())
-    for key in dict.fromkeys(key for one in runs for key in one.rows):
-        answers = {one.name: _answer(one, key, group_by) for one in runs if key in one.rows}
-        first = next(one for one in runs if key in one.rows)
-        row, raw = first.run.answered[key], first.rows[key]
-        golds = tuple(text(id) for id in entries(raw.get("gold_ids")))
-        change = _change(runs, key, deciding, more_is_better=better) if len(runs) > 1 else None
-        yield QuestionLine(key, row.question, row.answers, golds, answers, change)
+    group_by = deciding or deciding_metric([{"scores": dict.fromkeys(one.run.metrics)} for one in runs])
+    ids = tuple(dict.fromkeys(key for one in runs for key in one.run.answered))
+    several = len(runs) > 1
+    changes = (_change(runs, key, deciding, more_is_better=better) if several else None for key in ids)
+    return Questions(tuple(runs), ids, tuple(one.grouped_by(group_by) for one in runs), tuple(changes))
 
 
-def changes_of(runs: Sequence[RunRows], metric: str, lines: Sequence[QuestionLine]) -> tuple[Changes, ...]:
-    """How many of `lines` were gained and lost; () unless there are two runs and a metric to compare."""
-    counts = Counter(line.change for line in lines)
+def changes_of(runs: Sequence[RunRows], metric: str, questions: Questions) -> tuple[Changes, ...]:
+    """How many questions were gained and lost; () unless there are two runs and a metric to compare."""
+    counts = Counter(questions.changes)
     if len(runs) < 2 or not any(metric in one.run.metrics for one in runs):
         return ()
     ends = (runs[0].name, runs[-1].name)
@@ -188,29 +229,27 @@ def changes_of(runs: Sequence[RunRows], metric: str, lines: Sequence[QuestionLin
     return (Changes(metric, *ends, *(counts[kind] for kind in kinds)),)
 
 
-def group_counts(runs: Sequence[str], lines: Sequence[QuestionLine]) -> Iterator[GroupCount]:
+def group_counts(questions: Questions) -> Iterator[GroupCount]:
     """How many questions of each run belong to each group, in the order of the groups."""
-    answers = [(run, line.runs[run].group) for run in runs for line in lines if run in line.runs]
+    counts = [Counter(groups.values()) for groups in questions.groups]
     for group in GROUPS:
-        if any(id == group.id for _, id in answers):
-            for run in runs:
-                n = answers.count((run, group.id))
-                yield GroupCount(run, group.id, group.title, group.about, n)
+        if any(count[group.id] for count in counts):
+            for one, count in zip(questions.runs, counts, strict=True):
+                yield GroupCount(one.name, group.id, group.title, group.about, count[group.id])
 
 
-def _answer(one: RunRows, key: str, metric: str) -> Answer:
-    row, raw = one.run.answered[key], one.rows[key]
-    answered = "prediction" in raw
-    group = group_of(raw, metric) if answered else None
+def _answer(one: RunRows, key: str, groups: Mapping[str, str], raw: Mapping[str, Any]) -> Answer:
+    row = one.run.answered[key]
+    group = _GROUPS.get(groups.get(key, ""))
     return Answer(
-        scores={name: number(score) for name, score in row.scores.items()},
+        scores=row.scores,
         prediction=row.prediction,
-        answered=answered,
+        answered=key in one.answered,
         failure=row.failure,
         group=group.id if group else "",
         group_title=group.title if group else "",
         passages=tuple(text(id) for id in entries(raw.get("passages"))),
-        counters={name: value for name, value in mapping(raw.get("counters")).items() if number(value)},
+        counters={name: value for name, value in row.counters.items() if number(value)},
         trace=tuple(read_events(raw.get("trace"))),
     )
 

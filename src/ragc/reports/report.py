@@ -1,16 +1,16 @@
 """What a report holds, as typed records; each becomes one line of the JSONL beside the page.
 
-    report, verdict, changes, score, difference, trial, importance, slice, threshold, cost, budget, group,
-    question, fact
+    report, verdict, setting, changes, score, difference, trial, prompt, importance, slice, threshold, cost,
+    budget, group, question, fact
 
 A line has the name of its record as `row`. Scores are those of a metric as it is written, not signed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 Tone = Literal["better", "worse", "open", "none"]
 """How a verdict reads: "open" is "not shown to be better" or unfinished, "none" has no comparison."""
@@ -21,11 +21,34 @@ Change = Literal["gained", "lost", "unchanged", "only once"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The first thing that is read: a headline, and sentences that qualify it."""
+    """The first thing that is read: a headline, what to do in one sentence, and sentences that qualify it."""
 
     headline: str
     tone: Tone = "none"
     sentences: tuple[str, ...] = ()
+    recommendation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of the program that changed from the baseline to the compiled program or the best trial.
+
+    `before` is "" where the baseline's value is not known.
+    """
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The messages of the first call of a predictor, as a run sent them for a `question`, given by its id."""
+
+    run: str
+    predictor: str
+    question: str
+    messages: tuple[Mapping[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +103,9 @@ class Trial:
     """One trial of a study on dev questions.
 
     `values` and `expected` are by objective. `best` is the best complete value of the deciding objective up
-    to this trial. `of` counts the questions of a complete trial, `seen` those of this one. `params` are its
-    choices by dimension of the search.
+    to this trial. `low` and `high` are the 95% interval of the deciding objective over the questions seen,
+    None where that is no mean over questions. `of` counts the questions of a complete trial, `seen` those of
+    this one. `params` are its choices by dimension of the search.
     """
 
     number: int
@@ -91,6 +115,8 @@ class Trial:
     of: int
     complete: bool
     best: float | None = None
+    low: float | None = None
+    high: float | None = None
     expected: float | None = None
     front: bool = False
     chosen: bool = False
@@ -203,6 +229,30 @@ class QuestionLine:
     change: Change | None = None
 
 
+class QuestionLines(Protocol):
+    """The questions of a report; whole rows are read while iterating."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[QuestionLine]: ...
+    def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
+        """The questions at `places`, counted from 0."""
+        ...
+
+
+class NoQuestions:
+    """The questions of a report that has none."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __iter__(self) -> Iterator[QuestionLine]:
+        return iter(())
+
+    def select(self, places: Iterable[int]) -> Iterator[QuestionLine]:
+        """No question, whatever `places` says."""
+        return iter(())
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """Something about where the report comes from: a name and its value, under a heading."""
@@ -216,8 +266,9 @@ class Fact:
 class Report:
     """All of a report. `runs` are the names of the runs with questions, the one to compare with first.
 
-    `metric` decides; `objectives` are those of the search, each with whether more is better. `gaps` are
-    sentences on what the report lacks and why, `remarks` on what its figures cannot show.
+    `metric` decides; `objectives` are those of the search, each with whether more is better. `metrics` are
+    the metrics by question that the page shows. `gaps` are sentences on what the report lacks and why,
+    `remarks` on what its figures cannot show.
     """
 
     title: str
@@ -227,49 +278,66 @@ class Report:
     split: str = ""
     runs: tuple[str, ...] = ()
     objectives: Mapping[str, bool] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+    settings: tuple[Setting, ...] = ()
     changes: tuple[Changes, ...] = ()
     scores: tuple[Score, ...] = ()
     differences: tuple[Difference, ...] = ()
     trials: tuple[Trial, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
     importances: tuple[Importance, ...] = ()
     slices: tuple[Slice, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     costs: tuple[Cost, ...] = ()
     budget: tuple[BudgetLine, ...] = ()
     groups: tuple[GroupCount, ...] = ()
-    questions: tuple[QuestionLine, ...] = ()
+    questions: QuestionLines = field(default_factory=NoQuestions)
     facts: tuple[Fact, ...] = ()
     remarks: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """The lines of the JSONL: first the report itself, then its records in the order of the page."""
+        yield from self.lines_before_questions()
+        yield from (question_fields(question) for question in self.questions)
+        yield from self.lines_after_questions()
+
+    def lines_before_questions(self) -> Iterator[dict[str, Any]]:
+        """The lines up to the first question."""
         about = {
             name: getattr(self, name)
-            for name in ("title", "subject", "metric", "split", "runs", "objectives", "remarks", "gaps")
-        }
+            for name in (
+                "title", "subject", "metric", "split", "runs", "objectives", "metrics", "remarks", "gaps"
+            )
+        }  # fmt: skip
         yield {"row": "report", **about}
         yield {"row": "verdict", **asdict(self.verdict)}
         for name, records in (
+            ("setting", self.settings),
             ("changes", self.changes),
             ("score", self.scores),
             ("difference", self.differences),
             ("trial", self.trials),
+            ("prompt", self.prompts),
             ("importance", self.importances),
             ("slice", self.slices),
             ("threshold", self.thresholds),
             ("cost", self.costs),
             ("budget", self.budget),
             ("group", self.groups),
-            ("question", self.questions),
-            ("fact", self.facts),
         ):
             yield from ({"row": name, **_fields(record)} for record in records)
 
+    def lines_after_questions(self) -> Iterator[dict[str, Any]]:
+        """The lines that follow the last question."""
+        yield from ({"row": "fact", **_fields(fact)} for fact in self.facts)
+
+
+def question_fields(question: QuestionLine) -> dict[str, Any]:
+    """The line of a question; traces are not copied, as `asdict` would."""
+    runs = {name: _fields(answer) for name, answer in question.runs.items()}
+    return {"row": "question", **_fields(question), "runs": runs}
+
 
 def _fields(record: Any) -> dict[str, Any]:
-    """The fields of a record; traces are not copied, as `asdict` would."""
-    if isinstance(record, QuestionLine):
-        runs = {name: _fields(answer) for name, answer in record.runs.items()}
-        return {name: getattr(record, name) for name in record.__slots__} | {"runs": runs}
     return {name: getattr(record, name) for name in record.__slots__}

@@ -14,7 +14,8 @@ from optuna.trial import TrialState
 from ragc.core import inputs
 from ragc.core.redact import redact
 from ragc.errors import ArtefactError, RagcError
-from ragc.metrics.base import Objective
+from ragc.metrics.base import UNMEASURED, Objective
+from ragc.metrics.stats.intervals import mean_ci
 from ragc.optimizers.distributed.study_address import recipe_in
 from ragc.optimizers.integrations import optuna_folder, optuna_status
 from ragc.optimizers.integrations.optuna_objective import CANDIDATE
@@ -27,9 +28,16 @@ from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate, describe_candidate
 from ragc.optimizers.task import objective_of
 from ragc.reports.compiled import RUNS
-from ragc.reports.questions import RunRows, read_rows, rows_of
+from ragc.reports.questions import SEED, metric_of
 from ragc.reports.report import BudgetLine, Fact, Trial
+from ragc.reports.row_files import RunRows, read_rows, rows_of
 from ragc.reports.values import mapping
+
+MIN_FOR_INTERVAL = 5
+"""Questions below which the mean of a trial has no interval."""
+
+MAX_INTERVALS = 1_000
+"""Trials beyond which none of them has an interval: each takes hundredths of a second."""
 
 _BUDGET = {"lm_calls": "LM calls", "tokens": "tokens", "usd": "US dollars", "minutes": "minutes"}
 
@@ -136,6 +144,7 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
         value = trial.values[index]
         if trial.complete and not trial.failures.all and (best is None or value > best):
             best = value
+        low, high = _interval(trial, pick) if len(results) <= MAX_INTERVALS else (None, None)
         yield Trial(
             number=trial.number,
             choices=_choices(files, trial),
@@ -144,14 +153,25 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
             of=max(whole, len(trial.scores)),
             complete=trial.complete,
             best=None if best is None else pick.to_metric(best),
+            low=low,
+            high=high,
             expected=pick.sign * expected[trial.number].value,
             front=trial.number in front,
             chosen=trial.number == chosen,
             failed=trial.failures.n,
             failures=trial.failures.text,
-            params=_params(trial.candidate),
+            params=params_of(trial.candidate),
             counters=dict(trial.counters),
         )
+
+
+def _interval(trial: TrialResult, pick: Objective) -> tuple[float | None, float | None]:
+    """The 95% interval of the mean of `pick` over the questions of `trial`; None for too few of them."""
+    values = [pick.to_metric(value) for value in trial.series(pick)]
+    if len(values) < MIN_FOR_INTERVAL or max(values) >= UNMEASURED:
+        return None, None
+    interval = mean_ci(values, seed=SEED, bounds=metric_of(pick.metric.id, values)[1])
+    return interval.low, interval.high
 
 
 def _script_trials(files: StudyFiles) -> Iterator[Trial]:
@@ -179,11 +199,11 @@ def _script_trials(files: StudyFiles) -> Iterator[Trial]:
             chosen=trial.number == (files.status.best or {}).get("trial"),
             failed=failures.n,
             failures=failures.text,
-            params=_params(held),
+            params=params_of(held),
         )
 
 
-def _params(candidate: Candidate) -> dict[str, Any]:
+def params_of(candidate: Candidate) -> dict[str, Any]:
     """The choices of `candidate` by dimension; what it leaves at its default is left out."""
     shown: dict[str, Any] = dict(candidate.knobs)
     shown["demos"] = candidate.demos

@@ -1,9 +1,13 @@
-"""Reads JSON values of files that others wrote: each function gives a value of its type, always."""
+"""Reads JSON values of files that others wrote, and writes figures for people.
+
+Each function that reads gives a value of its type, always. One number of decimals holds for all figures of a
+metric, `decimals_of` says which.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 DEEPEST = 40
@@ -11,6 +15,9 @@ DEEPEST = 40
 
 LARGEST = 2**53
 """The greatest whole number that a browser's JSON takes as it is."""
+
+
+MINUS = "\N{MINUS SIGN}"
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -53,3 +60,49 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item, depth - 1) for item in value]
     return str(value)[:1000]
+
+
+def decimals_of(values: Iterable[float | None]) -> int:
+    """The decimals with which all figures of a metric are written, by the largest of its `values`.
+
+    Three for shares, fewer for large numbers, and for small ones as many as three significant digits need.
+    """
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    if largest >= 100:
+        return 1 if largest < 10_000 else 0
+    if 0 < largest < 0.01:
+        return min(12, 2 - math.floor(math.log10(largest)))
+    return 3
+
+
+def figure(value: float | None, decimals: int | None = None) -> str:
+    """A score for people, with a true minus sign; "–" for None."""
+    if value is None:
+        return "–"
+    places = decimals_of([value]) if decimals is None else decimals
+    return f"{_unsigned_zero(value, places):,.{places}f}".replace("-", MINUS)
+
+
+def signed(value: float, decimals: int | None = None) -> str:
+    """A difference for people, with its sign."""
+    places = decimals_of([value]) if decimals is None else decimals
+    if _unsigned_zero(value, places) == 0:
+        return f"{0:.{places}f}"
+    return f"{value:+,.{places}f}".replace("-", MINUS)
+
+
+def written_amount(value: float) -> str:
+    """An amount for people: whole numbers as they are, others with four significant digits."""
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 10_000 else f"{value:,.4g}"
+
+
+def money(usd: float) -> str:
+    """US dollars for people, in cents from one dollar on and in significant digits below."""
+    if usd == 0 or usd >= 1:
+        return f"${usd:,.2f}"
+    return f"${usd:.{min(12, max(2, 1 - math.floor(math.log10(abs(usd)))))}f}"
+
+
+def _unsigned_zero(value: float, places: int) -> float:
+    """`value`, and 0 for what would be written as a negative zero."""
+    return 0.0 if round(value, places) == 0 else value

@@ -25,7 +25,8 @@ _ROWS_MARK = b'{"row": "report"'
 class WrittenReport:
     """A report that was written: its verdict, the `page`, the `rows` beside it, and sizes in bytes.
 
-    `cut` is the number of characters up to which the page shows texts; None where it shows them whole.
+    `questions` counts all, `indexed` those in the table of the page and `detailed` those with their traces in
+    it. `cut` is the number of characters up to which traces have texts; None where they have them whole.
     """
 
     page: Path
@@ -35,6 +36,8 @@ class WrittenReport:
     bytes: int
     gaps: tuple[str, ...] = ()
     cut: int | None = None
+    indexed: int = 0
+    detailed: int = 0
 
     def __repr__(self) -> str:
         return describe("WrittenReport", repr(str(self.page)), self.headline, questions=self.questions)
@@ -54,6 +57,8 @@ class WrittenReport:
             "bytes": self.bytes,
             "gaps": list(self.gaps),
             "cut": self.cut,
+            "indexed": self.indexed,
+            "detailed": self.detailed,
         }
 
 
@@ -70,10 +75,11 @@ def write(paths: Sequence[str | Path], out: str | Path, *, trust_targets: bool =
                 f"{path} is what the report is about, and would be replaced; choose another --out."
             )
     report = build.build(paths, trust_targets=trust_targets)
-    rendered = page.render(report, rows_file=rows.name)
-    content = rendered.html.encode("utf-8")
-    with doing(f"Writing the report to {out}", "choose another --out"):
-        outputs.put_file(rows, "".join(f"{line}\n" for line in rendered.lines).encode("ascii"))
+    with doing(f"Writing the report to {out}", "choose another --out"), outputs.replacing_file(rows) as file:
+        rendered = page.render(
+            report, rows_file=rows.name, put=lambda line: file.write(line.encode("ascii") + b"\n")
+        )
+        content = rendered.html.encode("utf-8")
         outputs.put_file(target, content)
     return WrittenReport(
         target,
@@ -83,6 +89,8 @@ def write(paths: Sequence[str | Path], out: str | Path, *, trust_targets: bool =
         len(content),
         report.gaps,
         rendered.cut,
+        rendered.indexed,
+        rendered.detailed,
     )
 
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.metrics.stats.intervals import paired
+from ragc.metrics.stats import resampling
+from ragc.metrics.stats.intervals import mean_ci, paired
 from ragc.metrics.stats.multiple import Contrast, Matching, Method, Scores, by_holm, holm, judge, match, max_t
 from tests.examples import examples
 
@@ -211,3 +212,21 @@ def test_holm_and_max_t_start_from_the_same_single_values() -> None:
     assert steps.adjusted == holm(steps.p)
     assert flips.critical == pytest.approx(1.96, abs=0.1)
     assert steps.critical == pytest.approx(2.576, abs=0.001)
+
+
+def test_many_questions_have_fewer_resamples_and_about_the_same_intervals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = random.Random(5)
+    one, other = ({f"q{n}": round(rng.random() + shift, 3) for n in range(200)} for shift in (0.0, 0.1))
+    contrast = Contrast(one, other, (0.0, 2.0))
+    (many,) = judge([contrast], seed=1)
+    monkeypatch.setattr(resampling, "FEWER_BEYOND", 100)
+    (few,) = judge([contrast], seed=1)
+    assert many is not None
+    assert few is not None
+    assert few.result.diff == many.result.diff
+    assert few.adjusted >= 1 / (resampling.FEWER_FLIPS + 1)
+    assert few.high - few.low == pytest.approx(many.high - many.low, rel=0.15)
+    interval = mean_ci(list(one.values()), seed=1)
+    assert interval.low < interval.mean < interval.high

@@ -9,8 +9,11 @@ executed.
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,7 +67,10 @@ class Run:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The ids of all scored metrics, in the order in which they first appear."""
-        return tuple(dict.fromkeys(metric for row in self.answered.values() for metric in row.scores))
+        names: dict[str, None] = {}
+        for row in self.answered.values():
+            names.update(dict.fromkeys(row.scores))
+        return tuple(names)
 
     @property
     def seed(self) -> int:
@@ -137,17 +143,58 @@ def read_whole(
     return run, tuple(value for _, value in values)
 
 
-def _values(path: Path, largest: int = LARGEST) -> Iterator[tuple[str, Any]]:
-    """The values of the lines of `path`, each with its place."""
+def scan(
+    path: str | Path,
+    seen: Callable[[int, int, Mapping[str, Any]], None],
+    *,
+    name: str = "",
+    largest: int = LARGEST,
+) -> Run:
+    """As `read`, with one row in memory at a time.
+
+    `seen` is called for each row with the offset of its line in the file, the length of the line, both in
+    bytes, and its value. A file of more than `largest` bytes is refused.
+    """
+    return _run(name or Path(path).stem, str(path), _scanned(Path(path), seen, largest))
+
+
+def _scanned(
+    path: Path, seen: Callable[[int, int, Mapping[str, Any]], None], largest: int
+) -> Iterator[tuple[str, Any]]:
+    """The values of the lines of `path`, read one by one; `seen` gets a row after it was taken."""
+    with _as_data_error(path), inputs.open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
+            raise inputs.NotRegular(errno.EFBIG, f"it is larger than {largest // 2**20} MiB", str(path))
+        offset = 0
+        for n, line in enumerate(file, 1):
+            start, offset = offset, offset + len(line)
+            text = line.decode("utf-8-sig" if n == 1 else "utf-8")
+            if text.strip():
+                value = _parse_json(text)
+                yield f"line {n}", value
+                if isinstance(value, Mapping):
+                    seen(start, len(line), value)
+
+
+@contextmanager
+def _as_data_error(path: Path) -> Iterator[None]:
+    """Turns what reading the file of rows at `path` raises into DataError."""
     try:
-        lines = inputs.read_text(path, "utf-8-sig", largest).split("\n")
+        yield
     except FileNotFoundError:
         problem = missing_file("the rows of an earlier run", str(path), Path())
         raise DataError(str(path), [problem]) from None
     except OSError as error:
         raise DataError(str(path), [f"cannot be read: {error.strerror or error}"]) from None
-    except ValueError as error:
+    except UnicodeDecodeError as error:
         raise DataError(str(path), [f"cannot be read as UTF-8 text ({error})"]) from None
+
+
+def _values(path: Path, largest: int = LARGEST) -> Iterator[tuple[str, Any]]:
+    """The values of the lines of `path`, each with its place."""
+    with _as_data_error(path):
+        lines = inputs.read_text(path, "utf-8-sig", largest).split("\n")
     for n, line in enumerate(lines, 1):
         if line.strip():
             yield f"line {n}", _parse_json(line)

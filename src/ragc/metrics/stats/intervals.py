@@ -30,7 +30,7 @@ from ragc.core.display import quantity
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric
 from ragc.metrics.stats.clusters import MIN_GROUPS, Groups, effective_share, size_of
-from ragc.metrics.stats.resampling import DRAWS, Draws, sign_flip
+from ragc.metrics.stats.resampling import Draws, draws_for, sign_flip
 
 if TYPE_CHECKING:
     import numpy as np
@@ -195,14 +195,19 @@ def draws(values: Array, seed: int, share: float = 1.0) -> Draws:
     import numpy as np
 
     rng = np.random.default_rng(seed)
+    count = draws_for(len(values))
     distinct, counts = np.unique(values, return_counts=True)
     size = max(1, 2_000_000 // len(distinct))
-    blocks = [min(size, DRAWS - start) for start in range(0, DRAWS, size)]
+    blocks = [min(size, count - start) for start in range(0, count, size)]
     shapes = counts if share == 1 else counts * share
-    weights = [rng.standard_gamma(shapes, (block, len(counts))) for block in blocks]
-    total = np.concatenate([block.sum(axis=1) for block in weights])
-    weighted = np.concatenate([block @ distinct for block in weights])
-    return Draws(weighted, total, rng.standard_exponential(DRAWS))
+    total, weighted = np.empty((2, count))
+    start = 0
+    for block in blocks:
+        weights = rng.standard_gamma(shapes, (block, len(counts)))
+        total[start : start + block] = weights.sum(axis=1)
+        weighted[start : start + block] = weights @ distinct
+        start += block
+    return Draws(weighted, total, rng.standard_exponential(count))
 
 
 def ends(drawn: Draws, mean: float, limits: tuple[float, float], confidence: float) -> tuple[float, float]:

@@ -21,16 +21,32 @@ FLIPS = 9999
 """Number of random sign patterns otherwise; p is then at least 1/(FLIPS + 1)."""
 DRAWS = 10_000
 """Number of bootstrap draws of an interval; ends vary by about 2% of the width."""
+FEWER_BEYOND = 10_000
+"""Number of questions beyond which fewer are drawn, because a draw costs time by question."""
+FEWER_DRAWS = 1_000
+"""Number of bootstrap draws beyond `FEWER_BEYOND` questions; ends vary by about 5% of the width."""
+FEWER_FLIPS = 999
+"""Number of random sign patterns beyond `FEWER_BEYOND` questions; p is then at least 1/1000."""
 TOLERANCE = 1e-9
 """Sums that differ by less than this share of all sizes are equal: the order of adding must not matter."""
 
 
 class Draws(NamedTuple):
-    """`DRAWS` reweighted sums: of scores times weights, of weights, and the weight of the unseen question."""
+    """`draws_for(n)` reweighted sums: of scores times weights, of weights; weight of the unseen question."""
 
     weighted: Array
     total: Array
     unseen: Array
+
+
+def draws_for(n: int) -> int:
+    """The number of bootstrap draws for `n` questions."""
+    return DRAWS if n <= FEWER_BEYOND else FEWER_DRAWS
+
+
+def flips_for(n: int) -> int:
+    """The number of random sign patterns for `n` questions, where not all are enumerated."""
+    return FLIPS if n <= FEWER_BEYOND else FEWER_FLIPS
 
 
 def joint_draws(values: Array, seen: Array, seed: int, share: float = 1.0) -> Draws:
@@ -39,18 +55,19 @@ def joint_draws(values: Array, seen: Array, seed: int, share: float = 1.0) -> Dr
     `share` is that of independent questions among them (`clusters.effective_share`).
 
     `seen` is 1 where the question counts in the column, otherwise 0; there `values` must be 0 too. `weighted`
-    and `total` have the shape (`DRAWS`, columns), `unseen` (`DRAWS`,).
+    and `total` have the shape (draws, columns), `unseen` (draws,), with `draws_for` the questions.
     """
     import numpy as np
 
     rng = np.random.default_rng(seed)
     size = max(1, 2_000_000 // len(values))
-    weighted, total = np.empty((2, DRAWS, values.shape[1]))
-    for start in range(0, DRAWS, size):
-        shape = (min(size, DRAWS - start), len(values))
+    count = draws_for(len(values))
+    weighted, total = np.empty((2, count, values.shape[1]))
+    for start in range(0, count, size):
+        shape = (min(size, count - start), len(values))
         weights = rng.standard_exponential(shape) if share == 1 else rng.standard_gamma(share, shape)
         weighted[start : start + size], total[start : start + size] = weights @ values, weights @ seen
-    return Draws(weighted, total, rng.standard_exponential(DRAWS))
+    return Draws(weighted, total, rng.standard_exponential(count))
 
 
 def sign_flip(differences: Array, seed: int) -> float:
@@ -68,7 +85,7 @@ def sign_flip(differences: Array, seed: int) -> float:
 
 
 def signs_of(n: int, seed: int, columns: int = 1) -> Iterator[Array]:
-    """Sign patterns of `n` questions in blocks of rows: all 2**n when `n` is at most `EXACT`, else `FLIPS`.
+    """Sign patterns of `n` questions in blocks of rows: all 2**n for at most `EXACT`, else `flips_for(n)`.
 
     Blocks are smaller for more `columns`, to bound the memory of what is computed from them.
     """
@@ -80,11 +97,12 @@ def signs_of(n: int, seed: int, columns: int = 1) -> Iterator[Array]:
         return
     rng = np.random.default_rng(seed)
     size = max(1, 4_000_000 // max(n, columns))
-    for start in range(0, FLIPS, size):
-        bits = rng.integers(0, 2, (min(size, FLIPS - start), n), dtype=np.int8)
+    count = flips_for(n)
+    for start in range(0, count, size):
+        bits = rng.integers(0, 2, (min(size, count - start), n), dtype=np.int8)
         yield 2 * bits.astype(np.float64) - 1
 
 
 def share(extreme: int, n: int) -> float:
     """The p-value when `extreme` patterns of `signs_of(n)` reach the observed sum."""
-    return extreme / 2**n if n <= EXACT else (extreme + 1) / (FLIPS + 1)
+    return extreme / 2**n if n <= EXACT else (extreme + 1) / (flips_for(n) + 1)

@@ -1,13 +1,15 @@
 // The part of the address after # holds the filters and the open question, as far as they differ from what a
 // page opens with: #change=lost&find=paris&q=q17. Without "=" it names a section.
 
+const LONGEST_ID = 120;
+
 /** The address of what is shown now. */
 function addressOf() {
   const held = new URLSearchParams();
   for (const [key, value] of Object.entries(state)) if (value !== defaults[key]) held.set(key, value === true ? "1" : value);
   if (current && dialog.open) {
-    if (typeof current.id === "string") held.set("q", current.id);
-    else held.set("row", current.line); // an id so long that it stands in the table of texts
+    if (current.id.length <= LONGEST_ID) held.set("q", current.id);
+    else held.set("row", current.line);
   }
   return `${location.href.split("#")[0]}#${String(held) || "questions"}`;
 }
@@ -37,6 +39,7 @@ function readAddress() {
     leave();
     return;
   }
+  if (!questions.length) return; // still being unpacked
   const held = new URLSearchParams(text);
   const allowed = {
     metric: scored, before: runs, after: runs, columns: ["all", "two"], change: CHANGES.map(([id]) => id), run: runs,

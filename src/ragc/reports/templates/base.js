@@ -1,12 +1,23 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
-const rows = data.rows.map((row, index) => ({ ...row, line: index + 1 }));
+// The lines of the file beside the page but for those of questions, which stand between them.
+const rows = data.rows.map((row, index) => ({ ...row, line: index + 1 + (index + 1 >= data.firstQuestion ? data.questions : 0) }));
 const kind = (name) => rows.filter((row) => row.row === name);
 const report = rows[0];
 const whole = new Intl.NumberFormat("en");
-const figure = (value) =>
-  typeof value !== "number" ? "–" : Math.abs(value) < 100 ? value.toFixed(3) : whole.format(+value.toFixed(1));
+const metrics = new Map(Object.entries(data.metrics));
+const isBetterHigh = (name) => metrics.get(name)?.better !== false;
+const direction = (name) => (isBetterHigh(name) ? "higher is better" : "lower is better");
+/** A figure of the metric `name`; without one, with decimals by its own size. */
+function figure(value, name) {
+  if (typeof value !== "number") return "–";
+  const size = Math.abs(value);
+  const decimals = metrics.get(name)?.decimals ?? (size >= 10000 ? 0 : size >= 100 ? 1 : size > 0 && size < 0.01 ? Math.min(12, 2 - Math.floor(Math.log10(size))) : 3);
+  const text = value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return /[1-9]/.test(text) ? text.replace("-", "\u2212") : text.replace("-", "");
+}
 const count = (n, one, several = `${one}s`) => `${whole.format(n)} ${n === 1 ? one : several}`;
+const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 // Every text becomes a text node; nothing of the data is ever parsed as HTML.
 function node(tag, attributes = {}, ...children) {
@@ -19,21 +30,8 @@ function node(tag, attributes = {}, ...children) {
 }
 const bdi = (...parts) => node("bdi", {}, ...parts);
 
-/** The text that `value` stands for: itself, or one of the table, with what was cut said behind it. */
-function full(value) {
-  if (value !== null && typeof value === "object" && typeof value.$ === "number") {
-    const text = data.texts[value.$];
-    return Array.isArray(text) ? `${text[0]}… (${whole.format(text[1] - text[0].length)} characters more)` : text;
-  }
-  return typeof value === "string" ? value : value === null || value === undefined ? "" : String(value);
-}
-/** `value` with its texts filled in, for showing as JSON. */
-function filled(value) {
-  if (Array.isArray(value)) return value.map(filled);
-  if (value === null || typeof value !== "object") return value;
-  if (typeof value.$ === "number") return full(value);
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, filled(inner)]));
-}
+/** `value` as a text; "" for none. */
+const full = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : String(value));
 
 /** Where `pattern`, a global regular expression, matches in `text`: the first `most` as [start, end]. */
 function matches(text, pattern, most = 200) {

@@ -1,7 +1,8 @@
 const trials = kind("trial");
 const metric = report.metric;
-const more = data.better[metric] !== false;
+const more = isBetterHigh(metric);
 const ink = "currentColor", accent = "var(--accent)", soft = "var(--soft)", line = "var(--line)";
+const axis = (name) => `${name} (${direction(name)})`;
 
 function spread(values) {
   const low = Math.min(...values), high = Math.max(...values);
@@ -9,49 +10,68 @@ function spread(values) {
   return [low - room, high + room];
 }
 
-const about = (trial) =>
-  `trial ${trial.number}: ${figure(trial.values[metric])}` +
-  (trial.complete ? "" : `, stopped after ${trial.seen}`) + `\n${trial.choices.slice(0, 160)}`;
+const valued = (trial, name = metric) => typeof trial.values[name] === "number";
+/** What a dot says of its trial: score, interval, questions and settings. */
+function about(trial) {
+  const ends = (name) => (name === metric && typeof trial.low === "number" ? ` (95% interval ${figure(trial.low, metric)} to ${figure(trial.high, metric)})` : "");
+  const seen = trial.of ? `, ${whole.format(trial.seen)} of ${count(trial.of, "question")}` : "";
+  const marks = [trial.chosen ? "chosen" : "", trial.front ? "on the front" : "", trial.complete ? "" : "stopped early"].filter(Boolean).join(", ");
+  return `Trial ${trial.number}${marks ? ` (${marks})` : ""}: ${Object.keys(report.objectives).filter((name) => valued(trial, name)).map((name) => `${name} ${figure(trial.values[name], name)}${ends(name)}`).join(", ")}${seen}. ${shorten(trial.choices, 240)}`;
+}
 
+const MIN_COMPLETE = 2;
 const charts = {
   history(width) {
-    const held = trials.filter((trial) => typeof trial.values[metric] === "number");
-    const best = held.filter((trial) => typeof trial.best === "number");
+    const complete = trials.filter((trial) => trial.complete && valued(trial));
+    const stopped = trials.filter((trial) => !trial.complete);
+    if (complete.length < MIN_COMPLETE) return null;
+    const best = complete.filter((trial) => typeof trial.best === "number");
+    const y = (trial) => trial.values[metric];
+    const ends = complete.flatMap((trial) => [y(trial), ...(typeof trial.low === "number" ? [trial.low, trial.high] : [])]);
+    const [low, high] = spread(ends);
+    const bottom = stopped.length ? low - (high - low) * 0.14 : low;
+    const numbers = trials.map((trial) => trial.number);
+    const held = [...complete, ...stopped];
     return {
-      width, height: 280, marginLeft: 52, marginBottom: 38,
-      x: { label: "trial", ticks: Math.min(held.length, Math.floor(width / 60)), tickFormat: (n) => (Number.isInteger(n) ? String(n) : "") },
-      y: { label: metric, grid: true, domain: spread(held.map((trial) => trial.values[metric])), nice: true },
+      width, height: width < 500 ? 280 : 330, marginLeft: 52, marginBottom: 38, marginTop: 28,
+      x: { label: "trial", domain: [Math.min(...numbers) - 0.5, Math.max(...numbers) + 0.5], ticks: Math.min(trials.length, Math.floor(width / 60)), tickFormat: (n) => (Number.isInteger(n) ? String(n) : "") },
+      y: { label: axis(metric), grid: true, domain: [bottom, high], ticks: 6 },
       marks: [
+        stopped.length ? Plot.ruleY([low], { stroke: line }) : null,
         Plot.line(best, { x: "number", y: "best", stroke: accent, strokeWidth: 1.5, curve: "step-after" }),
-        Plot.dot(held.filter((trial) => !trial.complete), { x: "number", y: (trial) => trial.values[metric], r: 3.5, stroke: soft, strokeOpacity: 0.8 }),
-        Plot.dot(held.filter((trial) => trial.complete), { x: "number", y: (trial) => trial.values[metric], r: 4, fill: ink }),
-        Plot.dot(held.filter((trial) => trial.chosen), { x: "number", y: (trial) => trial.values[metric], r: 7, stroke: accent, strokeWidth: 2 }),
-        Plot.tip(held, Plot.pointer({ x: "number", y: (trial) => trial.values[metric], title: about })),
+        Plot.ruleX(complete.filter((trial) => typeof trial.low === "number"), { x: "number", y1: "low", y2: "high", stroke: soft, strokeOpacity: 0.7 }),
+        Plot.dot(complete, { x: "number", y, r: 4.5, fill: ink, stroke: "var(--page)" }),
+        Plot.dot(complete.filter((trial) => trial.chosen), { x: "number", y, r: 8, stroke: accent, strokeWidth: 2 }),
+        Plot.dot(stopped, { x: "number", y: (low + bottom) / 2, r: 3.5, stroke: soft }),
+        Plot.dot(held, { className: "hits", x: "number", y: (trial) => (trial.complete ? y(trial) : (low + bottom) / 2), r: 11, fill: "transparent" }),
       ],
+      dots: held,
     };
   },
   front(width) {
     const [first, second] = Object.keys(report.objectives);
-    const held = trials.filter((trial) => trial.complete && [first, second].every((name) => typeof trial.values[name] === "number"));
-    if (!held.length) return null;
+    const held = trials.filter((trial) => trial.complete && [first, second].every((name) => valued(trial, name)));
+    if (held.length < MIN_COMPLETE) return null;
     const x = (trial) => trial.values[first], y = (trial) => trial.values[second];
     const front = held.filter((trial) => trial.front).sort((one, other) => x(one) - x(other));
     return {
-      width: Math.min(width, 620), height: 340, marginLeft: 60, marginBottom: 42,
-      x: { label: `${first} (${report.objectives[first] ? "more" : "less"} is better)`, grid: true, nice: true, domain: spread(held.map(x)) },
-      y: { label: `${second} (${report.objectives[second] ? "more" : "less"} is better)`, grid: true, nice: true, domain: spread(held.map(y)) },
+      width, height: width < 500 ? 300 : 340, marginLeft: 60, marginBottom: 42, marginTop: 28,
+      x: { label: axis(first), grid: true, domain: spread(held.map(x)) },
+      y: { label: axis(second), grid: true, domain: spread(held.map(y)) },
       marks: [
         Plot.line(front, { x, y, stroke: accent, strokeWidth: 1.5 }),
-        Plot.dot(held.filter((trial) => !trial.front), { x, y, r: 3.5, stroke: soft }),
-        Plot.dot(front, { x, y, r: 4.5, fill: accent }),
-        Plot.tip(held, Plot.pointer({ x, y, title: (trial) => `trial ${trial.number}: ${figure(x(trial))}, ${figure(y(trial))}\n${trial.choices.slice(0, 160)}` })),
+        Plot.dot(held.filter((trial) => !trial.front), { x, y, r: 4, stroke: soft }),
+        Plot.dot(front, { x, y, r: 5, fill: accent }),
+        Plot.dot(held.filter((trial) => trial.chosen), { x, y, r: 9, stroke: accent, strokeWidth: 2 }),
+        Plot.dot(held, { className: "hits", x, y, r: 11, fill: "transparent" }),
       ],
+      dots: held,
     };
   },
   importance(width) {
     const held = kind("importance").slice(0, 12);
     return {
-      width: Math.min(width, 620), height: 34 + 26 * held.length, marginLeft: 140, marginBottom: 30,
+      width, height: 34 + 26 * held.length, marginLeft: 140, marginBottom: 30,
       x: { label: "share", domain: [0, Math.max(0.01, ...held.map((one) => one.share))], grid: true },
       y: { label: null, domain: held.map((one) => one.dimension), tickFormat: (name) => shorten(name, 20) },
       marks: [Plot.barX(held, { x: "share", y: "dimension", fill: accent, insetTop: 4, insetBottom: 4 })],
@@ -61,31 +81,34 @@ const charts = {
     const split = id.slice("scores-".length);
     const held = kind("score").filter((one) => one.split === split && one.low >= -1e-9 && one.high <= 1 + 1e-9);
     const runs = [...new Set(held.map((one) => one.run))];
-    const names = [...new Set(held.map((one) => one.metric))];
+    const names = [...new Set(held.map((one) => one.metric))].slice(0, 12);
     if (!held.length || runs.length > 6) return null;
+    const shownNames = new Set(names);
+    const drawn = held.filter((one) => shownNames.has(one.metric));
     const last = runs[runs.length - 1];
     const colour = (one) => (one.run === last && runs.length > 1 ? accent : soft);
     return {
-      width: Math.min(width, 760), height: 34 + names.length * (16 * runs.length + 12), marginLeft: 120, marginRight: 110, marginBottom: 30,
+      width, height: 34 + names.length * (16 * runs.length + 12), marginLeft: 120, marginRight: 110, marginBottom: 30,
       x: { label: null, domain: [0, 1], grid: true },
       y: { label: null, domain: runs, axis: null },
       fy: { label: null, domain: names, axis: "left", tickFormat: (name) => shorten(name, 17) },
       facet: { marginLeft: 120 },
       marks: [
-        Plot.ruleY(held, { fy: "metric", y: "run", x1: "low", x2: "high", stroke: colour, strokeWidth: 2 }),
-        Plot.dot(held, { fy: "metric", y: "run", x: "mean", r: 4, fill: colour, stroke: "var(--page)" }),
-        Plot.text(held, { fy: "metric", y: "run", x: "high", text: (one) => shorten(one.run, 16), textAnchor: "start", dx: 8, fill: colour }),
+        Plot.ruleY(drawn, { fy: "metric", y: "run", x1: "low", x2: "high", stroke: colour, strokeWidth: 2 }),
+        Plot.dot(drawn, { fy: "metric", y: "run", x: "mean", r: 4, fill: colour, stroke: "var(--page)" }),
+        Plot.text(drawn, { fy: "metric", y: "run", x: "high", text: (one) => shorten(one.run, 16), textAnchor: "start", dx: 8, fill: colour }),
       ],
     };
   },
   threshold(width, id) {
-    const one = rows[Number(id.slice("threshold-".length)) - 1];
+    const one = rows.find((row) => row.line === Number(id.slice("threshold-".length)));
+    if (one.points.length < 3) return null;
     const points = one.points.map((x, index) => ({ x, y: one.means[index] }));
     const rule = (x, stroke, dash) => (typeof x === "number" ? [Plot.ruleX([x], { stroke, strokeDasharray: dash, strokeWidth: 1.5 })] : []);
     return {
-      width: Math.min(width, 760), height: 240, marginLeft: 52, marginBottom: 38,
+      width, height: 240, marginLeft: 52, marginBottom: 38, marginTop: 28,
       x: { label: one.knob, nice: false },
-      y: { label: one.metric, grid: true, nice: true, domain: spread(points.map((point) => point.y)) },
+      y: { label: axis(one.metric), grid: true, nice: true, domain: spread(points.map((point) => point.y)) },
       marks: [
         ...rule(one.present, soft, "3 3"), ...rule(one.chosen, accent, null),
         Plot.line(points, { x: "x", y: "y", stroke: ink, curve: one.exact ? "step" : "linear" }),
@@ -96,43 +119,47 @@ const charts = {
   },
 };
 
-const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
-
 function slice(width, name) {
-  const held = trials.filter((trial) => trial.complete && typeof trial.values[metric] === "number");
+  const enough = new Set(kind("slice").filter((one) => one.dimension === name && one.trials >= 3).map((one) => one.value));
+  const shownValue = (trial) => (name in trial.params ? String(trial.params[name]).replace(/^(true|false)$/, (word) => word[0].toUpperCase() + word.slice(1)) : "none");
+  const held = trials.filter((trial) => trial.complete && valued(trial) && enough.has(shownValue(trial)));
+  if (held.length < 2 * 3) return null;
   const value = (trial) => (name in trial.params ? trial.params[name] : "none");
   const numeric = held.every((trial) => typeof value(trial) === "number");
   const x = numeric ? value : (trial) => shorten(String(value(trial)), 14);
   const letters = numeric ? 0 : [...new Set(held.map(x))].join("").length;
   return {
     width, height: 180, marginLeft: 44, marginBottom: letters * 8 > width - 70 ? 56 : 34,
-    x: { label: null, tickRotate: letters * 8 > width - 70 ? -35 : 0, ...(numeric ? { nice: true, ticks: 4 } : { type: "point", padding: 0.6 }) },
+    x: { label: null, tickRotate: letters * 8 > width - 70 ? -35 : 0, ...(numeric ? { nice: true, ticks: 4, ...(held.every((trial) => Number.isInteger(value(trial))) ? { tickFormat: (n) => (Number.isInteger(n) ? String(n) : "") } : {}) } : { type: "point", padding: 0.6 }) },
     y: { label: null, grid: true, domain: spread(held.map((trial) => trial.values[metric])), nice: true, ticks: 4 },
     marks: [
       Plot.dot(held, { x, y: (trial) => trial.values[metric], r: 4, fill: accent, fillOpacity: 0.75 }),
-      Plot.tip(held, Plot.pointer({ x, y: (trial) => trial.values[metric], title: about })),
+      Plot.dot(held, { className: "hits", x, y: (trial) => trial.values[metric], r: 10, fill: "transparent" }),
     ],
+    dots: held,
   };
 }
 
 function draw(frame, options) {
-  if (!options) {
-    frame.hidden = true;
-    return;
-  }
-  const svg = Plot.plot({ style: "", ...options });
+  frame.hidden = !options;
+  if (!options) return;
+  const { dots, ...plot } = options;
+  const svg = Plot.plot({ style: "", ...plot });
   // The whole is one image with a name; names of its parts are not allowed then, and would be read twice.
   for (const part of svg.querySelectorAll("[aria-label], [aria-hidden]")) {
     part.removeAttribute("aria-label");
     part.removeAttribute("aria-hidden");
   }
-  svg.setAttribute("role", "img");
+  svg.setAttribute("role", dots ? "group" : "img");
   svg.setAttribute("aria-label", `${frame.dataset.label || frame.id}; the table has the same figures`);
   frame.replaceChildren(svg);
+  if (dots) tellDots(svg, dots);
 }
 
 function drawChart(frame) {
   const id = frame.dataset.chart, width = Math.max(280, frame.clientWidth);
+  if (frame.drawnWidth === width) return; // drawn again, a chart would lose the focus of its dots
+  frame.drawnWidth = width;
   try {
     draw(frame, id === "slice" ? slice(Math.min(width, 340), frame.dataset.name) : (charts[id] || charts[id.slice(0, id.indexOf("-"))])(width, id));
   } catch (error) {

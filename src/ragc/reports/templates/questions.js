@@ -1,37 +1,46 @@
-const questions = kind("question");
-questions.forEach((row, index) => { row.index = index; });
-const HEIGHT = 60, BEYOND = 8, PRINTED = 1000;
+const BEYOND = 8, PRINTED = 1000;
 /** Characters of a text that a cell holds; two lines of it are seen. */
 const CELL = 2000;
 const runs = report.runs;
-const scored = [...new Set(questions.flatMap((row) => Object.values(row.runs).flatMap((run) => Object.keys(run.scores))))];
-const answered = questions.some((row) => Object.values(row.runs).some((run) => run.answered));
-const hasGold = questions.some((row) => row.answers.length);
+const scored = report.metrics;
 const defaults = {
   find: "", metric: scored.includes(metric) ? metric : scored[0] || "", before: runs[0], after: runs[runs.length - 1],
   columns: runs.length > 2 ? "all" : "two", change: "", score: "", group: "", run: "", sort: "order", down: false,
 };
 const state = { ...defaults };
-const hay = questions.map((row) =>
-  [full(row.id), full(row.question), ...row.answers.map(full), ...Object.values(row.runs).map((run) => full(run.prediction))].join("\n").toLowerCase());
-
+const titles = new Map(kind("group").map((one) => [one.group, one.title]));
+let questions = [], indexed = { runs: {} }, hay = [], answered = false, hasGold = false;
 // Marks of full and of no points only make sense where scores lie between 0 and 1 and more is better.
-const graded = new Map(scored.map((name) => {
-  const values = questions.flatMap((row) => Object.values(row.runs).map((run) => run.scores[name])).filter((value) => typeof value === "number");
-  return [name, data.better[name] !== false && values.every((value) => value >= 0 && value <= 1)];
-}));
+let graded = new Map();
+
+/** Takes over the index: a question has its texts and per run what the table shows, scores stay in columns. */
+function readIndex(text) {
+  indexed = JSON.parse(text);
+  questions = Array.from({ length: indexed.n }, (_, index) => ({ index, line: data.firstQuestion + index, id: indexed.id[index], question: indexed.question[index], answers: indexed.answers[index] }));
+  for (const row of questions) {
+    row.runs = Object.fromEntries(runs.filter((run) => indexed.runs[run].answered[row.index] !== null).map((run) => {
+      const held = indexed.runs[run], group = held.group[row.index];
+      return [run, { answered: held.answered[row.index] === 1, prediction: held.prediction[row.index], failure: held.failure[row.index] || "", group, group_title: titles.get(group) || "" }];
+    }));
+  }
+  hay = questions.map((row) => [row.id, row.question, ...row.answers, ...Object.values(row.runs).map((run) => full(run.prediction))].join("\n").toLowerCase());
+  answered = runs.some((run) => indexed.runs[run].answered.includes(1));
+  hasGold = questions.some((row) => row.answers.length);
+  graded = new Map(scored.map((name, at) => [name, isBetterHigh(name) && runs.every((run) => indexed.runs[run].scores[at].every((value) => value === null || (value >= 0 && value <= 1)))]));
+}
 const MARKS = { full: "full marks", part: "part marks", zero: "zero", none: "no score" };
 function markOf(value, name = state.metric) {
   if (typeof value !== "number") return "none";
   return !graded.get(name) ? "" : value >= 1 - 1e-9 ? "full" : value > 0 ? "part" : "zero";
 }
 
-const score = (row, run) => row.runs[run]?.scores?.[state.metric];
+const scoreOf = (row, run, name) => (row.runs[run] ? indexed.runs[run].scores[scored.indexOf(name)]?.[row.index] : undefined);
+const score = (row, run) => scoreOf(row, run, state.metric);
 function changeOf(row) {
   const before = score(row, state.before), after = score(row, state.after);
   if (typeof before !== "number" || typeof after !== "number") return row.runs[state.before] && row.runs[state.after] ? "unchanged" : "only once";
   if (before === after) return "unchanged";
-  return after > before === (data.better[state.metric] !== false) ? "gained" : "lost";
+  return after > before === isBetterHigh(state.metric) ? "gained" : "lost";
 }
 function answersDiffer(row) {
   const one = row.runs[state.before], other = row.runs[state.after];
@@ -48,7 +57,7 @@ const two = () => runs.length > 1;
 const everyRun = () => runs.length > 2 && state.columns === "all";
 const groupOf = (row, run) => row.runs[run]?.group || "";
 
-const lines = (text) => node("span", { class: "two" }, bdi(...marked(text.slice(0, CELL), literal(state.find.trim()))));
+const twoLines = (text) => node("span", { class: "two" }, bdi(...marked(text.slice(0, CELL), literal(state.find.trim()))));
 const golds = (row) => row.answers.map(full).join(" | ");
 const sameRun = (run) => (run === state.before && two() ? "before" : run === state.after ? "after" : `run-${runs.indexOf(run)}`);
 const runColumn = (run) => ({
@@ -59,13 +68,13 @@ const SIGNS = { gained: "▲ ", lost: "▼ " };
 const columnOf = {
   order: { id: "order", label: "#", css: "c-n n", value: (row) => row.index, cell: (row) => whole.format(row.index + 1), type: "n" },
   question: { id: "question", label: "Question", css: "c-q", head: true, value: (row) => full(row.question).toLowerCase(), cell: (row) => opener(row) },
-  gold: { id: "gold", label: "Gold", css: "c-gold", value: (row) => golds(row).toLowerCase(), cell: (row) => lines(golds(row)) },
+  gold: { id: "gold", label: "Gold", css: "c-gold", value: (row) => golds(row).toLowerCase(), cell: (row) => twoLines(golds(row)) },
   change: {
     id: "change", label: "Change", css: "c-change", type: "n",
     value: (row) => { const a = score(row, state.after), b = score(row, state.before); return typeof a === "number" && typeof b === "number" ? a - b : null; },
     cell: (row) => node("span", {}, node("span", { "aria-hidden": "true" }, SIGNS[changeOf(row)]), changeOf(row)),
   },
-  where: { id: "where", label: "Outcome", css: "c-where", value: (row) => row.runs[state.after]?.group_title || "", cell: (row) => lines(row.runs[state.after]?.group_title || "–") },
+  where: { id: "where", label: "Outcome", css: "c-where", value: (row) => row.runs[state.after]?.group_title || "", cell: (row) => twoLines(row.runs[state.after]?.group_title || "–") },
 };
 function shownColumns() {
   const { order, question, gold, change, where } = columnOf;
@@ -77,10 +86,10 @@ function opener(row) {
   return node("button", { type: "button", class: "open two", "data-id": row.index }, bdi(...marked((full(row.question) || full(row.id)).slice(0, CELL), literal(state.find.trim()))));
 }
 function pill(value, name) {
-  return node("span", { class: `score ${markOf(value, name)}` }, figure(value));
+  return node("span", { class: `score ${markOf(value, name)}` }, figure(value, name));
 }
 function result(row, run) {
-  return node("span", { class: "result two" }, node("span", {}, pill(score(row, run)), " ", prediction(row, run)));
+  return node("span", { class: "result two" }, node("span", {}, pill(score(row, run), state.metric), " ", prediction(row, run)));
 }
 function prediction(row, run) {
   const held = row.runs[run];
@@ -90,12 +99,20 @@ function prediction(row, run) {
   return bdi(...marked(full(held.prediction).slice(0, CELL), literal(state.find.trim())));
 }
 
+const narrow = matchMedia("(max-width: 44rem)");
+/** The height of a row in pixels; on a narrow screen a row is a block with a line for each answer. */
+function rowHeight() {
+  return narrow.matches && !everyRun() ? 62 + 30 * (new Set(two() ? [state.before, state.after] : [state.after]).size + (two() || answered ? 1 : 0)) : 60;
+}
+let HEIGHT = 60;
 let order = [];
 const live = new Map();
 const scroller = byId("rows"), body = byId("body");
 const above = node("tr", { class: "gap", "aria-hidden": "true" }, node("td")), below = above.cloneNode(true);
 
 function arrange() {
+  HEIGHT = rowHeight();
+  byId("table").style.setProperty("--row", `${HEIGHT}px`);
   const words = state.find.trim().toLowerCase();
   const fitting = questions.filter((row) =>
     (!words || hay[row.index].includes(words)) &&
@@ -152,7 +169,7 @@ function rowOf(row) {
   const element = node("tr", { class: "row", "aria-rowindex": row.at + 2, "data-row": row.line });
   for (const column of shownColumns()) {
     const change = column.id === "change" ? ` ${changeOf(row).split(" ")[0]}` : "";
-    element.append(node(column.head ? "th" : "td", { class: column.css + change, scope: column.head ? "row" : null }, column.cell(row)));
+    element.append(node(column.head ? "th" : "td", { class: column.css + change, scope: column.head ? "row" : null, "data-label": column.label }, column.cell(row)));
   }
   return element;
 }
@@ -210,6 +227,18 @@ function showFields() {
   byId("score").parentElement.hidden = !marks && !state.score;
 }
 
+/** The slash goes to the search box, wherever one is but in a field or a trace. */
+function startSlash() {
+  addEventListener("keydown", (event) => {
+    const inField = event.target.closest?.("input, select, textarea, [contenteditable]");
+    if (event.key !== "/" || inField || dialog.open || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    byId("find").focus();
+    byId("find").select();
+    byId("questions").scrollIntoView();
+  });
+}
+
 function startTable() {
   const options = {
     metric: scored.map((name) => [name, name]), before: runs.map((name) => [name, name]), after: runs.map((name) => [name, name]),
@@ -244,21 +273,23 @@ function startTable() {
     });
   }
   scroller.addEventListener("scroll", paint, { passive: true });
-  addEventListener("resize", paint);
+  addEventListener("resize", () => { if (rowHeight() === HEIGHT) paint(); else arrange(); });
   addEventListener("beforeprint", () => {
     printing = true;
+    HEIGHT = 60;
     byId("printed").hidden = order.length <= PRINTED;
     byId("printed").textContent = `The first ${whole.format(PRINTED)} of ${count(order.length, "question")} are printed.`;
     paint();
   });
-  addEventListener("afterprint", () => { printing = false; byId("printed").hidden = true; paint(); });
+  addEventListener("afterprint", () => { printing = false; HEIGHT = rowHeight(); byId("printed").hidden = true; paint(); });
   byId("heads").addEventListener("click", (event) => {
     const id = event.target.closest("button")?.dataset.sort;
     if (id) change({ down: state.sort === id ? !state.down : false, sort: id });
   });
   body.addEventListener("click", (event) => {
-    const button = event.target.closest("button.open");
-    if (button) open(questions[Number(button.dataset.id)], true);
+    const element = event.target.closest("tr.row");
+    if (!element || (!event.target.closest("button.open") && String(getSelection()).trim())) return; // a text is being marked
+    open(questions[Number(element.querySelector("button.open").dataset.id)], true);
   });
   body.addEventListener("keydown", (event) => {
     const button = event.target.closest?.("button.open");

@@ -13,11 +13,22 @@ function open(row, isNew = false) {
   byId("previous").disabled = row.at === 0;
   byId("next").disabled = row.at + 1 >= order.length;
   byId("where").textContent = `${whole.format(row.at + 1)} of ${whole.format(order.length)}${order.length < questions.length ? ", as filtered" : ""}`;
-  showTrace(row);
+  showDetails(row);
   if (!dialog.open) dialog.showModal();
   dialog.scrollTop = 0;
   if (!stepping || document.activeElement.disabled) byId("trace-title").focus({ preventScroll: true });
   writeAddress(isNew);
+}
+/** Shows the details of a question: at once where they are at hand, else when they are unpacked. */
+function showDetails(row) {
+  row.details = isDetailed(row) ? detailsNow(row) : null;
+  showTrace(row);
+  if (row.details || !isDetailed(row)) return;
+  detailsLater(row).then((held) => {
+    if (current !== row) return;
+    row.details = held;
+    showTrace(row);
+  }).catch((error) => byId("trace-body").append(node("p", { class: "none" }, `The details cannot be unpacked (${error.message}).`)));
 }
 function step(by) {
   const row = order[current.at + by];
@@ -51,24 +62,30 @@ function startTrace() {
   });
 }
 
+/** What is known of the answer of a run: all of it, or what the index has while details are unpacked. */
+const answerOf = (row, run) => ({ ...row.runs[run], ...(row.details?.runs[run] ?? { counters: {}, trace: null }) });
+
 function showTrace(row) {
+  const { question, answers, gold_ids: goldIds } = row.details ?? { ...row, gold_ids: [] };
+  byId("trace-title").replaceChildren(bdi(question || row.id));
   const held = runs.filter((run) => row.runs[run]);
   const compared = held.filter((run) => run === state.before || run === state.after);
   const shown = traced ? held.filter((run) => traced.has(run)) : compared;
-  const pattern = answerPattern(row.answers.map(full));
+  const pattern = answerPattern(answers);
+  const goldText = answers.join(" | ");
   const [removed, added] = differences(row, compared);
   const parts = [];
-  if (row.answers.length) parts.push(node("p", { class: "gold", ...scrolled("Gold answers", golds(row)) }, node("span", { class: "label" }, "Gold"), bdi(golds(row))));
-  if (full(row.question)) parts.push(node("p", { class: "facts" }, "id ", bdi(full(row.id))));
+  if (answers.length) parts.push(node("p", { class: "gold", ...scrolled("Gold answers", goldText) }, node("span", { class: "label" }, "Gold"), bdi(goldText)));
+  if (question) parts.push(node("p", { class: "facts" }, "id ", bdi(row.details?.id ?? row.id)));
   parts.push(node("div", { class: "cards" }, ...held.map((run) => card(row, run, run === state.before && two() ? removed : run === state.after ? added : null, shown.includes(run)))));
   if (removed || added) parts.push(node("p", { class: "quiet" }, "Underlined words are in one answer and not in the other."));
-  if (shown.length) parts.push(node("div", { class: "sides" }, ...shown.map((run) => side(row, run, pattern))));
+  if (shown.length) parts.push(node("div", { class: "sides" }, ...shown.map((run) => side(row, run, pattern, goldIds))));
   byId("trace-body").replaceChildren(...parts);
 }
 
 /** The words of both answers that are compared with whether the other lacks them; nothing where all differ. */
 function differences(row, compared) {
-  const texts = compared.map((run) => (row.runs[run].answered && row.runs[run].prediction !== null ? full(row.runs[run].prediction) : ""));
+  const texts = compared.map((run) => (row.runs[run].answered ? full(answerOf(row, run).prediction) : ""));
   if (texts.length < 2 || texts[0] === texts[1]) return [null, null];
   const [one, other] = texts.map((text) => text.split(/(\s+)/u).filter(Boolean));
   if (Math.max(one.length, other.length) > 2 * MOST_WORDS) return [null, null];
@@ -99,7 +116,7 @@ const ABOUT = new Map(kind("group").map((one) => [one.group, one.about]));
 
 /** The answer of a run with its scores: what one reads before a trace. */
 function card(row, run, words, isShown) {
-  const held = row.runs[run];
+  const held = answerOf(row, run);
   const element = node("section", { class: "card", "aria-label": `Answer of ${run}` }, node("h3", {}, bdi(run)));
   if (held.answered) {
     const answer = words
@@ -110,8 +127,9 @@ function card(row, run, words, isShown) {
       : node("p", { class: "answer", ...scrolled(`Text of ${run}`, full(held.prediction)) }, bdi(...answer)));
   }
   const scores = node("p", { class: "scores" });
-  for (const [name, value] of Object.entries(held.scores)) {
-    if (value !== null) scores.append(node("span", { class: name === state.metric ? "deciding" : null }, bdi(name), " ", pill(value, name)), " ");
+  for (const name of scored) {
+    const value = scoreOf(row, run, name);
+    if (typeof value === "number") scores.append(node("span", { class: name === state.metric ? "deciding" : null }, bdi(name), " ", pill(value, name)), " ");
   }
   element.append(scores);
   if (held.group_title) element.append(node("p", { class: "facts" }, node("b", {}, held.group_title), ABOUT.get(held.group) ? `: ${ABOUT.get(held.group)}` : ""));
@@ -135,29 +153,31 @@ function card(row, run, words, isShown) {
 }
 const tokens = (amounts) => `${whole.format(amounts.prompt_tokens || 0)} tokens in, ${whole.format(amounts.completion_tokens || 0)} out`;
 
-function side(row, run, pattern) {
-  const held = row.runs[run];
+function side(row, run, pattern, goldIds) {
+  const held = answerOf(row, run);
   const element = node("section", { class: "side", "aria-label": `Trace of ${run}` }, node("h3", {}, "Trace", two() ? ", " : "", two() ? bdi(run) : ""));
   if (!held.answered) element.append(node("p", { class: "none" }, "The study keeps the scores of its trials, not their answers."));
+  else if (!isDetailed(row)) element.append(node("p", { class: "none" }, "This page has the traces of the first questions only; the rows that the report is about have it."));
+  else if (!held.trace) element.append(node("p", { class: "none" }, "Unpacking …"));
   else if (!held.trace.length) element.append(node("p", { class: "none" }, "This row has no trace."));
   else {
     const last = held.trace.findLast((event) => event.kind === "call");
-    element.append(node("ol", { class: "events" }, ...held.trace.map((event) => eventOf(event, row, pattern, event === last))));
+    element.append(node("ol", { class: "events" }, ...held.trace.map((event) => eventOf(event, goldIds, pattern, event === last))));
   }
   return element;
 }
 
-function eventOf(event, row, pattern, isLast) {
+function eventOf(event, goldIds, pattern, isLast) {
   const element = node("li", { class: `${event.kind} depth-${Math.min(3, Math.max(0, event.at.length - 1))}` });
   const where = event.at.length ? node("span", { class: "facts" }, `${event.at.join(".")} `) : null;
-  if (event.kind === "search") element.append(search(event, row, where, pattern));
+  if (event.kind === "search") element.append(search(event, goldIds, where, pattern));
   else if (event.kind === "gate") {
     const than = typeof event.threshold === "number" ? ` against ${figure(event.threshold)}` : "";
     element.append(node("div", {}, where, node("b", {}, "threshold "), bdi(full(event.name)), `: ${figure(event.score)}${than}, ${event.passed ? "passes" : "does not pass"}`));
   } else if (event.kind === "note") {
     element.append(node("div", {}, where, node("b", {}, bdi(full(event.name))), ": ", bdi(full(event.outcome))), ...prompt(event, pattern));
   } else if (event.kind === "call") element.append(call(event, where, pattern, isLast));
-  else element.append(...block("value", JSON.stringify(filled(event.value), null, 1) ?? "", null));
+  else element.append(...block("value", JSON.stringify(event.value, null, 1) ?? "", null));
   return element;
 }
 
@@ -169,8 +189,8 @@ function block(name, text, pattern, role = "") {
   ];
 }
 
-function search(event, row, where, pattern) {
-  const gold = new Set(row.gold_ids.map(full));
+function search(event, goldIds, where, pattern) {
+  const gold = new Set(goldIds);
   const isGold = (id) => gold.has(id) || gold.has(id.replace(/#\d+$/, ""));
   const hits = event.hits.map((hit) => {
     const id = full(hit.id), title = full(hit.title), text = full(hit.text);
@@ -211,22 +231,21 @@ function call(event, where, pattern, isLast) {
   const element = node("details", { open: isLast },
     node("summary", {}, where, node("b", {}, "call "), bdi(full(event.name)), event.role === "main" ? "" : ` on ${full(event.role)}`, node("span", { class: "facts" }, ` · ${marks.join(" · ")}`)));
   element.append(...prompt(event, pattern));
-  if (event.messages?.length) element.append(copier("Copy prompt as JSON", () => JSON.stringify(filled(event.messages), null, 2)));
+  if (event.messages?.length) element.append(copier("Copy prompt as JSON", () => JSON.stringify(event.messages, null, 2)));
   const inputs = Object.entries(event.inputs || {});
   if (inputs.length) {
     element.append(node("p", { class: "quiet" }, "This row was written without its prompts. These are the inputs of the call."));
     for (const [name, value] of inputs) element.append(...block(name, readable(value), pattern));
   }
   const outputs = Object.entries(event.outputs);
-  if (outputs.length) element.append(...block("Read as", JSON.stringify(filled(event.outputs), null, 1), null));
+  if (outputs.length) element.append(...block("Read as", JSON.stringify(event.outputs, null, 1), null));
   return element;
 }
 /** An input as text: a list of texts numbered, anything else than text as JSON. */
 function readable(value) {
-  const plain = filled(value);
-  if (typeof plain === "string") return plain;
-  if (Array.isArray(plain) && plain.every((item) => typeof item === "string")) return plain.map((item, index) => `[${index + 1}] ${item}`).join("\n\n");
-  return JSON.stringify(plain, null, 1) ?? "";
+  if (typeof value === "string") return value;
+  if (Array.isArray(value) && value.every((item) => typeof item === "string")) return value.map((item, index) => `[${index + 1}] ${item}`).join("\n\n");
+  return JSON.stringify(value, null, 1) ?? "";
 }
 
 const ROLES = new Set(["system", "user", "assistant"]);

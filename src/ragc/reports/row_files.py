@@ -1,0 +1,164 @@
+"""Runs whose rows stay in their file: a report holds scores and texts, and reads traces as it needs them."""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ragc.core import inputs
+from ragc.errors import DataError
+from ragc.metrics.reports import runs as run_files
+from ragc.metrics.reports.runs import Run
+from ragc.reports.failures import deciding_metric, group_of
+
+MAX_BYTES = 2**30
+"""Maximum size in bytes of a file of rows that becomes part of a report."""
+
+GetRow = Callable[[str], Mapping[str, Any]]
+"""Returns the whole row with a question id."""
+
+
+class RowSource(Protocol):
+    """Where the whole rows of a run are."""
+
+    def opened(self) -> AbstractContextManager[GetRow]:
+        """Opens the source for reading. Raises DataError, and reading does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    """Rows in memory, by question id."""
+
+    rows: Mapping[str, Mapping[str, Any]]
+
+    @contextmanager
+    def opened(self) -> Iterator[GetRow]:
+        """Nothing has to be opened."""
+        yield self.rows.__getitem__
+
+
+@dataclass(frozen=True, slots=True)
+class FiledRows:
+    """Rows in a JSONL file: the offset and length in bytes of the line of each question id."""
+
+    path: Path
+    places: Mapping[str, int]
+    offsets: array[int]
+    lengths: array[int]
+
+    @contextmanager
+    def opened(self) -> Iterator[GetRow]:
+        """Opens the file. Raises DataError where it was changed since it was scanned."""
+        try:
+            file = inputs.open_regular(self.path)
+        except OSError as error:
+            raise DataError(str(self.path), [f"cannot be read: {error.strerror or error}"]) from None
+        with file:
+            if os.fstat(file.fileno()).st_size < sum((self.offsets[-1], self.lengths[-1])):
+                raise self._changed()
+
+            def get(key: str) -> Mapping[str, Any]:
+                at = self.places[key]
+                file.seek(self.offsets[at])
+                return self._parse(file.read(self.lengths[at]), key)
+
+            yield get
+
+    def _parse(self, line: bytes, key: str) -> Mapping[str, Any]:
+        try:
+            value = json.loads(line.decode("utf-8-sig"))
+        except (ValueError, RecursionError):
+            raise self._changed() from None
+        if not isinstance(value, Mapping) or value.get("id") != key:
+            raise self._changed()
+        return value
+
+    def _changed(self) -> DataError:
+        return DataError(str(self.path), ["was changed while the report was written; write it again"])
+
+
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """A run: its scores by question, and where its whole rows are.
+
+    `answered` has the ids of the rows that hold a prediction, null too, and not scores alone. `groups` are
+    the ids of the groups of outcomes of those, as `group_metric` decides them. `on_dev` is whether a row says
+    that its question is one of the split dev.
+    """
+
+    run: Run
+    source: RowSource
+    answered: frozenset[str] | set[str] = frozenset()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    group_metric: str = ""
+    on_dev: bool = False
+
+    @property
+    def deciding_metric(self) -> str:
+        """The first metric that scores answers; "" when none does."""
+        return deciding_metric([{"scores": dict.fromkeys(self.run.metrics)}])
+
+    @property
+    def name(self) -> str:
+        """The name of the run in the report."""
+        return self.run.name
+
+    def grouped_by(self, metric: str) -> Mapping[str, str]:
+        """The group of every answered question, where `metric` decides what is right."""
+        if metric == self.group_metric:
+            return self.groups
+        with self.source.opened() as get:
+            return {key: group_of(get(key), metric).id for key in self.run.answered if key in self.answered}
+
+
+def read_rows(path: Path, name: str) -> RunRows:
+    """The run in the JSONL file `path`. Raises DataError with every problem, as `ragc eval A B` does."""
+    offsets, lengths = array("q"), array("q")
+    collected = _Collected()
+
+    def seen(offset: int, length: int, row: Mapping[str, Any]) -> None:
+        offsets.append(offset)
+        lengths.append(length)
+        collected.add(row)
+
+    run = run_files.scan(path, seen, name=name, largest=MAX_BYTES)
+    places = {key: at for at, key in enumerate(run.answered)}
+    return collected.run_rows(run, FiledRows(path, places, offsets, lengths))
+
+
+def rows_of(name: str, values: Iterable[Any], where: str = "") -> RunRows:
+    """The run made of JSON `values`, one a row. Raises DataError, which names `where`."""
+    rows = list(values)
+    run = run_files.of_rows(where or name, rows)
+    collected = _Collected()
+    for row in rows:
+        collected.add(row)
+    return collected.run_rows(Run(name, run.answered), HeldRows({row["id"]: row for row in rows}))
+
+
+class _Collected:
+    """What is kept of each row beside its scores; the first row says which metric decides, as a rule."""
+
+    def __init__(self) -> None:
+        self.metric: str | None = None
+        self.groups: dict[str, str] = {}
+        self.on_dev = False
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.on_dev = self.on_dev or row.get("split") == "dev"
+        if "prediction" not in row:
+            return
+        if self.metric is None:
+            self.metric = deciding_metric([row])
+        self.groups[str(row.get("id"))] = group_of(row, self.metric).id
+
+    def run_rows(self, run: Run, source: RowSource) -> RunRows:
+        answered = frozenset(self.groups)
+        return RunRows(run, source, answered, self.groups, self.metric or "", self.on_dev)
