@@ -54,15 +54,15 @@ def echoing() -> Iterator[tuple[str, dict[str, int]]]:
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length", 0)))
-            said = " ".join((self._key(), quote(self._key(), safe=""), *FORMS[2:]))
-            message = {"role": "assistant", "content": json.dumps({"answer": f"it is {said}"})}
+            echoed = " ".join((self._key(), quote(self._key(), safe=""), *FORMS[2:]))
+            message = {"role": "assistant", "content": json.dumps({"answer": f"it is {echoed}"})}
             body: dict[str, Any] = {
                 "id": "1", "object": "chat.completion", "created": 0, "model": "echo",
                 "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
                 "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
             }  # fmt: skip
             if state["status"] != 200:
-                body = {"error": {"message": f"the key {said} is unknown"}}
+                body = {"error": {"message": f"the key {echoed} is unknown"}}
             self._send(body, state["status"])
 
         def _key(self) -> str:
@@ -184,9 +184,9 @@ def test_the_tokens_of_a_masked_reply_spell_nothing() -> None:
     remember(KEY)
     tokens = tuple(TokenLogprob(letter, -0.5) for letter in KEY)
     request = ChatRequest((Message("user", "x"),), logprobs=True)
-    kept = sanitize(Reply(KEY, usage=Usage(1, 9), logprobs=tokens), request, len)
-    assert kept.text == MASK
-    assert [token.logprob for token in kept.logprobs] == [-0.5] * len(KEY)
-    assert "".join(token.token for token in kept.logprobs) == ""
+    masked_reply = sanitize(Reply(KEY, usage=Usage(1, 9), logprobs=tokens), request, len)
+    assert masked_reply.text == MASK
+    assert [token.logprob for token in masked_reply.logprobs] == [-0.5] * len(KEY)
+    assert "".join(token.token for token in masked_reply.logprobs) == ""
     whole = sanitize(Reply("red", usage=Usage(1, 9), logprobs=tokens[:1]), request, len)
     assert (whole.text, whole.logprobs) == ("red", tokens[:1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def readable_by_others(folder: Path) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _usual_umask() -> object:
+def _usual_umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)

@@ -149,8 +149,8 @@ def strange_program(kind: str, tmp_path: Path, server: Listening) -> Path:
     (outside / "canary.jsonl").write_text(
         '{"id": "secret", "question": "x", "answers": ["y"], "text": "z"}\n'
     )
-    made = foreign_directory(tmp_path / "made", RECIPE)
-    shutil.move(made, folder)
+    origin = foreign_directory(tmp_path / "made", RECIPE)
+    shutil.move(origin, folder)
     laid_everywhere(folder, tmp_path / "ran")
     (folder / "recipe.toml").write_text(RECIPES[kind](folder, outside / "canary.jsonl", server))
     (folder / "link").symlink_to(outside)
@@ -166,12 +166,12 @@ def strange_program(kind: str, tmp_path: Path, server: Listening) -> Path:
 
 def strange_grid(kind: str, tmp_path: Path) -> Path:
     """A grid of a stranger: with a plan of a write, with names that lead out, or damaged in its numbers."""
-    made, folder = tmp_path / "recorded", tmp_path / "stranger"
-    made.mkdir()
-    written(made)
-    (made / "recipe.toml").write_text(GRID_RECIPE)
-    recorder(made)()
-    shutil.move(made / "grid", folder)
+    origin, folder = tmp_path / "recorded", tmp_path / "stranger"
+    origin.mkdir()
+    written(origin)
+    (origin / "recipe.toml").write_text(GRID_RECIPE)
+    recorder(origin)()
+    shutil.move(origin / "grid", folder)
     laid_everywhere(folder, tmp_path / "ran")
     if kind == "with write plans":
         plan(folder, "card.json", "card.md")
@@ -247,11 +247,11 @@ def prepare(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     mine = tmp_path / "mine"
     write_data(mine)
     (mine / "recipe.toml").write_text(RECIPE + EMBEDDED)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     more = {"RAGC_HOME": str(tmp_path / "home"), "HOME": str(tmp_path / "home"), "PYTHONPATH": path}
     more["PYTHONSAFEPATH"] = "1"  # as for the command `ragc`: the folder one stands in is on no path
-    return mine, kept | more
+    return mine, inherited | more
 
 
 def listed(stranger: Path, mine: Path) -> list[list[str]]:

@@ -80,22 +80,22 @@ class RedisBackend:
     def get(self, key: str) -> str | None:
         """The text under `key`, or None; a damaged row counts as absent. Blocks."""
         with self._translate_errors("read"):
-            return self._text(key, self._rows.get(self._prefix + key))
+            return _text(key, self._rows.get(self._prefix + key), self._secret)
 
     def put(self, key: str, text: str) -> None:
         """Store `text` under `key`. Blocks."""
         with self._translate_errors("written"):
-            self._rows.set(self._prefix + key, self._bytes(key, text))
+            self._rows.set(self._prefix + key, _bytes(key, text, self._secret))
 
     async def aget(self, key: str) -> str | None:
         """As `get`, without blocking the loop."""
         with self._translate_errors("read"):
-            return self._text(key, await self._client().get(self._prefix + key))
+            return _text(key, await self._client().get(self._prefix + key), self._secret)
 
     async def aput(self, key: str, text: str) -> None:
         """As `put`, without blocking the loop."""
         with self._translate_errors("written"):
-            await self._client().set(self._prefix + key, self._bytes(key, text))
+            await self._client().set(self._prefix + key, _bytes(key, text, self._secret))
 
     @asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[str | None]:
@@ -175,7 +175,7 @@ class RedisBackend:
                 for name, value in zip(batch, self._rows.mget(batch), strict=True):
                     key = bytes(name).decode("utf-8", "replace").removeprefix(self._prefix)
                     rows += value is not None
-                    damaged += value is not None and self._text(key, value) is None
+                    damaged += value is not None and _text(key, value, self._secret) is None
                 step(len(batch))
         return Audit(rows, damaged)
 
@@ -193,20 +193,22 @@ class RedisBackend:
         if not inside:
             closing.result(_WAIT_S)
 
-    def _bytes(self, key: str, text: str) -> bytes:
-        if not isinstance(text, str):
-            raise TypeError(f"store values are JSON text, found {type(text).__name__}")
-        return (row_digest(key, text, self._secret) + text).encode("utf-8", "surrogatepass")
 
-    def _text(self, key: str, value: Any) -> str | None:
-        """The text in the server's `value` for `key`; None for a damaged row."""
-        try:
-            row = "" if value is None else bytes(value).decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            return None
-        text = row[_DIGITS:]
-        found, right = row[:_DIGITS].encode("utf-8", "surrogatepass"), row_digest(key, text, self._secret)
-        return text if hmac.compare_digest(found, right.encode()) else None
+def _bytes(key: str, text: str, secret: bytes = b"") -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(f"store values are JSON text, found {type(text).__name__}")
+    return (row_digest(key, text, secret) + text).encode("utf-8", "surrogatepass")
+
+
+def _text(key: str, value: Any, secret: bytes = b"") -> str | None:
+    """The text in the server's `value` for `key`; None for a damaged row."""
+    try:
+        row = "" if value is None else bytes(value).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    text = row[_DIGITS:]
+    digest_there = row[:_DIGITS].encode("utf-8", "surrogatepass")
+    return text if hmac.compare_digest(digest_there, row_digest(key, text, secret).encode()) else None
 
 
 def _secret() -> bytes:
