@@ -16,7 +16,7 @@ from ragc.errors import RecipeError
 from ragc.metrics import citations, crag, judge, retrieval, rouge
 from ragc.metrics.base import families
 from ragc.optimizers.distributed.addresses import storage_address, store_address
-from ragc.recipe import Recipe, SourceSpec
+from ragc.recipe import GridSpec, Recipe, SourceSpec
 from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.targets.base import TargetSpec
 
@@ -45,9 +45,12 @@ def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study
 
 
 def lacking(
-    recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True
+    recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True, grid: bool = False
 ) -> tuple[str, ...]:
-    """A sentence for each missing requirement. Parts passed as False are not used and not checked."""
+    """A sentence for each missing requirement. Parts passed as False are not used and not checked.
+
+    `grid` checks what `ragc grid` needs too, where the recipe says what to record.
+    """
     problems = [*_data(recipe)]
     for name, source in recipe.sources.items():
         problems += _source(f"Source {name!r}", source)
@@ -55,6 +58,8 @@ def lacking(
         problems += _target(f"Target {name!r}", target)
     problems += _metrics(recipe) if metrics else ()
     problems += _study(recipe) if study else ()
+    if grid and recipe.grid != GridSpec():
+        problems += _missing("A grid ([grid])", "parquet", extras.EXTRAS["parquet"])
     return tuple(dict.fromkeys(problems))
 
 

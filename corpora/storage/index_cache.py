@@ -31,6 +31,7 @@ from filelock import FileLock, Timeout
 
 from ragc.core import inputs, outputs, paths
 from ragc.core.digest import add_digest, digest, file_digest, pretty, verify_digest
+from ragc.core.home.private import FILE, FOLDER, make_private, narrow, narrow_tree, write_private
 from ragc.core.progress import Progress, Silent
 from ragc.errors import SourceError
 
@@ -96,8 +97,8 @@ def open_or_build(
     if (size := _size(path, about, listener)) is not None:
         return IndexFolder(path, size, built=False)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(f"{path}.lock")
+        make_private(path.parent)
+        lock = FileLock(f"{path}.lock", mode=FILE)
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -147,7 +148,7 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
     try:
         _clear(work)
         _clear(path)
-        work.mkdir()
+        work.mkdir(FOLDER)
         (work / MANIFEST).write_text(pretty({"format": FORMAT, **about}), encoding="utf-8")
     except OSError as error:
         raise SourceError(_write_error(str(about["kind"]), path, error)) from error
@@ -160,6 +161,7 @@ def _build_index(path: Path, about: Mapping[str, Any], build: Build, step: Step)
         content = {name: file_digest(work / name) for name in sizes}
         text = pretty(add_digest({"format": FORMAT, **about, "files": sizes, "sha256": content}))
         manifest.write_text(text, encoding="utf-8")
+        narrow_tree(work)
         for entry in (*_files(work), work):
             outputs.sync(entry)
         size = sum(sizes.values()) + manifest.stat().st_size
@@ -182,6 +184,7 @@ def _size(path: Path, about: Mapping[str, Any], progress: Progress) -> int | Non
     held = _read_manifest(path)
     if held is None or any(held[name] != value for name, value in about.items()):
         return None
+    narrow(path)  # not its files: a new ctime would have them all read again
     try:
         size: int = sum(held["files"].values()) + (path / MANIFEST).stat().st_size
         if size > SMALL:
@@ -228,7 +231,7 @@ def _write_stamps(path: Path, stamps: Mapping[str, list[int]]) -> None:
     note = Path(f"{path}{VERIFIED}")
     with contextlib.suppress(OSError):
         fresh = note.with_name(f"{note.name}.{os.getpid()}")
-        fresh.write_text(pretty(add_digest({"files": dict(stamps)})), encoding="utf-8")
+        write_private(fresh, pretty(add_digest({"files": dict(stamps)})))
         fresh.replace(note)
 
 

@@ -24,6 +24,7 @@ from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.display import describe
+from ragc.core.home.private import FILE, make_private, narrow_tree
 from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
@@ -169,7 +170,8 @@ def _opened(out: Path, recipe: Recipe) -> Iterator[Path | None]:
             yield None
             return
         with _keeping(out, folder):
-            folder.mkdir(exist_ok=True)
+            make_private(folder)
+            narrow_tree(folder)
             if not is_grid(out):
                 (folder / "charges.jsonl").unlink(missing_ok=True)
         yield folder
@@ -182,9 +184,9 @@ def locked(out: Path) -> Iterator[Path]:
     """
     name = out.name.encode()[:60].decode(errors="ignore")
     folder = cache_home() / "grids" / f"{name}-{digest(str(out))[:12]}"
-    lock = FileLock(f"{folder}.lock")
+    lock = FileLock(f"{folder}.lock", mode=FILE)
     with _keeping(out, folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_private(folder.parent)
         try:
             lock.acquire(timeout=0)
         except Timeout:

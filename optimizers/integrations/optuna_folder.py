@@ -19,7 +19,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
-from ragc.core.outputs import put_file
+from ragc.core.home.private import FILE, make_private, replace_private
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.study_address import read_address, write_address
@@ -69,7 +69,7 @@ class Folder:
             raise StoreError(f"The study cannot be kept in {self.path} ({why}); set RAGC_HOME.") from error
 
     def _claim(self, recipe: Recipe, file: str | Path) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_private(self.path)
         begun, text = self.path / "begun.toml", recipe.identity()
         if begun.exists() and begun.read_text("utf-8") != text:
             from ragc.optimizers.search.storage import difference
@@ -79,8 +79,8 @@ class Folder:
                 f"The recipe changed since the study {self.name!r} began ({change}); undo the change, or "
                 "give the study another name."
             )
-        put_file(begun, text.encode("utf-8"))
-        put_file(self.path / RECIPE, recipe.to_toml().encode("utf-8"))
+        replace_private(begun, text)
+        replace_private(self.path / RECIPE, recipe.to_toml())
         where = str(Path(file).resolve()) if str(file) else ""
         owner = {"name": self.name, "file": where} if where else {"name": self.name}
         if not owner.items() <= read_address(self.path).items():
@@ -89,8 +89,8 @@ class Folder:
     def worker(self) -> FileLock:
         """A lock that is held as long as its holder's process lives; its file's name is the holder's."""
         folder = self.path / "at-work"
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{uuid4().hex[:12]}.lock")
+        make_private(folder)
+        lock = FileLock(folder / f"{uuid4().hex[:12]}.lock", mode=FILE)
         lock.acquire(timeout=1)
         return lock
 

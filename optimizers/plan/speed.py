@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest, pretty
+from ragc.core.home.private import write_private
 from ragc.core.paths import cache_home
 from ragc.optimizers.task import Task
 
@@ -38,7 +39,7 @@ def note_speed(task: Task, *, sent: float, replayed: float, seconds: float) -> N
     fresh = path.with_name(f".{path.name}-{os.getpid()}")
     with suppress(OSError):
         speeds = _read() | {_key(task): {"seconds": round(seconds, 3), "requests": int(sent)}}
-        fresh.write_text(pretty(speeds), "utf-8")
+        write_private(fresh, pretty(speeds))
         fresh.replace(path)
 
 

@@ -24,7 +24,7 @@ from ragc.core.display import describe
 from ragc.core.paths import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results import compiled_1
-from ragc.optimizers.results.trust_record import DIGESTED, digest_of, remember_written
+from ragc.optimizers.results.trust_record import DIGESTED, code_in, digest_of, remember_written
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
@@ -129,7 +129,8 @@ class CompiledProgram:
     """A compiled program with its provenance.
 
     `provenance` and `run` are JSON objects; `recipe` is the text of `recipe.toml`. A loaded program has its
-    directory as `path` and the `digest` of the files read there. A program from `ragc.load` has a `session`
+    directory as `path`, the `digest` of the files read there, and among these the digests of `modules`, by
+    relative path, where its recipe names code of its author's. A program from `ragc.load` has a `session`
     and answers questions: `program(question)` from any number of threads, or `await program.acall(question)`.
     Its models and sources are opened at the first question.
     """
@@ -140,6 +141,7 @@ class CompiledProgram:
     run: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
     digest: str = ""
+    modules: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     session: Session | None = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
@@ -329,6 +331,7 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         provenance = _object(contents["provenance.json"], "provenance.json")
         recipe = contents["recipe.toml"].decode("utf-8")
         run = _object(_read_inside(folder, RUN), RUN) if (folder / RUN).exists() else {}
+        modules = code_in(folder, contents)
     except pydantic.ValidationError as error:
         raise ArtefactError(_not_valid(folder / "program.json", error)) from error
     except RecursionError:
@@ -347,7 +350,8 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         ) from None
     except (OSError, ValueError) as error:
         raise ArtefactError(f"The compiled program at {folder} cannot be read: {error}.") from error
-    return CompiledProgram(state, provenance, recipe, run, folder, digest_of(contents), session)
+    known = digest_of(contents, modules)
+    return CompiledProgram(state, provenance, recipe, run, folder, known, modules, session)
 
 
 def _not_valid(file: Path, error: pydantic.ValidationError) -> str:

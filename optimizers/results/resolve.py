@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ragc.core.paths import missing_file
-from ragc.core.user_code import is_reference
+from ragc.core.user_code import ignore_bytecode, is_reference
 from ragc.corpora import datasets
 from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
@@ -106,6 +106,8 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
             raise RecipeError(
                 where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
             )
+    if how.base is None and root == folder.resolve():
+        ignore_bytecode(root)
     allowed = not outside or how.trust_code or ("program",) in set_keys(how.sets)
     recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, stored=True, code=allowed)
     return recipe, folder, root, outside

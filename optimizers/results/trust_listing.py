@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.errors import ArtefactError, UsageError
+from ragc.errors import ArtefactError, RecipeError, UsageError
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.results.trust import Access, is_inside, list_accesses
 from ragc.optimizers.results.trust_record import entries, remember
-from ragc.recipe import parse
+from ragc.recipe.load import parse_partly
 
 _HEADS = {
     "runs": "It would run",
@@ -26,7 +26,8 @@ class TrustListing:
     """What the directory at `path`, as it was read, would do, and whether its `digest` is in the record.
 
     `acts` are lines by kind: runs, reads, speaks, unknown. `base` is where its relative paths will lead from
-    once it is recorded; "" for the directory itself.
+    once it is recorded; "" for the directory itself. `problems` are those of keys that cannot be read and
+    are not among the lines.
     """
 
     path: Path
@@ -35,9 +36,16 @@ class TrustListing:
     trusted: bool
     acts: Mapping[str, tuple[str, ...]]
     base: str = ""
+    problems: tuple[str, ...] = ()
 
     def record(self) -> TrustListing:
-        """Record what was read as trusted; raises UsageError when that cannot be written."""
+        """Record what was read as trusted.
+
+        Raises UsageError when that cannot be written, and RecipeError for a recipe with problems: another
+        version of ragc might read more of it than was shown.
+        """
+        if self.problems:
+            raise RecipeError(str(self.path / "recipe.toml"), self.problems)
         try:
             remember(self.path, self.digest, self.base)
         except OSError as error:
@@ -56,7 +64,9 @@ class TrustListing:
     def to_json(self) -> dict[str, Any]:
         """What `ragc trust --json` prints."""
         head = {"path": str(self.path), "digest": self.digest, "trusted": self.trusted}
-        return {**head, "program": self.program, **{kind: list(lines) for kind, lines in self.acts.items()}}
+        acts = {kind: list(lines) for kind, lines in self.acts.items()}
+        wrong = {"problems": list(self.problems)} if self.problems else {}
+        return {**head, "program": self.program, **acts, **wrong}
 
     def lines(self) -> list[str]:
         """The same for people."""
@@ -69,14 +79,17 @@ class TrustListing:
             if acts or kind in ("runs", "speaks"):
                 text.append(f"{head}:" if acts else f"{head} nothing.")
             text += [f"  {line}" for line in acts]
+        if self.problems:
+            text += ["Beside that its recipe has keys that cannot be read, so it cannot be opened as it is:"]
+            text += [f"  {_one_line(problem)}" for problem in self.problems]
         return text
 
 
 def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
     """What the compiled directory `path` would do, with its relative paths leading from `base`.
 
-    Nothing is opened or asked. Raises ArtefactError when it cannot be read, RecipeError when its recipe
-    cannot.
+    Nothing is opened or asked. A key of its recipe that cannot be read is listed as a problem. Raises
+    ArtefactError when the directory cannot be read, RecipeError when its recipe is no TOML.
     """
     folder = Path(path)
     if folder.is_file():
@@ -90,10 +103,12 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
         raise UsageError(
             f"--base {str(base)!r} is no folder; name where the relative paths of {folder} lead."
         )
-    recipe = parse(compiled.recipe, where=str(folder / "recipe.toml"), base=root, files=False, stored=True)
+    recipe, problems = parse_partly(compiled.recipe, where=str(folder / "recipe.toml"), base=root)
     acts: dict[str, list[str]] = {kind: [] for kind in _HEADS}
     for want in list_accesses(recipe):
         acts[want.kind].append(_line(want, root))
+    for name, sha256 in compiled.modules.items():
+        acts["runs"].append(f"{_one_line(name)}, sha256 {sha256}: a file of the modules that it holds")
     return TrustListing(
         folder,
         compiled.digest,
@@ -101,6 +116,7 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
         bool(entries(compiled.digest, folder)),
         {kind: tuple(lines) for kind, lines in acts.items()},
         "" if base is None else str(root),
+        problems,
     )
 
 

@@ -2,8 +2,9 @@
 
     CACHE/trusted/<digest>-<location>.json     one entry a digest and directory, written at once, for one user
 
-A digest covers the bytes of `DIGESTED`, so a directory that anybody edited is another one. An entry that is
-damaged, or that somebody else could have written, counts as none: the directory is then data from outside.
+A digest covers the bytes of `DIGESTED`, and where these name code of its author's also the modules in the
+directory, so a directory that anybody edited is another one. An entry that is damaged, or that somebody else
+could have written, counts as none: the directory is then data from outside.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ import os
 import re
 import stat
 import tempfile
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ragc.core import inputs
 from ragc.core.digest import digest, pretty
+from ragc.core.home.private import is_own, is_within, make_private
 from ragc.core.paths import cache_home
+from ragc.core.user_code import code_files, is_reference
 from ragc.errors import UsageError
 
 log = logging.getLogger("ragc.trust")
@@ -48,10 +53,44 @@ class Entry:
     since: float
 
 
-def digest_of(contents: Mapping[str, bytes]) -> str:
-    """The digest of a compiled directory whose files have these `contents`: `sha256:` and 64 digits."""
+def digest_of(contents: Mapping[str, bytes], code: Mapping[str, str]) -> str:
+    """The digest of a compiled directory whose files have these `contents`: `sha256:` and 64 digits.
+
+    It covers `code` too, the digests of `code_in`.
+    """
     hashes = {name: hashlib.sha256(contents[name]).hexdigest() for name in DIGESTED}
-    return f"sha256:{digest(['ragc.compiled', hashes])}"
+    return f"sha256:{digest(['ragc.compiled', hashes, *([dict(code)] if code else [])])}"
+
+
+def code_in(folder: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
+    """The SHA-256 of every module in the compiled directory `folder`, by relative path, and of what lies in
+    folders with modules; {} where its `contents` name no code of its author's.
+
+    Raises OSError and UsageError.
+    """
+    if not _names_code(contents):
+        return {}
+    return {
+        name: hashlib.sha256(inputs.read_bytes(path)).hexdigest() for name, path in code_files(folder).items()
+    }
+
+
+def _names_code(contents: Mapping[str, bytes]) -> bool:
+    """Whether any text in the recipe, or the program, is the name of something in a module."""
+    try:
+        waiting: list[Any] = [tomllib.loads(contents["recipe.toml"].decode("utf-8"))]
+        waiting.append(json.loads(contents["program.json"]).get("method"))
+    except (ValueError, AttributeError, RecursionError):
+        return True
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and is_reference(value.removeprefix("-")):
+            return True
+    return False
 
 
 def record_folder() -> Path:
@@ -64,9 +103,7 @@ def remember(path: Path, digest: str, base: str = "") -> None:
 
     Entries of the same digest and directory replace each other; any number of processes may write.
     """
-    folder = record_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    folder = make_private(record_folder())
     location = str(path.resolve())
     entry = {"format": FORMAT, "digest": digest, "path": location, "base": base}
     handle, fresh = tempfile.mkstemp(prefix=".", suffix=".new", dir=folder)  # readable by this user alone
@@ -87,11 +124,12 @@ def remember_written(folder: Path, base: str = "") -> None:
     Where that fails a warning is logged: the program is whole without it, and opens as one from outside.
     """
     try:
-        digest = digest_of({name: (folder / name).read_bytes() for name in DIGESTED})
+        contents = {name: (folder / name).read_bytes() for name in DIGESTED}
+        digest = digest_of(contents, code_in(folder, contents))
         remember(folder, digest, base)
         if not entries(digest, folder):
             raise PermissionError(f"others may write to {record_folder()}")
-    except OSError as error:
+    except (OSError, UsageError) as error:
         log.warning(
             "The digest of %s could not be recorded (%s); `ragc trust %s` does it later.",
             folder,
@@ -106,10 +144,10 @@ def entries(digest: str, folder: Path | None = None) -> tuple[Entry, ...]:
     None where the record could be the work of the compiled directory `folder`: because it lies inside.
     """
     home = record_folder()
-    if folder is not None and _inside(home, folder):
+    if folder is not None and is_within(home, folder):
         return ()
     try:
-        if not (_WRITTEN.fullmatch(digest) and _is_own(home.lstat(), stat.S_ISDIR)):
+        if not (_WRITTEN.fullmatch(digest) and stat.S_ISDIR(home.lstat().st_mode) and is_own(home.lstat())):
             return ()
         known = [entry for path in home.glob(f"{_hex(digest)}-*.json") if (entry := _read(path, digest))]
     except OSError:
@@ -160,7 +198,7 @@ def _read(path: Path, address: str) -> Entry | None:
     try:
         with inputs.open_regular(path, follow=False) as file:
             seen = os.fstat(file.fileno())
-            if not _is_own(seen, stat.S_ISREG):
+            if not (stat.S_ISREG(seen.st_mode) and is_own(seen)):
                 return None
             value = json.loads(file.read(1 << 20).decode("utf-8", "surrogateescape"))
         location, base = value["path"], value["base"]
@@ -175,17 +213,3 @@ def _read(path: Path, address: str) -> Entry | None:
     ):
         return None
     return Entry(location, base, seen.st_mtime)
-
-
-def _is_own(seen: os.stat_result, kind: object) -> bool:
-    """Whether what was `seen` is of the `kind` wanted, belongs to this user, and nobody else may write it."""
-    own = not hasattr(os, "geteuid") or seen.st_uid == os.geteuid()
-    foreign = os.name == "posix" and bool(seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
-    return bool(callable(kind) and kind(seen.st_mode)) and own and not foreign
-
-
-def _inside(home: Path, folder: Path) -> bool:
-    try:
-        return home.resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError):
-        return True

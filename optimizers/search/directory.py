@@ -9,9 +9,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ragc.core import event_loop, inputs, outputs
+from ragc.core import event_loop, inputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest
+from ragc.core.home.private import FILE, make_private, narrow_tree, replace_private
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers.distributed.study_address import (
     clear,
@@ -40,12 +41,12 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             "--resume goes on with a stored study, and study.keep = false stores none; leave one out."
         )
     directory = study_directory(out)
-    lock = FileLock(f"{directory}.lock")
+    lock = FileLock(f"{directory}.lock", mode=FILE)
     try:
         with doing(
             f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
         ):
-            directory.parent.mkdir(parents=True, exist_ok=True)
+            make_private(directory.parent)
             if directory.is_symlink():
                 raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
             lock.acquire(timeout=0.5)  # `ragc study status` holds the lock for a moment
@@ -67,8 +68,9 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
         with doing(
             f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
         ):
-            directory.mkdir(parents=True, exist_ok=True)
-            outputs.put_file(written, text.encode("utf-8"))
+            make_private(directory)
+            narrow_tree(directory)
+            replace_private(written, text)
             write_address(directory, recipe=digest(text), code=recipe.method.code)
         yield directory
     except KeyboardInterrupt:
@@ -80,6 +82,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool) -> Iterator[Path]:
             event_loop.run(asyncio.sleep(0))  # lets interrupted tasks finish writing their files
             with suppress(OSError):
                 clear(directory)
+        narrow_tree(directory)
         lock.release()
 
 

@@ -24,6 +24,8 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from ragc.core.digest import digest
+from ragc.core.home.private import FILE as PRIVATE
+from ragc.core.home.private import create_private, make_private
 from ragc.core.paths import cache_home
 from ragc.core.redact import bare_address, mask, secrets
 from ragc.core.text import first_line
@@ -53,6 +55,8 @@ def journal(directory: Path, *, mend: bool = True) -> JournalStorage:
 
     Raises OSError, DamagedJournal when the file is no journal or one of its lines is damaged.
     """
+    if mend:
+        create_private(directory / FILE)
     return JournalStorage(_Lines(directory / FILE, mend))
 
 
@@ -64,7 +68,7 @@ class _Lock(JournalFileOpenLock):
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
         self._path = path
-        self._held = FileLock(f"{path}.lock", timeout=WAIT_S)
+        self._held = FileLock(f"{path}.lock", timeout=WAIT_S, mode=PRIVATE)
 
     def acquire(self) -> bool:
         try:
@@ -150,7 +154,7 @@ def storage(directory: Path, objectives: int, address: str = "", name: str = NAM
 
     Raises StoreError, and UsageError when the library for the server is missing.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    make_private(directory)
     with _translate_errors(directory, address):
         return optuna.create_study(
             storage=_server(address) if address else journal(directory),

@@ -19,7 +19,7 @@ import pytest
 
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
-from ragc.errors import StoreError
+from ragc.errors import StoreError, UsageError
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.runtime import Runtime
 from ragc.store.call_store import CallStore
@@ -246,3 +246,28 @@ def test_a_wrong_password_is_refused_and_not_repeated(server: Server) -> None:
     with pytest.raises(StoreError, match="cannot be opened") as caught:
         CallStore.at(f"redis://:wrong-secret@127.0.0.1:{server.port}/0", Path("unused"))
     assert "wrong-secret" not in str(caught.value)
+
+
+def test_rows_without_the_workers_secret_are_neither_read_nor_replaced(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = RedisBackend(server.address)
+    plain.put("k", "plain")
+    monkeypatch.setenv("RAGC_STORE_KEY", "one secret of all workers")
+    signed, again = RedisBackend(server.address), RedisBackend(server.address)
+    assert signed.get("k") is None
+    signed.put("k", "signed")
+    assert (signed.get("k"), again.get("k"), plain.get("k")) == ("signed", "signed", "plain")
+    client = redis.Redis(port=server.port, password=PASSWORD)
+    names = {bytes(name).decode() for name in client.keys("*")}
+    assert names == {"ragc:call:2:k", "ragc:call:2h:k"}
+    client.set("ragc:call:2h:k", client.get("ragc:call:2:k"))  # a digest that anybody can compute
+    assert signed.get("k") is None
+    assert signed.audit(lambda n: None).damaged == 1
+    monkeypatch.setenv("RAGC_STORE_KEY", "another secret of workers")
+    assert RedisBackend(server.address).get("k") is None
+    monkeypatch.setenv("RAGC_STORE_KEY", "short")
+    with pytest.raises(UsageError, match="at least 16 characters, found 5"):
+        RedisBackend(server.address)
+    for backend in (plain, signed, again):
+        backend.close()

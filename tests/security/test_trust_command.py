@@ -13,7 +13,7 @@ import pytest
 import ragc
 from ragc import api
 from ragc.cli.main import main
-from ragc.errors import ArtefactError, Untrusted
+from ragc.errors import ArtefactError, RecipeError, Untrusted
 from ragc.optimizers.distributed.worker import address_of
 from ragc.optimizers.results import trust_record
 from ragc.optimizers.results.compiled import load
@@ -112,12 +112,12 @@ def test_only_a_compiled_directory_is_trusted(tmp_path: Path, capsys: pytest.Cap
 
 def test_what_it_prints_moves_no_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = '[targets.main]\nkind = "hosted"\nmodel = "m\\u001b[2J"\n'
-    table += '[sources."\\u001b[2Jx"]\nkind = "recorded"\ncorpus = "\\u009b2J/../x"\n'
+    table += '[sources."\\u001b[2Jx"]\nkind = "recorded"\ncorpus = "\\u009b2J/../../x"\n'
     directory = foreign_directory(tmp_path, target=table)
     for words in (["trust", str(directory)], ["ask", str(directory), QUESTION]):
         assert main(words) == 2
         out, err = capsys.readouterr()
-        assert "2J/../x" in out + err
+        assert "2J/../../x" in out + err
         assert "\x1b" not in out + err
         assert "\x9b" not in out + err
 
@@ -299,3 +299,34 @@ def test_a_directory_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> N
     (directory / "recipe.toml").unlink()
     with pytest.raises(ArtefactError, match=r"recipe\.toml"):
         ragc.trust(directory)
+
+
+def test_one_bad_key_hides_nothing_of_the_rest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = target_table(kind="vllm", model="m", base_url="http://127.0.0.1:9/v1", nonsense=1, serve=True)
+    directory = foreign_directory(tmp_path, READS.replace("dev = 2", 'dev = 2\nstrange = "x"'), bad)
+    for words in (("trust", str(directory)), ("trust", str(directory), "--yes")):
+        capsys.readouterr()
+        assert main([*words]) == 2
+        out, err = capsys.readouterr()
+        for text in (
+            "targets.main.options.serve = True",
+            "targets.main.base_url = 'http://127.0.0.1:9/v1'",
+            "data.questions = '/elsewhere/questions.jsonl'",
+            "keys that cannot be read, so it cannot be opened as it is:",
+            "nonsense",
+            "strange",
+        ):
+            assert text in out
+        assert "nonsense" in err
+        assert not api.trust_listing(directory).trusted
+    capsys.readouterr()
+    assert main(["trust", str(directory), "--json", "--yes"]) == 2
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 2
+    with pytest.raises(RecipeError, match="nonsense"):
+        ragc.trust(directory)
+
+
+def test_a_recipe_that_is_no_toml_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = foreign_directory(tmp_path, "program = ", "")
+    assert main(["trust", str(directory)]) == 2
+    assert "this is not TOML" in capsys.readouterr().err

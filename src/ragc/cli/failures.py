@@ -15,6 +15,7 @@ from typing import Any, TextIO, cast
 
 from ragc.core import outputs, paths
 from ragc.core.activity import activity_of
+from ragc.core.home.private import narrow
 
 DEBUG_ENV = "RAGC_DEBUG"
 """The environment variable that shows tracebacks."""
@@ -82,6 +83,11 @@ def _diagnose(error: BaseException) -> tuple[str, str]:
         return f"the database of the call store says {error}", "free space there" if full else ""
     if isinstance(error, MemoryError):
         return "there is not enough memory", "use smaller files or a smaller model"
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return (
+            "the system started no further thread, because memory or processes are limited",
+            "raise the limits (ulimit -v, ulimit -u), or lower concurrency",
+        )
     if isinstance(error, RecursionError):
         return "something that was read is nested too deeply", ""
     return "", ""
@@ -128,6 +134,7 @@ def _write_log(error: BaseException) -> Path | None:
     with suppress(Exception):
         log = paths.cache_home() / LOG
         outputs.put_file(log, _traceback_text(error).encode("utf-8", "backslashreplace"))
+        narrow(log)
         return log
     return None
 

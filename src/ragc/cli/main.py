@@ -470,6 +470,10 @@ def _trust(args: argparse.Namespace) -> int:
     shown = api.trust_listing(args.program, base=args.base)
     if not args.json:
         console.lines(shown.lines())
+    if shown.problems:
+        if args.json:
+            _emit(shown.to_json())
+        shown.record()  # raises them
     confirmed = args.yes or shown.trusted
     if not confirmed and not args.json and sys.stdin.isatty():
         console.lines(["Trust it on this machine? [y/N]"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,10 +25,14 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def row_digest(key: str, text: str) -> str:
-    """The checksum stored with a row to detect damage: 32 hexadecimal digits over key and text."""
+def row_digest(key: str, text: str, secret: bytes = b"") -> str:
+    """The checksum stored with a row to detect damage: 32 hexadecimal digits over key and text.
+
+    With a `secret` it is an HMAC, which nobody else can give a row of their own.
+    """
     row = f"{len(key)} {key}{text}".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(row).hexdigest()[:32]
+    whole = hmac.digest(secret, row, "sha256").hex() if secret else hashlib.sha256(row).hexdigest()
+    return whole[:32]
 
 
 def add_digest(value: Mapping[str, Any]) -> dict[str, Any]:

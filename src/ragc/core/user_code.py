@@ -5,17 +5,32 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+)
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from ragc.errors import UsageError, nearest
 
 REFERENCE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 """What a reference looks like; no id of ours has a colon."""
+
+
+_MODULES = (".py", ".pyw", ".so", ".pyd", ".dylib", ".dll")
+"""How files end that Python can run, or that those load, on any system."""
+
+_MOST_FILES = 10_000
 
 
 def is_reference(text: str) -> bool:
@@ -74,6 +89,77 @@ def _beside(base: Path, top: str) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(str(base))
+
+
+def ignore_bytecode(base: Path) -> None:
+    """Let modules in the folder `base` be imported from their sources and libraries alone, from now on.
+
+    Compiled files (`__pycache__`, `.pyc`) that somebody laid there are not read, and none is written.
+    """
+    _sources_only.add(str(base.resolve()))
+    for path in [path for path in sys.path_importer_cache if _is_under_sources_only(path)]:
+        del sys.path_importer_cache[path]
+    if _find_sources not in sys.path_hooks:
+        sys.path_hooks.insert(0, _find_sources)
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles a module anew each time."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+_sources_only: set[str] = set()
+_FINDER = FileFinder.path_hook((ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES))
+
+
+def _find_sources(path: str) -> Any:
+    """A hook of `sys.path_hooks` for the folders of `ignore_bytecode`."""
+    if not _is_under_sources_only(path):
+        raise ImportError(path)
+    return _FINDER(path)
+
+
+def _is_under_sources_only(path: str) -> bool:
+    return any(Path(path or ".").resolve().is_relative_to(base) for base in _sources_only)
+
+
+def code_files(folder: Path) -> dict[str, Path]:
+    """The files in `folder` that an import from it could run or read, by relative path with `/`, sorted.
+
+    Those are modules, and all files of folders that hold modules, but for bytecode; links are followed. Files
+    of other folders, and data right in `folder`, are not among them. Raises UsageError beyond 10,000.
+    """
+    files: dict[str, Path] = {}
+    seen: set[str] = set()
+    waiting = [(folder, "", False)]
+    while waiting:
+        here, name, in_package = waiting.pop()
+        if (real := os.path.realpath(here)) in seen:
+            continue
+        seen.add(real)
+        entries = sorted(os.scandir(here), key=lambda entry: entry.name)
+        holds = any(_is_module(entry) for entry in entries)
+        covered = in_package or (holds and bool(name))
+        for entry in entries:
+            if entry.is_dir():
+                if entry.name != "__pycache__" and (name or not entry.name.startswith(".")):
+                    waiting.append((Path(entry.path), f"{name}{entry.name}/", covered))
+            elif _is_module(entry) or (covered and not entry.name.endswith(".pyc")):
+                files[f"{name}{entry.name}"] = Path(entry.path)
+        if len(files) > _MOST_FILES:
+            raise UsageError(
+                f"{folder} holds more than {_MOST_FILES:,} files of modules; keep only the modules that its "
+                "recipe names there."
+            )
+    return dict(sorted(files.items()))
+
+
+def _is_module(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(_MODULES) and not entry.is_dir()
 
 
 def code_digest(value: Any) -> str:

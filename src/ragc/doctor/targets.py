@@ -30,7 +30,7 @@ class TargetCheck(Check):
 
 def examine_recipe(recipe: Recipe) -> Check:
     """Whether this machine has the libraries, keys and roles that `recipe` needs. Sends nothing."""
-    problems = lacking(recipe)
+    problems = lacking(recipe, grid=True)
     return Check("recipe", not problems, ". ".join(problems) or "nothing that it needs is missing here")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ragc.core import inputs, outputs, paths
 from ragc.core.activity import doing
+from ragc.core.home.private import make_private, open_private
 from ragc.errors import UsageError
 
 GRAPH = "graph.json"
@@ -79,8 +80,8 @@ def _record_file() -> Path:
 def _record_export(content: bytes) -> None:
     """Record a single-file export; if that fails, it only cannot be replaced later."""
     with suppress(OSError):
-        _record_file().parent.mkdir(parents=True, exist_ok=True)
-        with _record_file().open("a", encoding="ascii") as file:
+        make_private(_record_file().parent)
+        with open(_record_file(), "a", encoding="ascii", opener=open_private) as file:
             file.write(f"{outputs.sha256(content)}\n")
 
 

@@ -67,6 +67,16 @@ def parse(
     return recipe
 
 
+def parse_partly(text: str, *, where: str, base: Path) -> tuple[Recipe, tuple[str, ...]]:
+    """The recipe that ragc stored as `text` without its invalid parts, and the problems of these.
+
+    For showing it: a recipe with problems must not be run. Nothing is imported. Raises RecipeError where it
+    is no TOML.
+    """
+    values, problems = read_tables(text, (), where)
+    return read(values, base, problems, files=False, code=False, stored=True), tuple(problems.texts())
+
+
 def read_text(path: Path, noun: str) -> str:
     """The text of the TOML file `path`, which is a `noun` such as "recipe".
 

@@ -19,6 +19,7 @@ from typing import Any
 import diskcache
 
 from ragc.core.digest import row_digest
+from ragc.core.home.private import create_private, make_private, narrow_tree
 from ragc.errors import StoreError
 
 _KEEP_IN_SQLITE = 2**30
@@ -93,7 +94,9 @@ class DiskBackend:
         self._waiting: list[tuple[str, str, asyncio.Future[None]]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_private(directory)
+            create_private(directory / _FILE)  # SQLite gives its other files the mode of this one
+            narrow_tree(directory)
             self._rows = diskcache.Cache(
                 str(directory),
                 disk=_JsonDisk,
@@ -105,7 +108,7 @@ class DiskBackend:
             )
             if not (directory / _SIGNED).exists():
                 _sign(directory / _FILE)
-                (directory / _SIGNED).touch()
+                create_private(directory / _SIGNED)
         except (OSError, sqlite3.Error, diskcache.Timeout, ValueError, TypeError, AttributeError) as error:
             if _is_damage(error):
                 raise StoreError(self._damage_text(error)) from error

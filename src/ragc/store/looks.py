@@ -27,6 +27,7 @@ from typing import Any
 
 from ragc.core import inputs
 from ragc.core.digest import add_digest, digest, verify_digest
+from ragc.core.home.private import FILE, make_private, narrow, open_private
 from ragc.core.paths import cache_home
 
 SKETCH = 4096
@@ -165,8 +166,9 @@ def count_look(
     try:
         if beside is not None and path.resolve().is_relative_to(beside.resolve()):
             return replace(counted, problem=f"it lies in {beside}, so it is not believed")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock"), timeout=_WAIT):
+        make_private(path.parent)
+        narrow(path)
+        with FileLock(path.with_suffix(".lock"), timeout=_WAIT, mode=FILE):
             ledger = read(path)
             counted, known = _count(ledger, current, shown)
             if not counted.again:
@@ -245,7 +247,7 @@ def _append(path: Path, current: QuestionSet, shown: frozenset[str], *, marks: b
         "programs": sorted(shown),
     }
     line = json.dumps(add_digest(row)).encode() + b"\n"
-    with path.open("ab+", buffering=0) as out:
+    with open(path, "ab+", buffering=0, opener=open_private) as out:
         if out.seek(0, os.SEEK_END):
             out.seek(-1, os.SEEK_END)
             line = line if out.read(1) == b"\n" else b"\n" + line  # the line before was cut off by a kill

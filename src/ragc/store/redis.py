@@ -1,22 +1,26 @@
 """The call store's rows on a Redis server, shared by workers on several machines.
 
 A key is `ragc:call:2:` and the digest that is also used on disk. A value is the digest of key and text (32
-characters) followed by the JSON text; a row with a wrong digest counts as absent. A worker that makes a call
-holds the lock `ragc:lock:` and the digest. It renews the lock while it lives; after its death the lock
-expires soon. How long rows are stored, and whether they survive a restart, is set on the server (`appendonly
-yes`, `maxmemory-policy noeviction`).
+characters) followed by the JSON text; a row with a wrong digest counts as absent. Whoever may write to the
+server can also give their rows right digests: where `RAGC_STORE_KEY` is set, the digest is an HMAC with that
+key and the names begin with `ragc:call:2h:`, so that rows without it are neither read nor replaced. A worker
+that makes a call holds the lock `ragc:lock:` and the digest. It renews the lock while it lives; after its
+death the lock expires soon. How long rows are stored, and whether they survive a restart, is set on the
+server (`appendonly yes`, `maxmemory-policy noeviction`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ragc.core.digest import row_digest
-from ragc.core.redact import bare_address, mask
+from ragc.core.redact import bare_address, mask, remember
 from ragc.errors import StoreError, UsageError
 from ragc.store.disk import Audit
 
@@ -26,7 +30,11 @@ if TYPE_CHECKING:
 LOCK_SECONDS = 10.0
 """Maximum time in seconds that other workers wait for the lock of a dead one."""
 
-_CALL, _LOCK = "ragc:call:2:", "ragc:lock:"
+_CALL, _SIGNED_CALL, _LOCK = "ragc:call:2:", "ragc:call:2h:", "ragc:lock:"
+SECRET_ENV = "RAGC_STORE_KEY"  # noqa: S105 - the name of a variable
+"""The variable that may hold a secret which all workers share; rows then carry an HMAC."""
+
+_SHORTEST_SECRET = 16
 _DIGITS = 32
 _READ_AT_ONCE = 500
 _POOL = 64
@@ -51,6 +59,8 @@ class RedisBackend:
             raise UsageError(
                 "A store on Redis needs redis-py, which is not installed; run: pip install 'ragc[redis]'."
             ) from error
+        self._secret = _secret()
+        self._prefix = _SIGNED_CALL if self._secret else _CALL
         self.where = bare_address(address)
         self.remedy = "choose another database number to start a new one"
         self._lock_s = lock_s
@@ -70,22 +80,22 @@ class RedisBackend:
     def get(self, key: str) -> str | None:
         """The text under `key`, or None; a damaged row counts as absent. Blocks."""
         with self._translate_errors("read"):
-            return _text(key, self._rows.get(_CALL + key))
+            return self._text(key, self._rows.get(self._prefix + key))
 
     def put(self, key: str, text: str) -> None:
         """Store `text` under `key`. Blocks."""
         with self._translate_errors("written"):
-            self._rows.set(_CALL + key, _bytes(key, text))
+            self._rows.set(self._prefix + key, self._bytes(key, text))
 
     async def aget(self, key: str) -> str | None:
         """As `get`, without blocking the loop."""
         with self._translate_errors("read"):
-            return _text(key, await self._client().get(_CALL + key))
+            return self._text(key, await self._client().get(self._prefix + key))
 
     async def aput(self, key: str, text: str) -> None:
         """As `put`, without blocking the loop."""
         with self._translate_errors("written"):
-            await self._client().set(_CALL + key, _bytes(key, text))
+            await self._client().set(self._prefix + key, self._bytes(key, text))
 
     @asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[str | None]:
@@ -160,12 +170,12 @@ class RedisBackend:
         """Read every row; `step` is called with the number of rows. Rows added meanwhile may be missed."""
         rows = damaged = 0
         with self._translate_errors("read"):
-            names = self._rows.scan_iter(match=f"{_CALL}*", count=_READ_AT_ONCE)
+            names = self._rows.scan_iter(match=f"{self._prefix}*", count=_READ_AT_ONCE)
             while batch := list(islice(names, _READ_AT_ONCE)):
                 for name, value in zip(batch, self._rows.mget(batch), strict=True):
-                    key = bytes(name).decode("utf-8", "replace").removeprefix(_CALL)
+                    key = bytes(name).decode("utf-8", "replace").removeprefix(self._prefix)
                     rows += value is not None
-                    damaged += value is not None and _text(key, value) is None
+                    damaged += value is not None and self._text(key, value) is None
                 step(len(batch))
         return Audit(rows, damaged)
 
@@ -183,18 +193,28 @@ class RedisBackend:
         if not inside:
             closing.result(_WAIT_S)
 
+    def _bytes(self, key: str, text: str) -> bytes:
+        if not isinstance(text, str):
+            raise TypeError(f"store values are JSON text, found {type(text).__name__}")
+        return (row_digest(key, text, self._secret) + text).encode("utf-8", "surrogatepass")
 
-def _bytes(key: str, text: str) -> bytes:
-    if not isinstance(text, str):
-        raise TypeError(f"store values are JSON text, found {type(text).__name__}")
-    return (row_digest(key, text) + text).encode("utf-8", "surrogatepass")
+    def _text(self, key: str, value: Any) -> str | None:
+        """The text in the server's `value` for `key`; None for a damaged row."""
+        try:
+            row = "" if value is None else bytes(value).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return None
+        text = row[_DIGITS:]
+        found, right = row[:_DIGITS].encode("utf-8", "surrogatepass"), row_digest(key, text, self._secret)
+        return text if hmac.compare_digest(found, right.encode()) else None
 
 
-def _text(key: str, value: Any) -> str | None:
-    """The text in the server's `value` for `key`; None for a damaged row."""
-    try:
-        row = "" if value is None else bytes(value).decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return None
-    text = row[_DIGITS:]
-    return text if row[:_DIGITS] == row_digest(key, text) else None
+def _secret() -> bytes:
+    """The secret in `RAGC_STORE_KEY`, b"" without one. Raises UsageError for one that is too short."""
+    secret = os.environ.get(SECRET_ENV, "").strip()
+    if secret and len(secret) < _SHORTEST_SECRET:
+        raise UsageError(
+            f"{SECRET_ENV} must have at least {_SHORTEST_SECRET} characters, found {len(secret)}; make one "
+            "with `openssl rand -hex 32`, and set the same for every worker."
+        )
+    return remember(secret).encode("utf-8", "surrogateescape")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
 from ragc.core.digest import digest
+from ragc.core.home.private import make_private, write_private
 from ragc.errors import TargetError, TargetUnavailable
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling, token_count
 from ragc.targets.openai_wire import Unreadable, part, read_json
@@ -148,9 +149,9 @@ async def _prefix_cache(target: RawTarget) -> bool | None:
 
 def _write(file: Path, probe_result: ProbeResult) -> None:
     body = {"format": FORMAT, "able": sorted(probe_result.able), "unsure": sorted(probe_result.unsure)}
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private(file.parent)
     written = file.with_suffix(f".{os.getpid()}")
-    written.write_text(json.dumps(body), "utf-8")
+    write_private(written, json.dumps(body))
     written.replace(file)
 
 

@@ -28,6 +28,7 @@ from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
+from ragc.core.home.private import FILE, make_private, narrow_tree
 from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
@@ -244,9 +245,9 @@ def _opened(out: Path, kind: str, recipe: Recipe) -> Iterator[_State]:
         refuse_shared()
     name = out.name.encode()[:60].decode(errors="ignore")
     folder = cache_home() / "training_data" / f"{name}-{digest(str(out))[:12]}"
-    lock = FileLock(f"{folder}.lock")
+    lock = FileLock(f"{folder}.lock", mode=FILE)
     with doing(f"Keeping the state of {out} in {folder}", "check RAGC_HOME, or set it to another folder"):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_private(folder.parent)
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -257,7 +258,8 @@ def _opened(out: Path, kind: str, recipe: Recipe) -> Iterator[_State]:
         if not recipe.study.keep:
             yield _State(None, today)
             return
-        folder.mkdir(exist_ok=True)
+        make_private(folder)
+        narrow_tree(folder)
         mark, charges, about = identity(kind, recipe), folder / "charges.jsonl", folder / "begun.json"
         begun = _begun(about, mark)
         if not begun:

@@ -1,0 +1,127 @@
+"""What ragc keeps for itself only its owner can read; what the user named as output is left as it is."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from experiments.benchmarks.serving.loopback import Loopback
+from ragc.core.home.private import create_private, make_private, narrow, narrow_tree, write_private
+from ragc.corpora.storage.index_cache import index_path, open_or_build
+from ragc.optimizers.results import trust_record
+from ragc.store.call_store import CallStore
+from tests.security.command_line import prepared, ragc
+
+OWNERS_ALONE = 0o077
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def readable_by_others(folder: Path) -> list[str]:
+    """Files and folders under `folder`, itself too, on which group or others have rights."""
+    held = [path for path in (folder, *folder.rglob("*")) if not path.is_symlink()]
+    return [str(path) for path in held if mode(path) & OWNERS_ALONE]
+
+
+@pytest.fixture(autouse=True)
+def _usual_umask() -> object:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def test_after_every_command_that_keeps_something_nobody_else_can_read_it(
+    server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    home = tmp_path / "home"
+    for words in (
+        ("compile", "recipe.toml", "--out", "out"),
+        ("eval", "out", "--split", "test", "--out", "rows.jsonl"),
+        ("export", "out", "--to", "jinja2", "--out", "exported"),
+    ):
+        ended = ragc(tmp_path, *words)
+        assert ended.status == 0, ended.err
+    held = {path.name for path in home.iterdir()}
+    assert held >= {"store", "studies", "trusted", "looks"}
+    assert readable_by_others(home) == []
+    assert mode(tmp_path / "out") == 0o755
+    assert mode(tmp_path / "out" / "program.json") == 0o644
+    assert mode(tmp_path / "rows.jsonl") == 0o644
+
+
+def test_a_wide_store_study_and_record_are_narrowed_when_they_are_opened(
+    server: Loopback, tmp_path: Path
+) -> None:
+    prepared(tmp_path, server)
+    home = tmp_path / "home"
+    assert ragc(tmp_path, "compile", "recipe.toml", "--out", "out").status == 0
+    for path in (home, *home.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    assert ragc(tmp_path, "compile", "recipe.toml", "--out", "out").status == 0
+    for name in ("store", "studies", "trusted", "looks"):
+        assert [path for path in readable_by_others(home / name) if not path.endswith(".lock")] == []
+
+
+def test_an_index_is_private_and_a_wide_one_is_narrowed_without_another_reading(tmp_path: Path) -> None:
+    def build(folder: Path, step: object) -> None:
+        (folder / "postings").write_text("abc")
+        (folder / "more").mkdir()
+        (folder / "more" / "x").write_text("d")
+
+    home = tmp_path / "indexes"
+    assert open_or_build("toy", "c", {}, build, home=home).built
+    assert readable_by_others(home / "toy") == []
+    path = index_path("toy", "c", {}, home)
+    path.chmod(0o755)
+    assert not open_or_build("toy", "c", {}, build, home=home).built
+    assert mode(path) == 0o700
+
+
+def test_a_store_is_private_and_its_folder_above_is_not_touched(tmp_path: Path) -> None:
+    above = tmp_path / "shared"
+    above.mkdir(mode=0o755)
+    store = CallStore.at("", above / "store")
+    store.close()
+    assert readable_by_others(above / "store") == []
+    assert mode(above) == 0o755
+
+
+def test_links_and_what_belongs_to_others_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("x")
+    mine.chmod(0o644)
+    (tmp_path / "held").mkdir()
+    (tmp_path / "held" / "link").symlink_to(mine)
+    narrow_tree(tmp_path / "held")
+    narrow(tmp_path / "held" / "link")
+    narrow(tmp_path / "nothing")
+    assert mode(mine) == 0o644
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    narrow(mine)
+    assert mode(mine) == 0o644
+
+
+def test_folders_and_files_are_created_narrow_and_keep_their_content(tmp_path: Path) -> None:
+    folder = make_private(tmp_path / "a" / "b")
+    assert (mode(tmp_path / "a"), mode(folder)) == (0o700, 0o700)
+    write_private(folder / "x", "text")
+    create_private(folder / "x")
+    create_private(folder / "y")
+    assert (folder / "x").read_text() == "text"
+    assert {mode(path) for path in folder.iterdir()} == {0o600}
+    with pytest.raises(FileExistsError):
+        make_private(folder / "x")
+
+
+def test_a_record_of_trust_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    trust_record.remember(tmp_path, f"sha256:{'0' * 64}")
+    assert readable_by_others(tmp_path / "home") == []

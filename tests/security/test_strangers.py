@@ -1,0 +1,385 @@
+"""Every command, over directories and grids of strangers: nothing there is written, deleted, imported or run.
+
+Found by comparing trees (content, mode, inode, time of change) and by an audit hook (`traced`), and where it
+is there by strace, which also sees what libraries in C do. A connection is made only where the user says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.cli.main import parser
+from ragc.core import outputs
+from ragc.core.digest import pretty
+from tests import processes
+from tests.examples import cases, thorough
+from tests.optimizers.colours import written
+from tests.optimizers.grids.common import RECIPE as GRID_RECIPE
+from tests.optimizers.grids.common import recorder
+from tests.paths import ROOT
+from tests.security import traced
+from tests.security.foreign import RECIPE, foreign_directory, target_table, write_data
+
+EMBEDDED = '[targets.main]\nkind = "embedded"\n'
+EVIL = (
+    "from pathlib import Path\nPath({marker!r}).touch()\ndef score(prediction, question):\n    return 1.0\n"
+)
+SHADOWS = ("json", "sitecustomize", "litellm", "optuna", "conftest", "ragc", "orjson")
+"""Modules that a directory brings in the hope that somebody imports them from there."""
+
+
+@dataclass
+class Listening:
+    """A port of the loopback address, and how often somebody connected to it."""
+
+    port: int = 0
+    connections: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+
+@pytest.fixture
+def listening() -> Iterator[Listening]:
+    """A server that closes every connection, which a directory names as its own."""
+    noted = Listening()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        noted.port = server.getsockname()[1]
+        ended = threading.Event()
+
+        def serve() -> None:
+            server.settimeout(0.05)
+            while not ended.is_set():
+                try:
+                    connection, address = server.accept()
+                except TimeoutError:
+                    continue
+                noted.connections.append(str(address))
+                connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield noted
+        ended.set()
+        thread.join()
+
+
+def plan(folder: Path, manifest: str, victim: str) -> None:
+    """A write plan that deletes `victim` and installs a program, with right digests."""
+    for form, name in zip(outputs.FORMATS, (".ragc-first", ".ragc-second"), strict=True):
+        (folder / name / "new" / "hooks").mkdir(parents=True)
+        script = b"#!/bin/sh\n"
+        (folder / name / "new" / "hooks" / "run.sh").write_bytes(script)
+        digest = {"hooks/run.sh": outputs.sha256(script)}
+        old = {victim: outputs.sha256((folder / victim).read_bytes())}
+        new: Any = digest if form == outputs.FORMAT else sorted(digest)
+        content = {"format": form, "write": name, "manifest": manifest, "new": new, "old": old}
+        for state in ("begun.json", "ready.json"):
+            (folder / name / state).write_text(pretty(content))
+
+
+def laid_everywhere(folder: Path, marker: Path) -> None:
+    """Modules, bytecode, hooks, settings and programs in `folder` that only wait for somebody to use them."""
+    evil = EVIL.format(marker=str(marker))
+    for name in (*SHADOWS, "evil"):
+        (folder / f"{name}.py").write_text(evil)
+    (folder / "evil.pth").write_text(f"import evil; open({str(marker)!r}, 'w')\n")
+    (folder / "ragc_plugin").mkdir()
+    (folder / "ragc_plugin" / "__init__.py").write_text(evil)
+    (folder / ".env").write_text(f"OPENAI_BASE_URL=http://127.0.0.1:9/v1\nRAGC_HOME={folder}/home\n")
+    (folder / ".git" / "hooks").mkdir(parents=True)
+    for name in (".git/hooks/post-checkout", "helper"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch '{marker}'\n")
+        (folder / name).chmod(0o755)
+
+
+def served(server: Listening) -> str:
+    """A target that only the user may allow; the default one may be fetched from a package index."""
+    return target_table(kind="vllm", model="m", base_url=server.url)
+
+
+Make = Callable[[Path, Path, Listening], str]
+"""Changes the recipe of a directory: from its folder, a file outside and the server to its text."""
+
+RECIPES: dict[str, Make] = {
+    "with write plans": lambda at, canary, server: RECIPE + served(server),
+    "with modules": lambda at, canary, server: (
+        RECIPE.replace('report = ["em"]', 'report = ["em", "evil:score"]') + served(server)
+    ),
+    "with a program of its own": lambda at, canary, server: (
+        RECIPE.replace('program = "vanilla"', 'program = "evil:Program"') + served(server)
+    ),
+    "with addresses": lambda at, canary, server: (
+        RECIPE
+        + f'[sources.kg]\nkind = "api"\noptions.base_url = "{server.url}"\n'
+        + f'[study]\nstore = "redis://127.0.0.1:{server.port}/0"\n'
+        + f'storage = "postgresql://127.0.0.1:{server.port}/x"\n'
+        + target_table(kind="vllm", model="m", base_url=server.url, api_key_env="HOME")
+    ),
+    "with programs to start": lambda at, canary, server: (
+        RECIPE + target_table(kind="vllm", model="m", serve=True, python=str(at / "helper"))
+    ),
+    "with paths that lead out": lambda at, canary, server: (
+        RECIPE.replace('corpus = "corpus', f'corpus = "{canary}').replace(
+            "questions.jsonl", "link/canary.jsonl"
+        )
+        + served(server)
+    ),
+}
+
+
+def strange_program(kind: str, tmp_path: Path, server: Listening) -> Path:
+    """A compiled directory of a stranger, of this `kind`."""
+    folder, outside = tmp_path / "stranger", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "canary.jsonl").write_text(
+        '{"id": "secret", "question": "x", "answers": ["y"], "text": "z"}\n'
+    )
+    made = foreign_directory(tmp_path / "made", RECIPE)
+    shutil.move(made, folder)
+    laid_everywhere(folder, tmp_path / "ran")
+    (folder / "recipe.toml").write_text(RECIPES[kind](folder, outside / "canary.jsonl", server))
+    (folder / "link").symlink_to(outside)
+    (folder / "prompts" / "away.md").symlink_to(outside / "canary.jsonl")
+    if kind == "with a program of its own":
+        state = json.loads((folder / "program.json").read_text())
+        (folder / "program.json").write_text(json.dumps(state | {"method": "evil:Program"}))
+    if kind == "with write plans":
+        (folder / "notes.txt").write_text("notes")
+        plan(folder, "run.json", "notes.txt")
+    return folder
+
+
+def strange_grid(kind: str, tmp_path: Path) -> Path:
+    """A grid of a stranger: with a plan of a write, with names that lead out, or damaged in its numbers."""
+    made, folder = tmp_path / "recorded", tmp_path / "stranger"
+    made.mkdir()
+    written(made)
+    (made / "recipe.toml").write_text(GRID_RECIPE)
+    recorder(made)()
+    shutil.move(made / "grid", folder)
+    laid_everywhere(folder, tmp_path / "ran")
+    if kind == "with write plans":
+        plan(folder, "card.json", "card.md")
+    else:
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        shutil.move(folder / "cells.parquet", outside / "canary.parquet")
+        (folder / "cells.parquet").symlink_to(outside / "canary.parquet")
+        card = json.loads((folder / "card.json").read_text())
+        card["files"]["../outside/canary.parquet"] = "0" * 64
+        (folder / "card.json").write_text(pretty(card))
+    return folder
+
+
+def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
+    """Every command, over the directory `stranger`; what it writes goes to the folder `out`."""
+    d, mine = stranger, f"{out}/recipe.toml"
+    return {
+        "compile": [
+            ["compile", d], ["compile", mine, "--out", d], ["compile", mine, "--out", d, "--dry-run"],
+        ],
+        "headroom": [["headroom", d, "--dry-run"], ["headroom", d]],
+        "ask": [
+            ["ask", d, "Which?"], ["ask", d, "Which?", "--trace", "--json"],
+            ["ask", f"{d}/../stranger", "Which?"],
+        ],
+        "eval": [
+            ["eval", d], ["eval", d, "--split", "dev", "--out", f"{out}/rows.jsonl"], ["eval", d, d],
+            ["eval", f"{d}/corpus.jsonl"], ["eval", d, "--base", out],
+        ],
+        "export": [
+            ["export", d, "--to", "jinja2", "--out", f"{out}/exported"],
+            ["export", d, "--to", "promptfoo", "--questions", "1", "--out", f"{out}/cases"],
+            ["export", d, "--check", d], ["export", d, "--to", "jinja2", "--out", d, "--force"],
+        ],
+        "trust": [["trust", d], ["trust", d, "--json"], ["trust", d, "--base", out]],
+        "index": [["index", d]],
+        "grid": [
+            ["grid", d], ["grid", mine, "--out", d], ["grid", mine, "--out", d, "--dry-run"],
+            ["grid", "--merge", d, d, "--out", f"{out}/merged"],
+            ["grid", "--merge", d, "--out", f"{out}/merged"],
+        ],
+        "data": [
+            ["data", "demonstrations", d, "--out", f"{out}/demos.jsonl"],
+            ["data", "prefrag-dpo", d, "--out", f"{out}/pairs.jsonl"],
+        ],
+        "reproduce": [["reproduce", "prefrag-main", "--data", d, "--out", f"{out}/tables", "--dry-run"]],
+        "train": [["train", d], ["train", f"{d}/recipe.toml", "--out", f"{out}/trained"]],
+        "study": [
+            ["study", "status", d], ["study", "status", d, "--trials", "3"],
+            ["study", "status", "x", "--json"], ["study", "status", f"{d}/recipe.toml"],
+        ],
+        "report": [["report", d, "--out", f"{out}/page.html"], ["report", d, d, "--out", f"{out}/both.html"]],
+        "list": [["list", "programs"], ["list", "knobs", d]],
+        "schema": [["schema"]],
+        "doctor": [["doctor", d], ["doctor", "--quick"]],
+    }  # fmt: skip
+
+
+def tree(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """What every file and folder under `folder` is: kind, mode, inode, times of change, and its content."""
+    seen: dict[str, tuple[Any, ...]] = {}
+    for path in (folder, *sorted(folder.rglob("*"))):
+        at = path.lstat()
+        content = str(path.readlink()) if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+        about = (at.st_mode, at.st_ino, at.st_uid, at.st_nlink, at.st_mtime_ns, at.st_ctime_ns)
+        seen[path.relative_to(folder).as_posix()] = (*about, content)
+    return seen
+
+
+def prepare(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """The folder of a user with a recipe of their own, and their environment."""
+    mine = tmp_path / "mine"
+    write_data(mine)
+    (mine / "recipe.toml").write_text(RECIPE + EMBEDDED)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAGC_", "XDG_"))}
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    more = {"RAGC_HOME": str(tmp_path / "home"), "HOME": str(tmp_path / "home"), "PYTHONPATH": path}
+    more["PYTHONSAFEPATH"] = "1"  # as for the command `ragc`: the folder one stands in is on no path
+    return mine, kept | more
+
+
+def listed(stranger: Path, mine: Path) -> list[list[str]]:
+    every = commands(str(stranger), str(mine))
+    (known,) = [
+        one.choices for one in parser()._actions if hasattr(one, "choices") and isinstance(one.choices, dict)
+    ]
+    assert every.keys() == known.keys(), "a command is missing here"
+    return [words for lists in every.values() for words in lists]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What the commands `jobs` did: their exit statuses, what they wrote to stderr, and the events noted."""
+
+    jobs: list[list[str]]
+    statuses: list[int]
+    err: str
+    events: list[Any]
+
+
+def run_traced(
+    jobs: list[list[str]], folders: list[Path], tmp_path: Path, environment: dict[str, str], cwd: Path
+) -> Traced:
+    """Runs `jobs` in one process whose audit hook watches `folders`."""
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    log = tmp_path / "log.jsonl"
+    ended = processes.run(
+        ["-c", traced.SOURCE, str(tmp_path / "jobs.json"), str(log), *map(str, folders)],
+        cwd=cwd,
+        environment=environment,
+        timeout=500,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert "Traceback" not in ended.stderr
+    statuses = json.loads(ended.stdout.splitlines()[-1])
+    assert len(statuses) == len(jobs)
+    lines = log.read_text().splitlines() if log.exists() else []
+    events = [(jobs[number], *event) for number, *event in map(json.loads, lines)]
+    return Traced(jobs, statuses, ended.stderr, events)
+
+
+def assert_nothing_happens(
+    stranger: Path, tmp_path: Path, server: Listening, *, inside: bool = False
+) -> None:
+    """Runs every command over `stranger`, from within it if so, and compares and traces what they do."""
+    mine, environment = prepare(tmp_path)
+    folders = [folder for folder in (stranger, tmp_path / "outside") if folder.exists()]
+    before = [tree(folder) for folder in folders]
+    jobs = listed(stranger, mine)
+    seen = run_traced(jobs, folders, tmp_path, environment, stranger if inside else mine)
+    assert [tree(folder) for folder in folders] == before
+    assert not (tmp_path / "ran").exists()
+    assert server.connections == []
+    assert seen.events == []
+    assert seen.statuses[jobs.index(["ask", str(stranger), "Which?"])] == 2, seen.err[-3000:]
+
+
+@pytest.mark.parametrize("kind", cases(RECIPES, 2))
+def test_no_command_touches_a_strangers_directory(kind: str, tmp_path: Path, listening: Listening) -> None:
+    assert_nothing_happens(strange_program(kind, tmp_path, listening), tmp_path, listening)
+
+
+@thorough
+@pytest.mark.parametrize("kind", ["with modules", "with programs to start"])
+def test_so_it_is_from_within_the_directory(kind: str, tmp_path: Path, listening: Listening) -> None:
+    assert_nothing_happens(strange_program(kind, tmp_path, listening), tmp_path, listening, inside=True)
+
+
+@pytest.mark.parametrize("kind", cases(["with write plans", "with names that lead out"], 1))
+def test_no_command_touches_a_strangers_grid(kind: str, tmp_path: Path, listening: Listening) -> None:
+    assert_nothing_happens(strange_grid(kind, tmp_path), tmp_path, listening)
+
+
+def test_the_trace_sees_what_the_user_allowed(tmp_path: Path, listening: Listening) -> None:
+    stranger = strange_program("with modules", tmp_path, listening)
+    mine, environment = prepare(tmp_path)
+    table = {"kind": "vllm", "model": "m", "base_url": listening.url}
+    sets = [word for name, value in table.items() for word in ("--set", f"targets.main.{name}={value}")]
+    jobs = [
+        ["trust", str(stranger), "--yes"],
+        ["eval", str(stranger), "--split", "dev", *sets],
+        ["export", str(stranger), "--to", "jinja2", "--out", f"{stranger}/exported/one.jinja.json"],
+    ]
+    seen = run_traced(jobs, [stranger], tmp_path, environment, mine)
+    assert (tmp_path / "ran").exists(), seen.err
+    assert listening.connections, seen.err
+    noted = {(words[0], event[0]) for words, *event in seen.events}
+    assert noted >= {("eval", "exec"), ("eval", "socket.connect"), ("export", "os.rename")}, seen.err
+    assert "trust" not in {command for command, _ in noted}
+
+
+CALLS = (
+    "open,openat,creat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,rmdir,chmod,fchmodat,chown,"
+    "fchownat,utimensat,symlink,symlinkat,link,linkat,truncate,connect,execve"
+)
+HARMLESS = re.compile(r"O_RDONLY|AF_UNIX|AF_NETLINK|ENOENT|resumed|exited|SIG")
+
+
+def can_trace() -> bool:
+    strace = shutil.which("strace")
+    ended = subprocess.run([strace, "-f", "true"], capture_output=True, check=False) if strace else None
+    return ended is not None and ended.returncode == 0
+
+
+@thorough
+@pytest.mark.skipif(not can_trace(), reason="strace is not here, or may not trace")
+@pytest.mark.parametrize("kind", ["with modules", "with addresses"])
+def test_the_system_sees_no_write_connection_or_program_either(
+    kind: str, tmp_path: Path, listening: Listening
+) -> None:
+    stranger = strange_program(kind, tmp_path, listening)
+    mine, environment = prepare(tmp_path)
+    (tmp_path / "jobs.json").write_text(json.dumps(listed(stranger, mine)))
+    arguments = [str(tmp_path / "jobs.json"), str(tmp_path / "log.jsonl"), str(stranger)]
+    ended = subprocess.run(
+        ["strace", "-f", "-qq", "-s", "400", "-e", f"trace={CALLS}", "-o", str(tmp_path / "calls"),
+         sys.executable, "-c", traced.SOURCE, *arguments],
+        cwd=mine, env=environment, capture_output=True, text=True, check=False, timeout=550,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    lines = (tmp_path / "calls").read_text("utf-8", "replace").splitlines()
+    assert len(lines) > 1000
+    inside = f"{stranger}/"
+    started = [line for line in lines if "execve(" in line and inside in line.partition(",")[0]]
+    changed = [
+        line for line in lines if inside in line and "execve(" not in line and not HARMLESS.search(line)
+    ]
+    connected = [line for line in lines if "connect(" in line and not HARMLESS.search(line)]
+    assert (started, changed, connected) == ([], [], [])
+    assert listening.connections == []
