@@ -37,7 +37,8 @@ PROGRAMS = ".best"
 
 _PATTERNS = (
     "recipe.toml.new", ".recipe.toml-*", MARK, f".{MARK}-*", f"{FILE}*", "study.log",
-    "charges.jsonl", "trials.json", "best", STANDING, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl", "test-*.jsonl",
+    "charges.jsonl", "trials.json", "best", STANDING, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
+    "test-*.jsonl",
 )  # fmt: skip
 
 
