@@ -224,7 +224,7 @@ def _sort(
     indices.flush()
 
 
-def _new_array(path: Path, dtype: type[np.generic], total: int) -> NDArray[Any]:
+def _new_array(path: Path, dtype: type[np.generic], total: int) -> Any:
     """A memory-mapped array in a new .npy file whose room on disk is taken: writing into a mapped file for
     which there is none ends the process. Raises OSError.
     """

@@ -16,7 +16,7 @@ import optuna
 
 from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, canonical, digest, pretty, verify_digest
-from ragc.core.home.private import make_private, narrow
+from ragc.core.home.private import make_private, replace_private
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
@@ -36,8 +36,9 @@ PROGRAMS = ".best"
 """The folder of compiled programs in the study's directory."""
 
 _PATTERNS = (
-    "recipe.toml.new", MARK, f".{MARK}-*", f"{FILE}*", "study.log", "charges.jsonl", "trials.json", "best",
-    STANDING, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl", "seen.json", "test-*.jsonl",
+    "recipe.toml.new", ".recipe.toml-*", MARK, f".{MARK}-*", f"{FILE}*", "study.log",
+    "charges.jsonl", "trials.json", "best", STANDING, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
+    "seen.json", "test-*.jsonl",
 )  # fmt: skip
 
 
@@ -65,8 +66,7 @@ def write_address(directory: Path, **values: str) -> None:
     """Writes `values` to `study.json` in `directory`; "" removes an entry."""
     entries = {name: value for name, value in {**read_address(directory), **values}.items() if value}
     make_private(directory)
-    outputs.put_file(directory / MARK, pretty(add_digest(entries)).encode("utf-8", "surrogatepass"))
-    narrow(directory / MARK)
+    replace_private(directory / MARK, pretty(add_digest(entries)))
 
 
 def study_name(directory: Path) -> str:

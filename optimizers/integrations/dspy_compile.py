@@ -156,7 +156,7 @@ class Compile(Teleprompter):
             gateway.epoch = epoch = self._epoch(directory)
             gateway.run = run_of(directory)
             if problem := contamination.record(task, "compile"):
-                self.progress.note(problem)
+                progress.note(problem)
             try:
                 with translate_storage_errors(directory), event_loop.frozen_gc():
                     if self.out is not None:

@@ -19,8 +19,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from ragc.core.digest import digest
-from ragc.core.home.private import FILE, make_private, narrow
-from ragc.core.outputs import put_file
+from ragc.core.home.private import FILE, make_private, replace_private
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.study_address import read_address, write_address
@@ -83,9 +82,8 @@ class Folder:
             )
         if not begun.exists():
             write_address(self.path, splits=GROUPED)
-        for file_path, content in ((begun, text), (self.path / RECIPE, recipe.to_toml())):
-            put_file(file_path, content.encode("utf-8"))
-            narrow(file_path)
+        replace_private(begun, text)
+        replace_private(self.path / RECIPE, recipe.to_toml())
         where = str(Path(file).resolve()) if str(file) else ""
         owner = {"name": self.name, "file": where} if where else {"name": self.name}
         if not owner.items() <= read_address(self.path).items():

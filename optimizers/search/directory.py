@@ -10,10 +10,10 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from ragc.core import event_loop, inputs, outputs
+from ragc.core import event_loop, inputs
 from ragc.core.activity import doing
 from ragc.core.digest import digest
-from ragc.core.home.private import FILE, make_private, narrow_tree
+from ragc.core.home.private import FILE, make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, UsageError
 from ragc.optimizers.distributed.study_address import (
     clear,
@@ -88,8 +88,8 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
             f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
         ):
             make_private(directory)
-            outputs.put_file(written, text.encode("utf-8"))
             narrow_tree(directory)
+            replace_private(written, text)
             write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch, **begun)
         yield directory
     except KeyboardInterrupt:

@@ -163,7 +163,7 @@ def read_rows(out: Path) -> Files | None:
 
 def read_indexes(out: Path) -> Files | None:
     """The files of all finished indexes below `out`; an unfinished one has another name."""
-    found = {}
+    found: dict[str, bytes] = {}
     for folder in sorted(out.glob("*/*")) if out.exists() else ():
         if not folder.is_dir() or folder.name.endswith(".building"):
             continue
@@ -221,7 +221,7 @@ COMMANDS = {
         ),
     )
 }  # fmt: skip
-RESULTS = {
+RESULTS: dict[Callable[[Path], Files | None], str] = {
     read_compiled: "out",
     read_winner: "out",
     read_store: "home/store",

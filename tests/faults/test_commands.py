@@ -16,7 +16,7 @@ from experiments.benchmarks.serving.loopback import Loopback
 from tests.examples import THOROUGH
 from tests.faults.checks import check_fault, check_loss, faults_at
 from tests.faults.commands import COMMANDS, Prepared, prepare
-from tests.faults.injector import FAIL_ON, FAIL_ONCE, KILL, Fault, missing, places
+from tests.faults.injector import FAIL_ON, FAIL_ONCE, INJECTED, KILL, Fault, missing, places
 from tests.faults.power_loss import Loss, leave, losses
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -90,6 +90,5 @@ def test_the_fault_is_made_where_it_was_asked_for(prepared: Prepared, then: int)
     site, at = places(prepared.whole.calls)[-1]
     prepared.lay()
     ended = prepared.run(prepared.command.run, Fault(site, at, then, 5))
-    (injected,) = [call for call in ended.calls if call.flags & 4 and call.site == site] or [None]
-    assert injected is not None
+    injected = next(call for call in ended.calls if call.flags & INJECTED and call.site == site)
     assert ended.status == -9 if then == KILL else injected.result == -5

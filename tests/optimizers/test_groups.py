@@ -27,7 +27,7 @@ from ragc.optimizers.results.evaluate import open_program, score
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.racing import win_probability
 from ragc.optimizers.search.run_trial import group_sizes, shuffle_dev
-from ragc.optimizers.search.selection import worth_looking
+from ragc.optimizers.search.selection import FittedScores, worth_looking
 from ragc.optimizers.search.storage import study_directory
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
@@ -257,7 +257,8 @@ def test_a_trial_keeps_its_groups_and_its_looks_end_with_them() -> None:
     begun = trial(1, [1, 1, 1], (3,), 12)
     longer = begun.extended(trial(1, [1], (), 12), first, [OBJECTIVE], 12)
     assert longer.groups == (3, 1)
-    looks = worth_looking([first, begun], [Candidate({"top_k": 5})], OBJECTIVE, 2)
+    trials, fresh = [first, begun], [Candidate({"top_k": 5})]
+    looks = worth_looking(FittedScores.to(trials, OBJECTIVE, fresh), trials, fresh, OBJECTIVE, 2)
     assert set(looks) <= {1, 2}
     plain = replace(first, groups=())
     assert "groups" not in plain.to_json()

@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,9 +73,10 @@ class Place:
         if "://" in self.address:
             import redis
 
-            with closing(redis.Redis.from_url(self.address)) as rows:
-                row = bytes(rows.get(f"ragc:call:2:{other or key}") or b"")
-                rows.set(f"ragc:call:2:{key}", row if other else row[:-2] + b"x" + row[-1:])
+            server: Any = redis.Redis.from_url(self.address)
+            held = bytes(server.get(f"ragc:call:2:{other or key}"))
+            server.set(f"ragc:call:2:{key}", held if other else held[:-2] + b"x" + held[-1:])
+            server.close()
             return
         with closing(sqlite3.connect(self.folder / "cache.db")) as rows, rows:
             row = rows.execute("SELECT value, tag FROM Cache WHERE key = ?", (other or key,)).fetchone()
@@ -160,7 +163,7 @@ def test_equal_requests_at_once_are_one_call_and_later_ones_none(place: Place) -
 
     async def work() -> list[tuple[str, bool]]:
         keys = [f"k{n % 3}" for n in range(12)]
-        return list(await asyncio.gather(*(store.get_or_call(key, lambda k=key: call(k)) for key in keys)))
+        return list(await asyncio.gather(*(store.get_or_call(key, partial(call, key)) for key in keys)))
 
     first, second = event_loop.run(work()), event_loop.run(work())
     assert sorted(calls) == ["k0", "k1", "k2"]

@@ -7,6 +7,7 @@ the user named. Systems other than POSIX have no such modes; there nothing is ch
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +58,29 @@ def write_private(path: Path, text: str) -> None:
     """Writes a text file that only its owner may read, replacing an existing one. Raises OSError."""
     with open(path, "w", encoding="utf-8", opener=open_private) as file:
         file.write(text)
+
+
+def replace_private(path: Path, text: str) -> None:
+    """Writes a text file that only its owner may read; a power loss leaves the old or the new one.
+
+    A kill may leave a file named as `path` with a dot before, and `-` and 8 digits after it. Raises OSError.
+    """
+    fresh = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    try:
+        with open(fresh, "w", encoding="utf-8", opener=open_private) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def create_private(path: Path) -> None:
