@@ -28,7 +28,7 @@ def test_cached_tokens_cost_as_much_as_others_unless_they_have_a_price() -> None
 
 @pytest.mark.parametrize("kind", ["embedded", "vllm"])
 def test_a_model_of_ones_own_costs_nothing_unless_it_is_priced(kind: Any) -> None:
-    where = {"base_url": "http://127.0.0.1:9/v1", "model": "m"} if kind == "vllm" else {}
+    where: dict[str, Any] = {"base_url": "http://127.0.0.1:9/v1", "model": "m"} if kind == "vllm" else {}
     assert price_of(targets.build(TargetSpec(kind, **where))) == FREE
     assert price_of(targets.build(TargetSpec(kind, **where, options={"price": TYPED}))) == Price(
         2.0, 0.5, 8.0
@@ -68,7 +68,7 @@ def test_an_lm_of_dspy_has_the_price_that_was_given_or_the_tables() -> None:
     assert price_of(DspyTarget(dspy.LM("openai/our-own-model"), price=TYPED)) == Price(2.0, 0.5, 8.0)
     assert price_of(DspyTarget(dspy.LM("openai/gpt-4o-mini"))) is not None
     lm = dspy.LM("openai/our-own-model")
-    lm.price = TYPED  # type: ignore[attr-defined]
+    lm.price = TYPED
     assert price_of(target_of(lm)) == Price(2.0, 0.5, 8.0)
 
 

@@ -98,8 +98,8 @@ def table_price(target: Target) -> Price | None:
     None where no table knows it. Imports LiteLLM, which takes seconds, for a model that it serves.
     """
     read: Any = getattr(target, "table_price", None)
-    price: Price | None = read() if callable(read) else None
-    return price
+    price: Any = read() if callable(read) else None
+    return price if isinstance(price, Price) else None
 
 
 def price_of(target: Target) -> Price | None:
