@@ -11,8 +11,9 @@ import hashlib
 import inspect
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def kept_module(name: str, module: Any) -> KeptModule:
             "from there, and compile again."
         )
     content = path.read_bytes()
-    installed = {**packages_distributions(), "ragc": ["ragc"]}
+    installed = _installed()
     imported = sorted(set(_imports(content, reference)) - {reference.partition(".")[0]})
     named = {installed[top][0] for top in imported if top in installed}
     beside = [top for top in imported if top not in installed and top not in sys.stdlib_module_names]
@@ -69,6 +70,12 @@ def kept_module(name: str, module: Any) -> KeptModule:
         return KeptModule("", content, tuple(sorted({own[0], *named})), tuple(beside))
     file = f"{reference.replace('.', '/')}.py"
     return KeptModule(file, content, tuple(sorted(named)), tuple(beside))
+
+
+@cache
+def _installed() -> Mapping[str, Sequence[str]]:
+    """The distributions that have a module, by the first part of its name; a second's work, done once."""
+    return {**packages_distributions(), "ragc": ["ragc"]}
 
 
 def _path_of(cls: type) -> Path | None:
