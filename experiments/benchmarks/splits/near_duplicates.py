@@ -37,7 +37,7 @@ def read(path: Path) -> list[Question]:
 
 def false_matches(questions: list[Question]) -> dict[str, str]:
     """The near duplicate of each question, a tenth of them at a time, among the other nine tenths."""
-    matches = {}
+    matches: dict[str, str] = {}
     for fold in range(FOLDS):
         others = [question for number, question in enumerate(questions) if number % FOLDS != fold]
         matches |= near_duplicates(questions[fold::FOLDS], others)
