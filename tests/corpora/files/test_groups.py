@@ -62,7 +62,7 @@ def test_groups_of_one_are_drawn_as_before() -> None:
 def test_splits_never_divide_a_group(counts: list[int], seed: int) -> None:
     total = sum(counts)
     sizes = {"train": total // 5, "dev": total // 4, "test": total // 3}
-    refused = ""
+    refused, drawn = "", dict[str, tuple[Question, ...]]()
     try:
         drawn, _ = draw_groups(grouped(*counts), sizes, seed)
     except DataError as error:
