@@ -190,5 +190,5 @@ def further_questions(gap: Difference) -> int | None:
         return None
     needed = gap.n * ((_NORMAL_95 + _NORMAL_80) * error / abs(gap.mean)) ** 2 - gap.n
     whole = max(1, math.ceil(min(needed, 1e12)))
-    unit = 10 ** max(0, len(str(whole)) - 2)
+    unit: int = 10 ** max(0, len(str(whole)) - 2)
     return math.ceil(whole / unit) * unit
