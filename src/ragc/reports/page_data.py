@@ -43,7 +43,7 @@ SAMPLED = 32
 CUTS = (100_000, 30_000, 10_000, 4_000, 2_000, 1_000, 500, SHORT)
 """Characters that a text of the details may have, tried in this order after whole texts."""
 
-INDEX_CUTS = (1_000, 300, SHORT, 60)
+INDEX_CUTS: tuple[int, ...] = (1_000, 300, SHORT, 60)
 """Characters that a text of the index may have, tried in this order."""
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -140,7 +140,7 @@ class _Index:
         self._scores: dict[str, list[list[Any]]] = {name: [[] for _ in self._metrics] for name in report.runs}
         self._longest = 0
         self._short = 0
-        self._long = dict.fromkeys(INDEX_CUTS, 0)
+        self._long: dict[int, int] = dict.fromkeys(INDEX_CUTS, 0)
 
     def __len__(self) -> int:
         return len(self._texts["id"])
@@ -199,7 +199,7 @@ class _Index:
 
     def packed(self, limit: int) -> tuple[str, int | None, int]:
         """The index compressed into `limit` bytes, the length of its texts, and how many questions it has."""
-        n = len(self)
+        n, cut, text = len(self), INDEX_CUTS[-1], ""
         for cut in INDEX_CUTS:
             if self.size(cut) > MAX_INDEX and cut != INDEX_CUTS[-1]:
                 continue

@@ -215,8 +215,10 @@ def questions_of(runs: Sequence[RunRows], metric: str) -> Questions:
     group_by = deciding or deciding_metric([{"scores": dict.fromkeys(one.run.metrics)} for one in runs])
     ids = tuple(dict.fromkeys(key for one in runs for key in one.run.answered))
     several = len(runs) > 1
-    changes = (_change(runs, key, deciding, more_is_better=better) if several else None for key in ids)
-    return Questions(tuple(runs), ids, tuple(one.grouped_by(group_by) for one in runs), tuple(changes))
+    changes: tuple[Change | None, ...] = tuple(
+        _change(runs, key, deciding, more_is_better=better) if several else None for key in ids
+    )
+    return Questions(tuple(runs), ids, tuple(one.grouped_by(group_by) for one in runs), changes)
 
 
 def changes_of(runs: Sequence[RunRows], metric: str, questions: Questions) -> tuple[Changes, ...]:
