@@ -69,18 +69,7 @@ class PriceTable(JsonTable):
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         amount = {"type": "number", "minimum": 0}
-        about = "Dollars per million tokens of {}. From 0. {}"
-        table = "Without a price LiteLLM's table counts, and 0 for a model of your own machine."
-        words = {
-            "input": about.format("prompts", table),
-            "cached_input": about.format("prompts that a cache held", "As `input` if left out."),
-            "output": about.format("replies", "Needed with `input`."),
-        }
-        return {
-            "type": "object",
-            "properties": {name: {**amount, "description": words[name]} for name in PARTS},
-            "additionalProperties": False,
-        }
+        return {"type": "object", "propertyNames": {"enum": list(PARTS)}, "additionalProperties": amount}
 
     def _read(self, value: object) -> dict[str, Any]:
         if reason := price_problem(value):
