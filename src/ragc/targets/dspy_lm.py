@@ -230,14 +230,18 @@ class DspyTarget:
             text,
             self.count_tokens,
         )
-        usd = table_usd(self.model, used) if self.price is None and self.table_price() else None
         return Reply(
             text,
             finish="length" if response.finish_reason == "length" else "stop",
             usage=used,
-            usd=usd or 0.0,
+            usd=self._usd(used),
             logprobs=tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ()),
         )
+
+    def _usd(self, used: Usage) -> float:
+        """Dollars of a reply by LiteLLM's table; 0 where the user gave a price, which is charged elsewhere."""
+        usd = table_usd(self.model, used) if self.price is None and self.table_price() else None
+        return usd or 0.0
 
     async def _send_legacy(self, request: ChatRequest) -> Reply:
         """The reply of a class with a `forward` of its own, which takes messages as dictionaries."""
@@ -301,10 +305,18 @@ class AdapterTarget(DspyTarget):
         if not result.responses:
             spent, count = dict(result.usage or {}), self.count_tokens
             read, written = spent.get("prompt_tokens"), spent.get("completion_tokens")
-            return Reply(text, finish=finish, usage=counted_usage(read, written, 0, request, text, count))
-        counted = result.responses[0].usage
-        used = Usage(counted.input_tokens or 0, counted.output_tokens or 0, counted.cache_read_tokens or 0)
-        return Reply(text, finish=finish, usage=used)
+            used = counted_usage(read, written, 0, request, text, count)
+            return Reply(text, finish=finish, usage=used, usd=self._usd(used))
+        reported = result.responses[0].usage
+        used = counted_usage(
+            reported.input_tokens or None,
+            reported.output_tokens,
+            reported.cache_read_tokens or 0,
+            request,
+            text,
+            self.count_tokens,
+        )
+        return Reply(text, finish=finish, usage=used, usd=self._usd(used))
 
 
 def _finish(result: Any) -> Literal["stop", "length"]:
