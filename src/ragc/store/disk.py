@@ -95,7 +95,10 @@ class DiskBackend:
         self._loop: asyncio.AbstractEventLoop | None = None
         try:
             make_private(directory)
-            create_private(directory / _FILE)  # SQLite gives its other files the mode of this one
+            # SQLite gives its other files the mode of this one. One that is there is not opened: to close it
+            # would release all locks that other connections of this process hold on it.
+            if not (directory / _FILE).exists():
+                create_private(directory / _FILE)
             narrow_tree(directory)
             self._rows = diskcache.Cache(
                 str(directory),
