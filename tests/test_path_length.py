@@ -10,7 +10,7 @@ from tests.examples import thorough
 
 PROGRAMS = ("a compiled program", "a recipe")
 EACH_QUESTION = 32
-WHOLE_COMMAND = 77
+WHOLE_COMMAND = 87
 
 
 @pytest.fixture(scope="module")

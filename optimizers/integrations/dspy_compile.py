@@ -337,11 +337,11 @@ def _retriever() -> dict[str, Source]:
 def _check_module(method: Method) -> None:
     """Raises UsageError where nobody could import the module of `method`; warns of files not kept."""
     module = getattr(method, "module", None)
-    kept = None if module is None else kept_module(method.id, module)
-    if kept is not None and kept.beside:
+    source_file = None if module is None else kept_module(method.id, module)
+    if source_file is not None and source_file.beside:
         warnings.warn(
-            f"{method.id!r} is kept as one file, and it imports {', '.join(kept.beside)}, which is neither "
-            "installed nor kept; put what it needs into the module, or carry these files along.",
+            f"{method.id!r} is kept as one file, and it imports {', '.join(source_file.beside)}, which is "
+            "neither installed nor kept; put what it needs into the module, or carry these files along.",
             stacklevel=3,
         )
 

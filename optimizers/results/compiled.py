@@ -45,7 +45,7 @@ RUN = "run.json"
 """The file of what differs between runs, with the list of the files that ragc wrote."""
 
 _NAMES = re.compile(
-    r"program\.json|provenance\.json|recipe\.toml|run\.json|prompts/[^/.][^/]*\.md|[A-Za-z_]\w*\.py"
+    r"program\.json|provenance\.json|recipe\.toml|run\.json|prompts/[^/.][^/]*\.md|([A-Za-z_]\w*/)*[A-Za-z_]\w*\.py"
 )
 """The files of a compiled program, a module of its author's own among them."""
 
@@ -275,18 +275,21 @@ class CompiledProgram:
         """
         where = _check_folder(out)
         module = getattr(program.method, "module", None)
-        kept: KeptModule | None = None
+        source_file: KeptModule | None = None
         with suppress(UsageError) if checkpoint else nullcontext():
-            kept = None if module is None else kept_module(program.method.id, module)
-        provenance = {**self.provenance, **({} if kept is None else {PROGRAM_FACTS: kept.to_json()})}
+            source_file = None if module is None else kept_module(program.method.id, module)
+        provenance = {
+            **self.provenance,
+            **({} if source_file is None else {PROGRAM_FACTS: source_file.to_json()}),
+        }
         files = {
             "program.json": pretty(self.state.model_dump(mode="json")),
             "provenance.json": pretty(provenance),
             "recipe.toml": self.recipe,
         } | {f"prompts/{name}.md": readable(predictor) for name, predictor in program.named_predictors()}
         written = {name: text.encode("utf-8", "surrogatepass") for name, text in files.items()}
-        if kept is not None and kept.file:
-            written[kept.file] = kept.content
+        if source_file is not None and source_file.file:
+            written[source_file.file] = source_file.content
         with doing(f"Writing the compiled program to {out}", KEPT), as_artefact():
             outputs.put_folder(where, outputs.with_manifest(RUN, self.run, written), RUN)
         if self.path is None:  # created here, not loaded

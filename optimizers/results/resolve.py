@@ -147,11 +147,11 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
             )
     if how.base is None and root == folder.resolve():
         ignore_bytecode(root)
-    kept: bool | None = None
+    is_unaltered: bool | None = None
     if not outside and root == folder.resolve() and ("program",) not in set_keys(how.sets):
-        kept = _import_kept(compiled, folder)
-        outside = kept is False
-    allowed = not kept and (not outside or how.trust_code or ("program",) in set_keys(how.sets))
+        is_unaltered = _import_kept(compiled, folder)
+        outside = is_unaltered is False
+    allowed = not is_unaltered and (not outside or how.trust_code or ("program",) in set_keys(how.sets))
     recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, stored=True, code=allowed)
     return recipe, folder, root, outside
 

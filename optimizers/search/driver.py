@@ -396,15 +396,16 @@ def no_answer_error(failures: Failures, programs: int, task: Task) -> NothingAns
     which = tried.get(programs, f"each of the {programs} programs tried")
     stopped = "" if programs else " Nothing else was tried, so that nothing more is spent."
     gateway = task.runtime.gateway
-    kept = (
+    replies = (
         "Every reply was replayed from an earlier run"
         if gateway.replayed and not gateway.sent
         else "Every reply is kept and would be replayed"
     )
     return NothingAnswered(
         f"Nothing was compiled, because no dev question was answered by {which}: "
-        f"{failures.text}.{stopped} {kept}; see with `ragc ask RECIPE QUESTION --trace` what is asked, mend "
-        "that, then compile again. Where the model was at fault, --again (in Python again=True) asks it anew."
+        f"{failures.text}.{stopped} {replies}; see with `ragc ask RECIPE QUESTION --trace` what is asked, "
+        "mend that, then compile again. Where the model was at fault, --again (in Python again=True) asks it "
+        "anew."
     )
 
 

@@ -210,8 +210,8 @@ class TypedPrompt(dspy.Predict):
 
     def messages(self, **inputs: Any) -> tuple[Message, ...]:
         """The chat messages that a call with `inputs` sends; no model is called."""
-        if (made := self.made_elsewhere(inputs)) is not None:
-            return made
+        if (elsewhere := self.made_elsewhere(inputs)) is not None:
+            return elsewhere
         if self._nearest:
             places = nearest_first(self._demos, inputs)[: min(self._nearest, self.max_demos)]
             return self.view(places[::-1]).messages(**inputs)

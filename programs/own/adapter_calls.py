@@ -194,7 +194,7 @@ class AdapterCall:
         self._resolved = resolve_adapter(self._lm, adapter, signature, dict(fields), signature)
 
     def _model(self, target: Target, ask: Ask, sampling: Sampling, sample: int) -> Any:
-        async def asked(of: Target, request: ChatRequest) -> Answer:
+        async def ask_target(of: Target, request: ChatRequest) -> Answer:
             answer: Answer = await ask(of, request)
             self.answers.append(answer)
             return answer
@@ -202,10 +202,10 @@ class AdapterCall:
         if isinstance(target, DspyTarget):
             native = getattr(self._adapter, "native_response_types", ())
             whole = any(info.annotation in native for info in self._signature.output_fields.values())
-            return AdapterLM(target, asked, sampling=sampling, sample=sample, whole=whole)
+            return AdapterLM(target, ask_target, sampling=sampling, sample=sample, whole=whole)
 
         async def complete(request: ChatRequest) -> Reply:
-            return (await asked(target, replace(request, sample=sample))).reply
+            return (await ask_target(target, replace(request, sample=sample))).reply
 
         return as_lm(complete, target, sampling=sampling)
 

@@ -269,9 +269,9 @@ class OwnPredict(RagPredict):
         outputs = self.signature.output_fields
         read = tuple((name, info.annotation, *info.metadata) for name, info in outputs.items())
         fields = [[name, str(info.annotation)] for name, info in self.signature.fields.items()]
-        said = self.signature.dump_state()
-        mark = digest([to_json(self.adapter), said, fields, [plain(demo) for demo in self._demos], mode])
-        return PromptTemplate((), mark, repr(said), (), outputs, read, mode)
+        state = self.signature.dump_state()
+        mark = digest([to_json(self.adapter), state, fields, [plain(demo) for demo in self._demos], mode])
+        return PromptTemplate((), mark, repr(state), (), outputs, read, mode)
 
     @property
     def unchanged(self) -> Any:

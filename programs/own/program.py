@@ -52,7 +52,7 @@ class OwnProgram(RagProgram):
 
     def __init__(self, runtime: Runtime, knobs: Knobs, module: dspy.Module, adapter: Any = None) -> None:
         super().__init__(runtime, knobs)
-        self._adapter = self._kept(adapter)
+        self._adapter = self._storable(adapter)
         self._searches = "local" in runtime.sources
         check(module, retriever=self._searches or dspy.settings.rm is not None)
         replace_predictors(module, self._typed)
@@ -68,7 +68,7 @@ class OwnProgram(RagProgram):
         """
         return cls(runtime, knobs, instance_of(name, module, knobs), adapter)
 
-    def _kept(self, adapter: Any) -> Any:
+    def _storable(self, adapter: Any) -> Any:
         """`adapter` where the layout is that of it, else None; raises UsageError for a layout without one."""
         if adapter is not None and adapters.layout_of(adapter) == self.knobs.layout:
             return adapter
@@ -91,7 +91,7 @@ class OwnProgram(RagProgram):
         if value.keys() != {ADAPTER} or not isinstance(value[ADAPTER], Mapping):
             raise UsageError(f"A module learns nothing but its adapter, found {', '.join(map(repr, value))}.")
         if self._adapter is None or adapters.to_json(self._adapter) != dict(value[ADAPTER]):
-            self._adapter = self._kept(adapters.from_json(value[ADAPTER]))
+            self._adapter = self._storable(adapters.from_json(value[ADAPTER]))
             for call in self.predictors():
                 call.adapter, call._rendered = self._adapter, None
 

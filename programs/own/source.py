@@ -40,9 +40,11 @@ class KeptModule:
 
     def to_json(self) -> dict[str, Any]:
         """What `provenance.json` says of it; the digest is that of the file."""
-        kept = {"file": self.file, "sha256": hashlib.sha256(self.content).hexdigest()} if self.file else {}
+        file_facts = (
+            {"file": self.file, "sha256": hashlib.sha256(self.content).hexdigest()} if self.file else {}
+        )
         beside = {"beside": list(self.beside)} if self.beside else {}
-        return {**kept, "requirements": list(self.requirements), **beside}
+        return {**file_facts, "requirements": list(self.requirements), **beside}
 
 
 def kept_module(name: str, module: Any) -> KeptModule:

@@ -54,9 +54,9 @@ def test_compile_takes_a_function_of_a_line_and_a_progress(capsys: pytest.Captur
     lines = list[str]()
     compiled(lines.append)
     assert lines[0] == "baseline on dev: 4 questions"
-    kept = Kept()
-    compiled(kept)
-    assert kept.phases[0] == "baseline on dev"
+    progress = Kept()
+    compiled(progress)
+    assert progress.phases[0] == "baseline on dev"
     assert not capsys.readouterr().err
 
 

@@ -56,14 +56,14 @@ def ended_badly(prepared: Prepared, ended: Ended, fault: Fault) -> list[str]:
 def half_finished(prepared: Prepared) -> list[str]:
     """How the result is neither the old nor the new one, nor refused with the command that finishes it."""
     try:
-        found = prepared.read()
+        outcome = prepared.read()
     except Exception as error:
         finishes = prepared.command.finishes
         return [] if finishes and f"ragc {finishes}" in str(error) else [f"a reader says: {error}"]
-    whole = same(found, prepared.old) or same(found, prepared.new)
+    whole = same(outcome, prepared.old) or same(outcome, prepared.new)
     if prepared.command.parts and prepared.new is not None:
-        whole = whole or (found or {}).items() <= prepared.new.items()
-    return [] if whole else [_difference(prepared, found)]
+        whole = whole or (outcome or {}).items() <= prepared.new.items()
+    return [] if whole else [_difference(prepared, outcome)]
 
 
 def not_stored(prepared: Prepared, ended: Ended) -> list[str]:
@@ -88,11 +88,13 @@ def same(one: Files | None, other: Files | None) -> bool:
     return (None if one is None else dict(one)) == (None if other is None else dict(other))
 
 
-def _difference(prepared: Prepared, found: Files | None) -> str:
-    if found is None:
+def _difference(prepared: Prepared, outcome: Files | None) -> str:
+    if outcome is None:
         return "the older result is gone"
     names = [
-        name for name in {*found, *(prepared.new or {})} if found.get(name) != (prepared.new or {}).get(name)
+        name
+        for name in {*outcome, *(prepared.new or {})}
+        if outcome.get(name) != (prepared.new or {}).get(name)
     ]
     return f"the result is neither old nor new: {sorted(names)[:5]} differ from the new one"
 
@@ -114,8 +116,8 @@ def rerun(prepared: Prepared, sent: int, stored: int) -> list[str]:
     problems = []
     if not is_new(prepared):
         try:
-            found = prepared.read()
-            problems.append(f"after the rerun {_difference(prepared, found)}")
+            outcome = prepared.read()
+            problems.append(f"after the rerun {_difference(prepared, outcome)}")
         except Exception as error:
             problems.append(f"after the rerun a reader says: {error}")
     if again > prepared.sent - stored:

@@ -105,8 +105,8 @@ def read_compiled(out: Path) -> Files | None:
 
 def read_winner(out: Path) -> Files | None:
     """The `program.json` of a compiled program: provenance has the numbers of trials, of dead ones too."""
-    found = read_compiled(out)
-    return None if found is None else {"program.json": found["program.json"]}
+    contents = read_compiled(out)
+    return None if contents is None else {"program.json": contents["program.json"]}
 
 
 def read_store(out: Path) -> Files | None:
@@ -157,22 +157,22 @@ def read_rows(out: Path) -> Files | None:
     if not out.exists():
         return None
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
-    kept = [{name: row.get(name) for name in ("id", "question", "outputs", "scores")} for row in rows]
-    return {"rows": json.dumps(kept, sort_keys=True).encode()}
+    comparable = [{name: row.get(name) for name in ("id", "question", "outputs", "scores")} for row in rows]
+    return {"rows": json.dumps(comparable, sort_keys=True).encode()}
 
 
 def read_indexes(out: Path) -> Files | None:
     """The files of all finished indexes below `out`; an unfinished one has another name."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for folder in sorted(out.glob("*/*")) if out.exists() else ():
         if not folder.is_dir() or folder.name.endswith(".building"):
             continue
         if problem := _index_damage(folder):
             raise RagcError(f"{folder} would be searched though {problem}")
         files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-        found |= {str(path.relative_to(out)): path.read_bytes() for path in files}
+        contents |= {str(path.relative_to(out)): path.read_bytes() for path in files}
     # The copy of a corpus is named by the time of its file, which each layout has anew.
-    return found or None
+    return contents or None
 
 
 def _index_damage(folder: Path) -> str:

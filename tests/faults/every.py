@@ -40,13 +40,13 @@ def main() -> None:
         ):
             os.environ["RAGC_HOME"] = str(Path(folder) / "work/home")
             prepared = prepare(COMMANDS[name], Path(folder), server)
-            found: list[Fault | Loss] = []
+            faults: list[Fault | Loss] = []
             if args.power:
-                found += losses(prepared.whole.calls)
+                faults += losses(prepared.whole.calls)
             else:
                 at = enumerate(places(prepared.whole.calls))
-                found += [fault for number, place in at for fault in faults_at(*place, number)]
-            chosen = random.Random(args.seed).sample(found, round(len(found) * args.share))
+                faults += [fault for number, where in at for fault in faults_at(*where, number)]
+            chosen = random.Random(args.seed).sample(faults, round(len(faults) * args.share))
             failed = 0
             for fault in chosen:
                 check = (
@@ -57,7 +57,7 @@ def main() -> None:
                     print(f"  {name}: {fault}: {check}", flush=True)
         runs, wrong = runs + len(chosen), wrong + failed
         seconds = time.monotonic() - started
-        print(f"{name}: {len(chosen)} of {len(found)}, {failed} wrong, {seconds:.0f} s", flush=True)
+        print(f"{name}: {len(chosen)} of {len(faults)}, {failed} wrong, {seconds:.0f} s", flush=True)
     print(f"{runs} faults, {wrong} wrong")
     sys.exit(bool(wrong))
 

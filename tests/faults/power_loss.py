@@ -180,10 +180,10 @@ def _content(file: File, state: str) -> bytes:
         return whole
     pairs = enumerate(zip(whole, file.synced, strict=False))
     shorter = min(len(whole), len(file.synced))
-    kept = next((at for at, (now, before) in pairs if now != before), shorter)
+    shared = next((at for at, (now, before) in pairs if now != before), shorter)
     if state == "halves":
-        return whole[: kept + (len(whole) - kept) // 2]
-    return whole[:kept] + b"\0" * (len(whole) - kept)
+        return whole[: shared + (len(whole) - shared) // 2]
+    return whole[:shared] + b"\0" * (len(whole) - shared)
 
 
 @dataclass(frozen=True)

@@ -49,12 +49,12 @@ def test_every_call_that_changes_a_file_is_recorded(prepared: Prepared) -> None:
     prepared.lay()
     ended = prepared.run(prepared.command.run, data=True)
     assert ended.status == 0, ended.err
-    made = _tree(prepared.folder)
+    tree = _tree(prepared.folder)
     prepared.lay()
     leave(prepared.folder, ended.calls, Loss(len(ended.calls), "written"))
     model = _tree(prepared.folder)
-    assert model.keys() == made.keys()
-    assert [name for name in made if made[name] != model[name]] == []
+    assert model.keys() == tree.keys()
+    assert [name for name in tree if tree[name] != model[name]] == []
 
 
 def _tree(folder: Path) -> dict[str, object]:
@@ -69,8 +69,8 @@ def _tree(folder: Path) -> dict[str, object]:
 
 
 def test_a_fault_leaves_old_or_new_and_the_rerun_ends_as_if_it_had_not_been(prepared: Prepared) -> None:
-    found = places(prepared.whole.calls)
-    chosen = [fault for number, at in enumerate(found) for fault in faults_at(*at, number)]
+    where = places(prepared.whole.calls)
+    chosen = [fault for number, at in enumerate(where) for fault in faults_at(*at, number)]
     wrong = {
         str(fault): problem
         for fault in random.Random(prepared.command.name).sample(chosen, EACH)

@@ -120,13 +120,13 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
 
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "work/home"))
     with Loopback(latency_s=0.001, answer=answer) as server:
-        made = prepare(COMMANDS["compile"], tmp_path, server)
+        prepared_run = prepare(COMMANDS["compile"], tmp_path, server)
         begun = server.answer_count
 
         def reached() -> int:
             return server.answer_count - begun
 
-        yield made, down
+        yield prepared_run, down
 
 
 @thorough
@@ -134,18 +134,18 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
 def test_a_study_that_an_outage_ended_goes_on_and_asks_nothing_again(
     prepared: tuple[Prepared, list[bool]],
 ) -> None:
-    made, down = prepared
-    made.lay()
+    prepared_run, down = prepared
+    prepared_run.lay()
     down[0] = True
-    ended = made.run((*made.command.run, "--set", "targets.main.options.tries=1"))
+    ended = prepared_run.run((*prepared_run.command.run, "--set", "targets.main.options.tries=1"))
     assert ended.status == 1
     assert len(ended.errors) == 1
     assert not [word for word in NOISE if word in ended.err]
-    stored, before = stored_replies(made.folder), made.server.log.requests
+    stored, before = stored_replies(prepared_run.folder), prepared_run.server.log.requests
     assert stored >= 10
     down[0] = False
-    again = made.run((*made.command.again, "--set", "targets.main.options.tries=1"))
+    again = prepared_run.run((*prepared_run.command.again, "--set", "targets.main.options.tries=1"))
     assert again.status == 0, again.err
-    assert made.server.log.requests - before == made.sent - stored
-    found = made.read() or {}
-    assert same({**found, "recipe.toml": b""}, {**(made.new or {}), "recipe.toml": b""})
+    assert prepared_run.server.log.requests - before == prepared_run.sent - stored
+    result = prepared_run.read() or {}
+    assert same({**result, "recipe.toml": b""}, {**(prepared_run.new or {}), "recipe.toml": b""})

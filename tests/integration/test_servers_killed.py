@@ -91,8 +91,8 @@ def servers() -> Iterator[dict[str, Server]]:
     for path in (folder, secret) if alone else ():
         shutil.chown(path, "postgres")
     options = ["-A", "scram-sha-256", "-U", "ragc", f"--pwfile={secret}", "--no-sync"]
-    made = [*alone, str(INITDB), "-D", str(folder / "data"), *options]
-    subprocess.run(made, check=True, capture_output=True, cwd=folder)
+    command = [*alone, str(INITDB), "-D", str(folder / "data"), *options]
+    subprocess.run(command, check=True, capture_output=True, cwd=folder)
     ports = free_port(), free_port()
     postgres = [*alone, str(POSTGRES), "-D", str(folder / "data"), "-p", str(ports[0])]
     postgres += ["-c", "listen_addresses=127.0.0.1", "-k", str(folder)]

@@ -112,7 +112,7 @@ def test_an_evaluation_shows_its_scores_and_failures() -> None:
     failed = Row(Question("q1", HOSTILE, ("a",)), None, (), {}, {}, failure=HOSTILE)
     page = shown(evaluation(failed, em=Interval(0.25, 0.1, 0.4, 12), f1=Interval(0.5, 0.4, 0.6, 12)))
     assert page.texts[0] == "1 question: em 0.250 [0.100, 0.400]"
-    assert any(text.startswith("1 of 1 questions failed") for text in page.texts)
+    assert any(text.startswith("1 of 1 question failed") for text in page.texts)
     assert shown(evaluation()).texts[0] == "0 questions"
 
 

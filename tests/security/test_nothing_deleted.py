@@ -20,7 +20,7 @@ from ragc import recipe
 from ragc.core import outputs
 from ragc.core.home import plans
 from ragc.corpora.storage.index_cache import index_path, open_or_build
-from ragc.errors import ArtefactError, RagcError, UsageError
+from ragc.errors import ArtefactError, RagcError, StoreError, UsageError
 from ragc.exports.write import check, export
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.distributed.study_address import clear
@@ -462,7 +462,7 @@ def test_a_write_that_cannot_be_recorded_is_refused_before_anything_is_sent(
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "no-folder" / "home"))
     target = ScriptedTarget(SchemaReplies())
     before = contents(compiled)
-    with pytest.raises(UsageError, match=r"records the write in .*; set RAGC_HOME to a folder"):
+    with pytest.raises(StoreError, match=r"records the write in .*; set RAGC_HOME to a folder"):
         run(compiled, target=target)
     assert contents(compiled) == before
     assert not target.requests

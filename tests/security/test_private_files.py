@@ -49,7 +49,7 @@ def test_after_every_command_that_keeps_something_nobody_else_can_read_it(
         ended = ragc(tmp_path, *words)
         assert ended.status == 0, ended.err
     held = {path.name for path in home.iterdir()}
-    assert held >= {"store", "studies", "trusted", "looks"}
+    assert held >= {"store", "studies", "trusted", "uses"}
     assert readable_by_others(home) == []
     assert mode(tmp_path / "out") == 0o755
     assert mode(tmp_path / "out" / "program.json") == 0o644
@@ -65,7 +65,7 @@ def test_a_wide_store_study_and_record_are_narrowed_when_they_are_opened(
     for path in (home, *home.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     assert ragc(tmp_path, "compile", "recipe.toml", "--out", "out").status == 0
-    for name in ("store", "studies", "trusted", "looks"):
+    for name in ("store", "studies", "trusted", "uses"):
         assert [path for path in readable_by_others(home / name) if not path.endswith(".lock")] == []
 
 

@@ -120,7 +120,7 @@ def test_a_directory_whose_modules_changed_is_asked_about_again(
     CHANGES[change](strange)
     assert load(strange).digest != before
     with pytest.raises(
-        Untrusted, match=re.escape(f"see all that it does and trust it with `ragc trust {strange}`")
+        Untrusted, match=re.escape(f"see all that it does and trust it with ragc.trust({str(strange)!r})")
     ):
         run(strange)
     assert not (tmp_path / "ran").exists()

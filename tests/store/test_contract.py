@@ -85,7 +85,7 @@ class Place:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def store_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     folder, opened = tmp_path / "store", list[CallStore]()
 
     def of(make: Callable[[], CallStore]) -> Callable[[], CallStore]:
@@ -111,50 +111,54 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         store.close()
 
 
-def started(place: Place, first: int, last: int) -> processes.Process:
+def started(store_place: Place, first: int, last: int) -> processes.Process:
     """A process that puts the rows `first` to `last`."""
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = os.environ | {"PYTHONPATH": path}
-    command = ["-c", PUTS, place.address, str(first), str(last)]
-    with (place.folder.parent / f"out-{first}").open("wb") as out:
+    command = ["-c", PUTS, store_place.address, str(first), str(last)]
+    with (store_place.folder.parent / f"out-{first}").open("wb") as out:
         return processes.start(
-            command, cwd=place.folder.parent, environment=environment, stdout=out, stderr=subprocess.DEVNULL
+            command,
+            cwd=store_place.folder.parent,
+            environment=environment,
+            stdout=out,
+            stderr=subprocess.DEVNULL,
         )
 
 
-def printed(place: Place, first: int) -> list[int]:
+def printed(store_place: Place, first: int) -> list[int]:
     """The rows that the process which began at `first` said were stored."""
-    text = (place.folder.parent / f"out-{first}").read_text()
+    text = (store_place.folder.parent / f"out-{first}").read_text()
     return [int(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
-def test_what_was_put_is_there_and_nothing_else(place: Place) -> None:
-    store = place.open()
+@pytest.mark.parametrize("store_place", ALL, indirect=True)
+def test_what_was_put_is_there_and_nothing_else(store_place: Place) -> None:
+    store = store_place.open()
     assert store.get("k") is None
     for key in KEYS:
         for text in TEXTS:
             store.put(key, text)
             assert store.get(key) == text
     assert store.get("another") is None
-    again = place.open()
+    again = store_place.open()
     assert [again.get(key) for key in KEYS] == [TEXTS[-1]] * len(KEYS)
     assert store.audit().rows in (0, len(KEYS))  # one in memory has none to read
     assert (store.audit().damaged, store.audit().broken) == (0, "")
 
 
-@pytest.mark.parametrize("place", SHARED, indirect=True)
+@pytest.mark.parametrize("store_place", SHARED, indirect=True)
 @pytest.mark.parametrize("value", [b"bytes", {"a": 1}, 3, None])
-def test_only_text_is_written(place: Place, value: object) -> None:
-    store = place.open()
+def test_only_text_is_written(store_place: Place, value: object) -> None:
+    store = store_place.open()
     with pytest.raises(TypeError, match="JSON text"):
         store.put("k", value)  # type: ignore[arg-type]
     assert store.get("k") is None
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
-def test_equal_requests_at_once_are_one_call_and_later_ones_none(place: Place) -> None:
-    store, calls = place.open(), list[str]()
+@pytest.mark.parametrize("store_place", ALL, indirect=True)
+def test_equal_requests_at_once_are_one_call_and_later_ones_none(store_place: Place) -> None:
+    store, calls = store_place.open(), list[str]()
 
     async def call(key: str) -> str:
         calls.append(key)
@@ -172,9 +176,11 @@ def test_equal_requests_at_once_are_one_call_and_later_ones_none(place: Place) -
     assert all(replayed for _, replayed in second)
 
 
-@pytest.mark.parametrize("place", SHARED, indirect=True)
-def test_a_text_of_another_handle_is_replayed_and_one_that_does_not_fit_is_asked_again(place: Place) -> None:
-    one, other = place.open(), place.open()
+@pytest.mark.parametrize("store_place", SHARED, indirect=True)
+def test_a_text_of_another_handle_is_replayed_and_one_that_does_not_fit_is_asked_again(
+    store_place: Place,
+) -> None:
+    one, other = store_place.open(), store_place.open()
 
     async def say(text: str) -> str:
         return text
@@ -183,16 +189,16 @@ def test_a_text_of_another_handle_is_replayed_and_one_that_does_not_fit_is_asked
         return [
             await one.get_or_call("k", lambda: say('"old"')),
             await other.get_or_call("k", lambda: say('"asked again"')),
-            await place.open().get_or_call("k", lambda: say('"new"'), lambda text: text != '"old"'),
-            await place.open().get_or_call("k", lambda: say('"asked again"')),
+            await store_place.open().get_or_call("k", lambda: say('"new"'), lambda text: text != '"old"'),
+            await store_place.open().get_or_call("k", lambda: say('"asked again"')),
         ]
 
     assert event_loop.run(work()) == [('"old"', False), ('"old"', True), ('"new"', False), ('"new"', True)]
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
-def test_failures_are_not_stored_and_a_cancelled_caller_loses_nothing(place: Place) -> None:
-    store, tries = place.open(), list[int]()
+@pytest.mark.parametrize("store_place", ALL, indirect=True)
+def test_failures_are_not_stored_and_a_cancelled_caller_loses_nothing(store_place: Place) -> None:
+    store, tries = store_place.open(), list[int]()
 
     async def fail() -> str:
         tries.append(1)
@@ -213,49 +219,49 @@ def test_failures_are_not_stored_and_a_cancelled_caller_loses_nothing(place: Pla
 
     event_loop.run(work())
     assert (len(tries), store.get("failing"), store.flying) == (2, None, 0)
-    assert place.open().get("slow") == "1"
+    assert store_place.open().get("slow") == "1"
 
 
-@pytest.mark.parametrize("place", SHARED, indirect=True)
+@pytest.mark.parametrize("store_place", SHARED, indirect=True)
 @pytest.mark.parametrize("other", ["", "another"])
-def test_a_bad_row_counts_as_absent_and_is_written_again(place: Place, other: str) -> None:
-    store = place.open()
+def test_a_bad_row_counts_as_absent_and_is_written_again(store_place: Place, other: str) -> None:
+    store = store_place.open()
     store.put("k", '"a reply of some length"')
     store.put("another", '"a reply of another request"')
-    place.damage("k", other)
-    again = place.open()
+    store_place.damage("k", other)
+    again = store_place.open()
     assert again.get("k") is None
     assert again.get("another") == '"a reply of another request"'
     assert (again.audit().rows, again.audit().damaged) == (2, 1)
     again.put("k", '"asked again"')
-    assert place.open().get("k") == '"asked again"'
+    assert store_place.open().get("k") == '"asked again"'
     assert again.audit().damaged == 0
 
 
-@pytest.mark.parametrize("place", SHARED, indirect=True)
-def test_processes_that_write_at_once_lose_nothing(place: Place) -> None:
-    place.open()
+@pytest.mark.parametrize("store_place", SHARED, indirect=True)
+def test_processes_that_write_at_once_lose_nothing(store_place: Place) -> None:
+    store_place.open()
     ranges = [(0, 60), (30, 90), (60, 120)]  # half of the rows of each are those of another
-    writers = [started(place, first, last) for first, last in ranges]
+    writers = [started(store_place, first, last) for first, last in ranges]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
-    store = place.open()
+    store = store_place.open()
     assert [n for n in range(120) if store.get(f"key {n}") != f'"reply {n}"' + " " * 2000] == []
     assert (store.audit().rows, store.audit().damaged) == (120, 0)
 
 
-@pytest.mark.parametrize("place", SHARED, indirect=True)
-def test_a_process_killed_in_the_middle_loses_no_row_that_it_stored(place: Place) -> None:
-    place.open()
+@pytest.mark.parametrize("store_place", SHARED, indirect=True)
+def test_a_process_killed_in_the_middle_loses_no_row_that_it_stored(store_place: Place) -> None:
+    store_place.open()
     for first in (0, 10_000, 20_000):
-        writer = started(place, first, first + 10_000)
+        writer = started(store_place, first, first + 10_000)
         end = time.monotonic() + 60
-        while len(printed(place, first)) < 20 and time.monotonic() < end:
+        while len(printed(store_place, first)) < 20 and time.monotonic() < end:
             time.sleep(0.001)
         writer.send_signal(signal.SIGKILL)
         writer.wait(60)
-        stored, store = printed(place, first), place.open()
+        stored, store = printed(store_place, first), store_place.open()
         assert len(stored) >= 20
         assert [n for n in stored if store.get(f"key {n}") != f'"reply {n}"' + " " * 2000] == []
         assert (store.audit().damaged, store.audit().broken) == (0, "")
         store.put("after", f'"{first}"')
-        assert place.open().get("after") == f'"{first}"'
+        assert store_place.open().get("after") == f'"{first}"'

@@ -441,8 +441,8 @@ def _ask(args: argparse.Namespace) -> int:
     if row.failure:
         from ragc.optimizers.answering import was_replayed
 
-        kept = " This is a reply of an earlier run; --again asks the model anew."
-        console.error(f"The question has no answer: {row.failure}{kept if was_replayed(row) else ''}")
+        advice = " This is a reply of an earlier run; --again asks the model anew."
+        console.error(f"The question has no answer: {row.failure}{advice if was_replayed(row) else ''}")
     return 1 if row.failure else 0
 
 

@@ -36,7 +36,7 @@ from typing import Any, BinaryIO
 from ragc.core.digest import pretty
 from ragc.core.home import plans
 from ragc.core.inputs import kind_of, read_bytes
-from ragc.errors import UsageError
+from ragc.errors import StoreError, UsageError
 
 FORMAT = "ragc.replacing/2"
 FORMATS = ("ragc.replacing/1", FORMAT)
@@ -150,14 +150,14 @@ def check_folder(
 
     It may if it does not exist, is an empty folder, or holds one that `ours` recognizes by its content, whose
     files match its manifest and have `names` that ragc gives. A write of this user that was killed is
-    finished first. `out` is a path from `resolve_out`. Raises UsageError where writes cannot be recorded.
+    finished first. `out` is a path from `resolve_out`. Raises StoreError where writes cannot be recorded.
     """
     if not os.path.lexists(out):
         return
     if not stat.S_ISDIR(out.lstat().st_mode):
         raise Foreign(f"{out} exists and is not {what}; choose another --out or move it away.")
-    _check_record(out)
     if not any(out.iterdir()):
+        _check_record(out)
         return
     finish(out)
     if not ours(out):
@@ -175,14 +175,15 @@ def check_folder(
                 "choose another --out."
             )
         _check_own(out, name, manifest, listed)
+    _check_record(out)
 
 
 def _check_record(out: Path) -> None:
-    """Raise UsageError unless a write into the existing folder `out` can be recorded."""
+    """Raise StoreError unless a write into the existing folder `out` can be recorded."""
     try:
         plans.check(out)
     except OSError as error:
-        raise UsageError(
+        raise StoreError(
             f"{out} exists, and before ragc writes into such a folder it records the write in "
             f"{plans.record_folder()}, which failed ({error.strerror or error}); set RAGC_HOME to a folder "
             "of yours, or choose an --out that is not there yet."

@@ -63,14 +63,14 @@ def load_from(reference: str, file: Path) -> Any:
 
     def imported() -> ModuleType:
         loader = _SourceLoader(name, str(file))  # a compiled file beside it is nobody's word
-        found = importlib.util.spec_from_file_location(name, file, loader=loader)
-        if found is None or found.loader is None:
+        spec = importlib.util.spec_from_file_location(name, file, loader=loader)
+        if spec is None or spec.loader is None:
             raise ModuleNotFoundError(name=name)
-        module = importlib.util.module_from_spec(found)
+        module = importlib.util.module_from_spec(spec)
         before = sys.modules.get(name)
         sys.modules[name] = module
         try:
-            found.loader.exec_module(module)
+            spec.loader.exec_module(module)
         except BaseException:
             if before is None:
                 del sys.modules[name]

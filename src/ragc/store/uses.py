@@ -25,6 +25,7 @@ from typing import Literal, cast, get_args
 from ragc.core import inputs
 from ragc.core.digest import add_digest, digest, verify_digest
 from ragc.core.display import quantity
+from ragc.core.home.private import make_private, narrow
 from ragc.core.paths import state_home
 from ragc.errors import StoreError
 from ragc.store.question_marks import DIGITS, marks_of, marks_sought
@@ -165,7 +166,8 @@ def opened() -> Iterator[OpenLedger]:
 
     path = ledger_file()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
+        narrow(path)
         with FileLock(path.with_suffix(".lock"), timeout=_WAIT_S, mode=0o600):
             yield OpenLedger(path, read(path))
     except Timeout:

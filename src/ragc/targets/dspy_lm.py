@@ -11,7 +11,7 @@ import copy
 import importlib
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import dspy
@@ -152,24 +152,22 @@ class DspyTarget:
         stream = None if take is None or not _can_stream(lm) else _Parts(take)
         with dspy.context(disable_history=True, usage_tracker=None, send_stream=stream):
             if not _is_managed(lm):
-                return await self._attempt(self._send_legacy, request, stream)
+                return await self._attempt(request, stream)
             tries = 1 + int(getattr(lm, "num_retries", 0))
             return await with_retries(
-                lambda: self._attempt(self._send, request, stream),
+                lambda: self._attempt(request, stream),
                 Retry(tries, total_s=math.inf),
                 endpoint=self.name,
                 error=lambda last: TargetUnavailable(f"{self.name} {last}"),
             )
 
-    async def _attempt(
-        self, send: Callable[[ChatRequest], Awaitable[Reply]], request: ChatRequest, stream: _Parts | None
-    ) -> Reply:
+    async def _attempt(self, request: ChatRequest, stream: _Parts | None) -> Reply:
         """One try; raises RetryableError for a failure of a managed language model that may pass.
 
         Nothing is tried again of which somebody has read a part.
         """
         try:
-            return await send(request)
+            return await self._reply(request)
         except Exception as error:
             if (own := cause(error)) is not None:
                 raise own from error
@@ -185,13 +183,15 @@ class DspyTarget:
                 text, wait if type(wait) in (int, float) else None, refused=refused
             ) from error
 
+    async def _reply(self, request: ChatRequest) -> Reply:
+        return await (self._send(request) if _is_managed(self.lm) else self._send_legacy(request))
+
     async def _send(self, request: ChatRequest) -> Reply:
         """The reply of a language model that DSPy drives with canonical requests.
 
         Its retries are made here, one by one, because each is paid for.
         """
-        lm = copy.copy(self.lm)
-        lm.num_retries = 0
+        lm = _without_retries(self.lm)
         sampling, able = request.sampling, self.capabilities
         if request.logprobs and "logprobs" not in able:
             raise CapabilityMissing(f"{self.name} gives no logprobs; choose another target.")
@@ -239,7 +239,7 @@ class DspyTarget:
         )
 
     def _usd(self, used: Usage) -> float:
-        """Dollars of a reply by LiteLLM's table; 0 where the user gave a price, which is charged elsewhere."""
+        """Dollars of a reply by LiteLLM's table; 0 where the user gave a price, which the gateway charges."""
         usd = table_usd(self.model, used) if self.price is None and self.table_price() else None
         return usd or 0.0
 
@@ -292,7 +292,7 @@ class AdapterTarget(DspyTarget):
             with adapter_message_call(lm, messages):  # as DSPy's adapters say, so that nobody is warned
                 outputs = await asyncio.to_thread(lm, messages=messages, **self._settings)
             return self._estimated(request, self._encode(outputs[0] if outputs else None))
-        settings = {**self._settings, "cache": False}
+        settings, lm = {**self._settings, "cache": False}, _without_retries(lm)
         if _is_awaited(lm):
             call = await asyncio.to_thread(execution.prepare, lm, None, messages, settings, asynchronous=True)
             result = await execution.aexecute(lm, call)
@@ -317,6 +317,13 @@ class AdapterTarget(DspyTarget):
             self.count_tokens,
         )
         return Reply(text, finish=finish, usage=used, usd=self._usd(used))
+
+
+def _without_retries(lm: Any) -> Any:
+    """A copy of `lm` that makes one try: each is paid for, so retries are made here."""
+    single = copy.copy(lm)
+    single.num_retries = 0
+    return single
 
 
 def _finish(result: Any) -> Literal["stop", "length"]:

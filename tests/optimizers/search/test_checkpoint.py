@@ -91,10 +91,10 @@ def test_one_that_cannot_be_written_leaves_the_one_before(
     save = CompiledProgram.save
     saved = list[Path]()
 
-    def failing(self: CompiledProgram, out: Path, program: Any) -> Path:
+    def failing(self: CompiledProgram, out: Path, program: Any, **more: Any) -> Path:
         if saved:
             raise Killed
-        saved.append(save(self, out, program))
+        saved.append(save(self, out, program, **more))
         return saved[0]
 
     monkeypatch.setattr(CompiledProgram, "save", failing)

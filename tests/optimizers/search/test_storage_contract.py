@@ -108,7 +108,7 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def storage_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     folder = tmp_path / "study"
     folder.mkdir()
     match request.param:
@@ -127,7 +127,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         delete(one.address, "a study")
 
 
-def told(study: optuna.Study, value: float, **params: Any) -> int:
+def tell_trial(study: optuna.Study, value: float, **params: Any) -> int:
     trial = study.ask()
     for name, least in params.items():
         trial.suggest_float(name, least, least + 1)
@@ -135,25 +135,29 @@ def told(study: optuna.Study, value: float, **params: Any) -> int:
     return trial.number
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
-def test_a_study_is_created_once_and_opened_again(place: Place) -> None:
-    first = place.open(2)
+@pytest.mark.parametrize("storage_place", ALL, indirect=True)
+def test_a_study_is_created_once_and_opened_again(storage_place: Place) -> None:
+    first = storage_place.open(2)
     name_objectives(first, ["f1", "-tokens"])
     name_objectives(first, ["f1", "-tokens"])
-    again = place.open(2)
+    again = storage_place.open(2)
     assert [one.name for one in again.directions] == ["MAXIMIZE", "MAXIMIZE"]
     assert (again.study_name, again.metric_names, len(again.trials)) == ("a study", ["f1", "-tokens"], 0)
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
-def test_attributes_are_kept_as_they_were_put(place: Place) -> None:
-    attributes = StudyAttributes(place.open())
+@pytest.mark.parametrize("storage_place", ALL, indirect=True)
+def test_attributes_are_kept_as_they_were_put(storage_place: Place) -> None:
+    attributes = StudyAttributes(storage_place.open())
     assert attributes.get("text") is None
-    values = {**VALUES, "text": VALUES["text"].replace("\x00", "")} if "postgres" in place.address else VALUES
+    values = (
+        {**VALUES, "text": VALUES["text"].replace("\x00", "")}
+        if "postgres" in storage_place.address
+        else VALUES
+    )
     for name, value in values.items():
         attributes.put(name, "another")
         attributes.put(name, value)
-    for held in (attributes, StudyAttributes(place.open())):
+    for held in (attributes, StudyAttributes(storage_place.open())):
         assert held.names() == sorted(values)
         assert {name: held.get(name) for name in values} == values
     held.get("nested")["a"].clear()
@@ -169,9 +173,9 @@ def test_attributes_of_a_process_are_kept_as_they_were_put() -> None:
     assert attributes.get("absent") is None
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
-def test_trials_are_kept_exactly(place: Place) -> None:
-    study, values = place.open(), [1 / 3, 0.1, -1e-300, 1e300, 0.0, 5e-324]
+@pytest.mark.parametrize("storage_place", ALL, indirect=True)
+def test_trials_are_kept_exactly(storage_place: Place) -> None:
+    study, values = storage_place.open(), [1 / 3, 0.1, -1e-300, 1e300, 0.0, 5e-324]
     for value in values:
         trial = study.ask()
         trial.suggest_float("x", 0, 1)
@@ -181,7 +185,7 @@ def test_trials_are_kept_exactly(place: Place) -> None:
         trial.report(value, 0)
         trial.report(value / 3, 1)
         study.tell(trial, value)
-    before, after = study.trials, place.open().trials
+    before, after = study.trials, storage_place.open().trials
     assert [trial.values for trial in after] == [[value] for value in values]
     assert [trial.number for trial in after] == list(range(len(values)))
     for one, other in zip(before, after, strict=True):
@@ -191,9 +195,9 @@ def test_trials_are_kept_exactly(place: Place) -> None:
         assert one.intermediate_values == other.intermediate_values == {0: one.value, 1: (one.value or 0) / 3}
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
-def test_cut_off_and_failed_trials_keep_their_states(place: Place) -> None:
-    study = place.open()
+@pytest.mark.parametrize("storage_place", ALL, indirect=True)
+def test_cut_off_and_failed_trials_keep_their_states(storage_place: Place) -> None:
+    study = storage_place.open()
     study.tell(study.ask(), 1.0)
     pruned = study.ask()
     pruned.report(0.5, 3)
@@ -201,38 +205,38 @@ def test_cut_off_and_failed_trials_keep_their_states(place: Place) -> None:
     study.tell(study.ask(), state=TrialState.FAIL)
     study.ask()
     study.enqueue_trial({"x": 0.25})
-    states = [trial.state for trial in place.open().trials]
+    states = [trial.state for trial in storage_place.open().trials]
     assert [state.name for state in states] == ["COMPLETE", "PRUNED", "FAIL", "RUNNING", "WAITING"]
-    assert place.open().ask().suggest_float("x", 0, 1) == 0.25
+    assert storage_place.open().ask().suggest_float("x", 0, 1) == 0.25
 
 
-@pytest.mark.parametrize("place", ALL, indirect=True)
-def test_several_objectives_have_their_front(place: Place) -> None:
-    study = place.open(2)
+@pytest.mark.parametrize("storage_place", ALL, indirect=True)
+def test_several_objectives_have_their_front(storage_place: Place) -> None:
+    study = storage_place.open(2)
     for values in ([1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.5, 0.5]):
         study.tell(study.ask(), values)
-    assert [trial.number for trial in place.open(2).best_trials] == [0, 1, 3]
+    assert [trial.number for trial in storage_place.open(2).best_trials] == [0, 1, 3]
 
 
-@pytest.mark.parametrize("place", SHARED, indirect=True)
-def test_two_handles_see_each_others_trials(place: Place) -> None:
-    one, other = place.open(), place.open()
+@pytest.mark.parametrize("storage_place", SHARED, indirect=True)
+def test_two_handles_see_each_others_trials(storage_place: Place) -> None:
+    one, other = storage_place.open(), storage_place.open()
     for number in range(6):
-        assert told((one, other)[number % 2], float(number), x=number) == number
+        assert tell_trial((one, other)[number % 2], float(number), x=number) == number
     assert [trial.value for trial in one.trials] == [trial.value for trial in other.trials] == [*range(6)]
     StudyAttributes(one).put("said", 1)
     assert StudyAttributes(other).get("said") == 1
 
 
 @thorough
-@pytest.mark.parametrize("place", SHARED, indirect=True)
-def test_processes_that_tell_at_once_lose_nothing(place: Place, tmp_path: Path) -> None:
-    place.open()
+@pytest.mark.parametrize("storage_place", SHARED, indirect=True)
+def test_processes_that_tell_at_once_lose_nothing(storage_place: Place, tmp_path: Path) -> None:
+    storage_place.open()
     names = ("a", "b", "c")
-    writers = [place.tells(who, 8, tmp_path / who) for who in names]
+    writers = [storage_place.tells(who, 8, tmp_path / who) for who in names]
     ends = [writer.wait(120) for writer in writers]
     assert ends == [0, 0, 0], [(tmp_path / f"{who}.err").read_text()[-800:] for who in names]
-    trials = place.open().trials
+    trials = storage_place.open().trials
     assert [trial.number for trial in trials] == list(range(24))
     assert sorted(trial.user_attrs["by"] for trial in trials) == sorted(
         f"{who} {number}" for who in names for number in range(8)
@@ -241,12 +245,14 @@ def test_processes_that_tell_at_once_lose_nothing(place: Place, tmp_path: Path) 
 
 
 @thorough
-@pytest.mark.parametrize("place", SHARED, indirect=True)
-def test_a_process_killed_in_the_middle_loses_no_trial_that_it_told(place: Place, tmp_path: Path) -> None:
-    place.open()
+@pytest.mark.parametrize("storage_place", SHARED, indirect=True)
+def test_a_process_killed_in_the_middle_loses_no_trial_that_it_told(
+    storage_place: Place, tmp_path: Path
+) -> None:
+    storage_place.open()
     lines: list[tuple[int, int]] = []
     for who in ("a", "b"):
-        writer = place.tells(who, 100_000, tmp_path / who)
+        writer = storage_place.tells(who, 100_000, tmp_path / who)
         end = time.monotonic() + 60
         while (tmp_path / who).read_text().count("\n") < 5 and time.monotonic() < end:
             time.sleep(0.002)
@@ -254,34 +260,34 @@ def test_a_process_killed_in_the_middle_loses_no_trial_that_it_told(place: Place
         writer.wait(60)
         whole, _, _ = (tmp_path / who).read_text().rpartition("\n")
         lines += [(int(trial), int(number)) for trial, number in map(str.split, whole.splitlines())]
-        trials = place.open().trials
+        trials = storage_place.open().trials
         assert len(lines) >= 5
         assert all(trials[trial].value == number / 3 for trial, number in lines)
         assert sum(trial.state == TrialState.RUNNING for trial in trials) <= (2 if who == "b" else 1)
-    assert told(place.open(), 7.0, x=0) == len(trials)
+    assert tell_trial(storage_place.open(), 7.0, x=0) == len(trials)
 
 
-@pytest.mark.parametrize("place", ["journal", "sqlite"], indirect=True)
-def test_a_damaged_file_is_one_sentence(place: Place, tmp_path: Path) -> None:
-    told(place.open(), 1.0)
-    file = tmp_path / "study.db" if place.address else place.folder / "study.journal"
+@pytest.mark.parametrize("storage_place", ["journal", "sqlite"], indirect=True)
+def test_a_damaged_file_is_one_sentence(storage_place: Place, tmp_path: Path) -> None:
+    tell_trial(storage_place.open(), 1.0)
+    file = tmp_path / "study.db" if storage_place.address else storage_place.folder / "study.journal"
     file.write_bytes(b"not what it was " * 500)
     with pytest.raises(StoreError, match=r"^The study at .* cannot be opened \(.*\); .*\.$") as caught:
-        place.open()
+        storage_place.open()
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("place", [POSTGRES], indirect=True)
-def test_a_study_of_a_server_is_deleted_and_opened_by_name(place: Place) -> None:
-    told(place.open(), 1.0)
-    study = open_server_study(place.address, "a study")
+@pytest.mark.parametrize("storage_place", [POSTGRES], indirect=True)
+def test_a_study_of_a_server_is_deleted_and_opened_by_name(storage_place: Place) -> None:
+    tell_trial(storage_place.open(), 1.0)
+    study = open_server_study(storage_place.address, "a study")
     assert len(study.trials) == 1
     close_study(study)
-    delete(place.address, "a study")
-    delete(place.address, "a study")
+    delete(storage_place.address, "a study")
+    delete(storage_place.address, "a study")
     with pytest.raises(StoreError, match="cannot be opened"):
-        open_server_study(place.address, "a study")
-    assert place.open().trials == []
+        open_server_study(storage_place.address, "a study")
+    assert storage_place.open().trials == []
 
 
 def test_a_server_that_is_gone_is_one_sentence_without_its_password(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def compiled_under(adapter: Any, engine: Engine, **search: Any) -> tuple[Any, An
         return optimizer.compile(TwoStages(), trainset=EXAMPLES[:4], valset=EXAMPLES[4:]), optimizer
 
 
-def asked(program: Any, engine: Engine, questions: list[str], **settings: Any) -> list[lm15.Request]:
+def requests_of(program: Any, engine: Engine, questions: list[str], **settings: Any) -> list[lm15.Request]:
     engine.requests.clear()
     with dspy.context(**settings):
         for question in questions:
@@ -167,14 +167,14 @@ def test_requests_in_plain_dspy_equal_those_that_were_measured(
     measured = Engine(schema=schema)
     program, _ = compiled_under(adapter, measured)
     assert any(call.demos for call in program.predictors()), "the state holds demonstrations"
-    ours = asked(program, measured, QUESTIONS)
+    ours = requests_of(program, measured, QUESTIONS)
     with dspy.context(adapter=adapter), warnings.catch_warnings():
         warnings.simplefilter("error")
         program.save(tmp_path / "state.json")
     plain = TwoStages()
     plain.load(tmp_path / "state.json")
     recorder = Engine(schema=schema)
-    theirs = asked(
+    theirs = requests_of(
         plain, recorder, QUESTIONS, lm=lm_of(recorder, max_tokens=700, cache=False), adapter=adapter
     )
     assert len(ours) == 2 * len(QUESTIONS)
@@ -186,7 +186,7 @@ def in_plain_dspy(program: Any, folder: Path, module: dspy.Module, engine: Engin
     with dspy.context(adapter=settings.get("adapter")):
         program.save(folder / "state.json")
     module.load(folder / "state.json")
-    return asked(module, engine, QUESTIONS, lm=lm_of(engine, max_tokens=700, cache=False), **settings)
+    return requests_of(module, engine, QUESTIONS, lm=lm_of(engine, max_tokens=700, cache=False), **settings)
 
 
 def test_the_baseline_is_the_module_as_it_is_under_its_adapter() -> None:
@@ -213,7 +213,7 @@ def test_the_second_try_of_dspy_is_measured_too(tmp_path: Path) -> None:
 
     measured, recorder = Engine(odd=odd), Engine(odd=odd)
     program, _ = compiled_under(None, measured)
-    ours = asked(program, measured, QUESTIONS)
+    ours = requests_of(program, measured, QUESTIONS)
     theirs = in_plain_dspy(program, tmp_path, TwoStages(), recorder)
     assert len(ours) == 2 * len(QUESTIONS) + 2
     assert list(map(repr, ours)) == list(map(repr, theirs))
@@ -303,7 +303,7 @@ def test_modules_that_are_awaited_or_switch_adapters_are_measured_as_they_run(
         program = ragc.Compile(metric="em", demos=1, trials=2).compile(
             kind(), trainset=EXAMPLES[:4], valset=EXAMPLES[4:]
         )
-        ours = asked(program, measured, QUESTIONS)
+        ours = requests_of(program, measured, QUESTIONS)
         program.save(tmp_path / "state.json")
         plain, recorder = kind(), Engine()
         plain.load(tmp_path / "state.json")
@@ -357,7 +357,7 @@ def test_a_module_by_itself_keeps_an_adapter_that_is_configured() -> None:
 def test_what_is_written_is_opened_under_the_same_adapter(tmp_path: Path, name: str) -> None:
     measured, adapter = Engine(), ADAPTERS[name]
     program, _ = compiled_under(adapter, measured, out=tmp_path / "out")
-    ours = asked(program, measured, QUESTIONS)
+    ours = requests_of(program, measured, QUESTIONS)
     opened = ragc.load(tmp_path / "out").build(program.runtime)
     measured.requests.clear()
     for question in QUESTIONS:

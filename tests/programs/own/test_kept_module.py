@@ -98,12 +98,12 @@ def test_the_command_line_opens_it_from_another_folder(folder: Path, tmp_path: P
     (folder / "my_support.py").unlink()
     exported = ran(["export", "../out", "--to", "jinja2", "--out", "prompts"], elsewhere, tmp_path / "home")
     assert exported.returncode == 0, exported.stderr
-    asked = ran(
+    answered = ran(
         ["ask", "../out", "Why?", "--set", HOSTED, "--set", "targets.main.options={tries = 1}"],
         elsewhere,
         tmp_path / "home",
     )
-    assert "127.0.0.1:9" in asked.stderr, "the program opens; the server does not answer"
+    assert "127.0.0.1:9" in answered.stderr, "the program opens; the server does not answer"
 
 
 def test_from_outside_it_is_code_that_is_not_run_without_leave(folder: Path, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_from_outside_it_is_code_that_is_not_run_without_leave(folder: Path, tmp
     mark = tmp_path / "ran"
     module.write_text(f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n{SUPPORT}", "utf-8")
     sys.modules.pop("my_support", None)
-    with pytest.raises(Untrusted, match=r"runs programs .*--trust-code"):
+    with pytest.raises(Untrusted, match=r"runs programs .*trust_code=True"):
         ragc.export(tmp_path / "out", "jinja2", tmp_path / "prompts")
     assert not mark.exists(), "a kept module that was changed is a stranger's"
     assert ragc.export(tmp_path / "out", "jinja2", tmp_path / "prompts", trust_code=True).written
@@ -127,7 +127,9 @@ def test_nothing_beside_a_kept_module_is_imported_in_the_place_of_a_package(
     exported = ran(
         ["export", str(tmp_path / "out"), "--to", "jinja2", "--out", "prompts"], tmp_path, tmp_path / "home"
     )
-    assert exported.returncode == 0, exported.stderr
+    assert exported.returncode == 2
+    assert "neither compiled nor trusted" in exported.stderr, "a module more is another directory"
+    assert "a stranger ran" not in exported.stderr
 
 
 def test_files_beside_the_module_are_named_and_not_kept(folder: Path, tmp_path: Path) -> None:
@@ -175,9 +177,9 @@ def test_a_script_and_a_function_are_refused_before_anything_is_sent(folder: Pat
     program = ragc.program(Inside, main=ScriptedTarget([]), store=False)
     from ragc.optimizers.results.compiled import CompiledProgram
 
-    made = CompiledProgram.of(program, provenance={}, recipe="", run={})
+    program_again = CompiledProgram.of(program, provenance={}, recipe="", run={})
     with pytest.raises(UsageError, match="put the class into a module of its own"):
-        made.save(tmp_path / "out3", program)
+        program_again.save(tmp_path / "out3", program)
 
 
 def test_a_predictor_of_dspys_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

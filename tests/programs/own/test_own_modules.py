@@ -32,10 +32,10 @@ FORMATS = ("jinja2", "openai-json", "prompty", "prompty-v1", "dotprompt", "promp
            "llamaindex", "haystack", "baml", "mlflow", "openai-batch", "python")  # fmt: skip
 
 
-def compiled_in(folder: Path, *sets: str) -> tuple[Any, ScriptedTarget]:
+def compiled_in(folder: Path, *sets: str, **more: Any) -> tuple[Any, ScriptedTarget]:
     target = ScriptedTarget(script)
     recipe = recipes.load(folder / "recipe.toml", sets)
-    return compiling.compile(recipe, folder / "out", targets={"main": target}), target
+    return compiling.compile(recipe, folder / "out", targets={"main": target}, **more), target
 
 
 def test_a_module_of_a_recipe_is_searched_and_compiled_and_a_second_run_sends_nothing(folder: Path) -> None:
@@ -102,7 +102,7 @@ def test_the_budget_holds_even_where_the_code_catches_every_error(folder: Path) 
     )
     drop_package()
     with pytest.raises(BudgetExhausted):
-        compiled_in(folder, "search.knobs=[]", "budget.lm_calls=3", "seed=5")
+        compiled_in(folder, "search.knobs=[]", "budget.lm_calls=3", "seed=5", include_seen=True)
 
 
 def drop_package() -> None:
