@@ -43,7 +43,7 @@ def connected(keys: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 
 def gold_documents(gold_ids: Iterable[str], *, whole: bool) -> tuple[str, ...]:
-    """What questions share that have gold passages in common.
+    """Returns the ids of the gold documents, by which questions are grouped.
 
     The `gold_ids` are those of `whole` passages where a corpus is there; without one `p#3` is a chunk of `p`.
     """

@@ -21,10 +21,10 @@ from ragc.records import Question
 Group = tuple[Question, ...]
 """Questions with one normalised text or one group, in hash order; they are never in two splits."""
 
-FILLED = 0.8
+MIN_FILLED_SHARE = 0.8
 """A split that whole groups fill to this share of its size is accepted."""
 
-MOST_SUMS = 100_000_000
+MAX_SUMS = 100_000_000
 """The most pairs of a group and a size for which sums of sizes are looked up."""
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -57,8 +57,8 @@ def draw(
     cannot make up a size, the split is the largest below it.
 
     The same questions and seed give the same splits in the same order. Raises DataError when there are
-    fewer questions than asked for, whole groups fill less than `FILLED` of a split, an id appears twice, or
-    splits named in the file share a question or a group; UsageError for a negative size.
+    fewer questions than asked for, whole groups fill less than `MIN_FILLED_SHARE` of a split, an id appears
+    twice, or splits named in the file share a question or a group; UsageError for a negative size.
     """
     return draw_groups(questions, sizes, seed)[0]
 
@@ -102,7 +102,7 @@ def _shortfall(name: str, size: int, drawn: Group, free: int, few: str) -> list[
     """What is wrong with a split that got less than its `size`: `few` says that too little was `free`."""
     if free < size:
         return [few]
-    if len(drawn) >= FILLED * size:
+    if len(drawn) >= MIN_FILLED_SHARE * size:
         return []
     text = (
         f"{name} asks for {size} questions, and groups of questions that stay together fill {len(drawn)} of "
@@ -220,7 +220,7 @@ def _take_whole(groups: Sequence[Group], n: int) -> tuple[Group, list[Group], in
     """As `_take`, in whole groups: the first that fit, or else the first whose sizes come nearest to `n`."""
     sizes = [len(group) for group in groups]
     chosen = _first_fit(sizes, n)
-    if sum(sizes[at] for at in chosen) < min(n, sum(sizes)) and len(sizes) * n <= MOST_SUMS:
+    if sum(sizes[at] for at in chosen) < min(n, sum(sizes)) and len(sizes) * n <= MAX_SUMS:
         chosen = _nearest_sum(sizes, n)
     used = set(chosen)
     unfit = sum(at not in used for at in range(max(chosen, default=len(groups) - 1) + 1))

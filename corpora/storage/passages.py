@@ -87,7 +87,7 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 
 class _Writer:
-    """What numpy does not take for a file of the system."""
+    """A plain writer: numpy then uses `write`, whose errors it reports."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self.write = write

@@ -52,7 +52,7 @@ def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:
 
 
 def significant(amount: float) -> float:
-    """`amount` in dollars, to the cent or to three significant digits where those say more."""
+    """Rounds an amount in dollars to cents, below a dollar to three significant digits."""
     return round(amount, 2) if amount >= 1 else float(f"{amount:.3g}")
 
 

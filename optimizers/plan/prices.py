@@ -13,7 +13,7 @@ from ragc.targets.base import Target
 from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.token_price import Price, price_of, table_price, typed_price
 
-ODD = 1000
+UNIT_ERROR_FACTOR = 1000
 """A typed price so many times that of LiteLLM's table, or less than its so-many-th part, is a wrong unit."""
 
 
@@ -81,8 +81,8 @@ def price_notes(targets: Mapping[str, Target]) -> Iterator[str]:
         typed, table = _both(target)
         if typed is not None and table is not None and _is_less(table, typed):
             yield (
-                f"The price of {name} ({target.name}) is at least {ODD} times that in LiteLLM's table, which "
-                f"has {_shown(table)} a million tokens of input and output: is it in dollars per million "
+                f"The price of {name} ({target.name}) is at least {UNIT_ERROR_FACTOR} times that in LiteLLM's "
+                f"table, which has {_shown(table)} a million tokens of input and output: is it in dollars per million "
                 "tokens?"
             )
 
@@ -97,7 +97,7 @@ def _both(target: Target) -> tuple[Price | None, Price | None]:
 def _is_less(one: Price, other: Price) -> bool:
     """Whether `one` has a part, of those that cost something, that is a thousandth of the `other` or less."""
     parts = ((one.input, other.input), (one.output, other.output))
-    return any(0 < price * ODD <= of * (1 + 1e-9) for price, of in parts)
+    return any(0 < price * UNIT_ERROR_FACTOR <= of * (1 + 1e-9) for price, of in parts)
 
 
 def _shown(price: Price) -> str:

@@ -49,7 +49,7 @@ _NAMES = re.compile(
 )
 """The files of a compiled program, a module of its author's own among them."""
 
-LONGEST_EPOCH = 64
+MAX_EPOCH_NAME = 64
 """Characters of the name of an epoch, at most."""
 
 KEPT = "what was answered so far is kept in the store; mend that and run the same command again with --resume"
@@ -199,7 +199,7 @@ class CompiledProgram:
     def epoch(self) -> str:
         """The epoch of the replies that were measured, where they were asked for anew; else ""."""
         epoch = self.run.get("epoch")
-        return epoch if isinstance(epoch, str) and len(epoch) <= LONGEST_EPOCH else ""
+        return epoch if isinstance(epoch, str) and len(epoch) <= MAX_EPOCH_NAME else ""
 
     @classmethod
     def of(

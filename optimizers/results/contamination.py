@@ -36,13 +36,13 @@ from ragc.store.uses import QuestionIndex, QuestionSet, Use, UseLedger
 FORMAT = "ragc.question/2"
 """The normalisation of the marks in a compiled program."""
 
-NAMED = 5
+MAX_NAMED = 5
 """The most questions that a sentence names."""
 
 EARLIER = "an earlier search"
 """The role of questions that this program's compile found in the ledger, at an evaluation."""
 
-UNMARKED = "the compiled program has no digests of its train and dev questions, so they were not checked"
+NO_MARKS_NOTE = "the compiled program has no digests of its train and dev questions, so they were not checked"
 """Why a compiled program of an earlier version, or one with study.keep = false, is not checked."""
 
 BEGUN_BEFORE = "the study began with a version of ragc that kept no ledger of uses"
@@ -121,8 +121,8 @@ CLEAN = Contamination()
 def _named(names: Iterable[str]) -> str:
     """The first names, and how many more there are."""
     every = list(names)
-    more = f" and {len(every) - NAMED:,} more" if len(every) > NAMED else ""
-    return ", ".join(every[:NAMED]) + more
+    more = f" and {len(every) - MAX_NAMED:,} more" if len(every) > MAX_NAMED else ""
+    return ", ".join(every[:MAX_NAMED]) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ def check_evaluation(
     if provenance is None and split != "test":
         return task, CLEAN
     if marks is None:
-        return task, Contamination(len(task.test), unchecked=UNMARKED) if split == "test" else CLEAN
+        return task, Contamination(len(task.test), unchecked=NO_MARKS_NOTE) if split == "test" else CLEAN
     questions = task.splits.get(split, ())
     index = QuestionIndex([question.question for question in questions])
     roles = _roles(questions, index, marks, {})

@@ -145,7 +145,7 @@ def _schema_of(value: Any) -> Any:
 
 
 def _decode(text: str) -> Any:
-    """What DSPy made of a response, of the text that `AdapterLM` stored."""
+    """Decodes the output that `AdapterLM` stored as text."""
     if not text.startswith(f'{{"{WHOLE}":'):
         return text
     try:

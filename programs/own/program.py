@@ -69,7 +69,7 @@ class OwnProgram(RagProgram):
         return cls(runtime, knobs, instance_of(name, module, knobs), adapter)
 
     def _storable(self, adapter: Any) -> Any:
-        """`adapter` where the layout is that of it, else None; raises UsageError for a layout without one."""
+        """Returns `adapter` if it makes the knob's layout, else the configured one or None. Raises UsageError."""
         if adapter is not None and adapters.layout_of(adapter) == self.knobs.layout:
             return adapter
         return adapters.configured() if self.knobs.layout == ADAPTER else None

@@ -76,7 +76,7 @@ def kept_module(name: str, module: Any) -> KeptModule:
 
 @cache
 def _installed() -> Mapping[str, Sequence[str]]:
-    """The distributions that have a module, by the first part of its name; a second's work, done once."""
+    """Returns the installed distributions by top-level module; cached, as it takes a second."""
     return {**packages_distributions(), "ragc": ["ragc"]}
 
 

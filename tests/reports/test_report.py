@@ -124,7 +124,7 @@ def check_figures(parts: Parts, lines: list[dict[str, Any]]) -> int:
 def test_every_figure_of_a_study_stands_in_a_row_of_the_file_beside_it(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dimensions, "FEWEST", 2)  # few of its trials are complete
+    monkeypatch.setattr(dimensions, "MIN_TRIALS", 2)  # few of its trials are complete
     parts, lines = written_page(tmp_path / "report.html", study)
     assert check_figures(parts, lines) > 150
     assert {line["row"] for line in lines} == {
@@ -750,7 +750,7 @@ def test_the_study_of_a_script_of_ones_own_shows_its_trials(
 def test_importances_are_those_of_optuna_and_withheld_below_a_number_of_complete_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fewest: int
 ) -> None:
-    monkeypatch.setattr(dimensions, "FEWEST", fewest)
+    monkeypatch.setattr(dimensions, "MIN_TRIALS", fewest)
     folder = written(tmp_path)
     sets = ("search.trials=9", 'search.knobs=["top_k", "query_pos"]', "search.demos=0")
     begun(folder)(sets=sets, target=ScriptedTarget(needs_demos))

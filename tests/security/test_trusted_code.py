@@ -181,6 +181,6 @@ def test_the_digest_in_the_environment_covers_modules_too(
 def test_more_modules_than_can_be_looked_at_are_refused(
     strange: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user_code, "_MOST_FILES", 3)
+    monkeypatch.setattr(user_code, "_MAX_FILES", 3)
     with pytest.raises(UsageError, match="holds more than 3 files of modules; keep only"):
         load(strange)

@@ -138,8 +138,8 @@ class Reproduction:
         out = [f"{self.table.paper}: {self.table.about}. Shares are per cent."]
         if any(figure["paper"] is not None for cell in self.cells for figure in self.figures(cell)):
             out.append("Inside: the paper's figure is in our interval; below or above: it is outside.")
-            if any(0 < figure["n"] < FEWEST for cell in self.cells for figure in self.figures(cell)):
-                out.append(f"Below {FEWEST} questions an interval holds nearly any figure: {TOO_FEW}.")
+            if any(0 < figure["n"] < MIN_QUESTIONS for cell in self.cells for figure in self.figures(cell)):
+                out.append(f"Below {MIN_QUESTIONS} questions an interval holds nearly any figure: {TOO_FEW}.")
         out += ["", "What differs from the paper:"]
         out += [f"- {text}" for text in self.differs]
         if self.left_out:
@@ -159,7 +159,7 @@ def scale_of(metric: str) -> float:
     return PERCENT if metrics.get(metric).bounds is not None else 1.0
 
 
-FEWEST = 30
+MIN_QUESTIONS = 30
 """Questions below which nothing is said of the paper's figure: an interval of fewer holds nearly any."""
 
 TOO_FEW = "too few questions to tell"
@@ -169,6 +169,6 @@ def _relation(paper: float | None, ci: Sequence[float] | None, n: int) -> str:
     """Where the paper's figure is, relative to our interval of `n` questions; "" where one is absent."""
     if paper is None or ci is None:
         return ""
-    if n < FEWEST:
+    if n < MIN_QUESTIONS:
         return TOO_FEW
     return "below" if paper < ci[0] else "above" if paper > ci[1] else "inside"

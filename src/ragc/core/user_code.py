@@ -31,7 +31,7 @@ REFERENCE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
 _MODULES = (".py", ".pyw", ".so", ".pyd", ".dylib", ".dll")
 """How files end that Python can run, or that those load, on any system."""
 
-_MOST_FILES = 10_000
+_MAX_FILES = 10_000
 
 
 def is_reference(text: str) -> bool:
@@ -188,9 +188,9 @@ def code_files(folder: Path) -> dict[str, Path]:
                     waiting.append((Path(entry.path), f"{name}{entry.name}/", covered))
             elif _is_module(entry) or (covered and not entry.name.endswith(".pyc")):
                 files[f"{name}{entry.name}"] = Path(entry.path)
-        if len(files) > _MOST_FILES:
+        if len(files) > _MAX_FILES:
             raise UsageError(
-                f"{folder} holds more than {_MOST_FILES:,} files of modules; keep only the modules that its "
+                f"{folder} holds more than {_MAX_FILES:,} files of modules; keep only the modules that its "
                 "recipe names there."
             )
     return dict(sorted(files.items()))

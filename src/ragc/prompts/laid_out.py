@@ -22,7 +22,7 @@ from ragc.prompts.model import Input, Kind, Output, Part, Slot
 from ragc.prompts.sections import split_system
 from ragc.signatures.wording import described
 
-MOST_LINES = 400
+MAX_LINES = 400
 """Lines of a diff that are listed."""
 
 _KINDS: Sequence[tuple[str, Kind]] = (("bool", "flag"), ("int", "integer"), ("float", "number"))
@@ -124,7 +124,7 @@ def _echoes(signature: Any) -> list[tuple[str, str]]:
 
 
 def _own(signature: Any) -> dict[str, str]:
-    """No description for each field that messages describe; an input that repeats another keeps its own."""
+    """Returns the descriptions before any message is read: "" for a field, its own for an echoed input."""
     from ragc.signatures.wording import description
 
     echoes = dict(_echoes(signature))
@@ -299,8 +299,8 @@ def _diff(written: Sequence[tuple[str, str]], sent: Sequence[tuple[str, str]]) -
                     where = name
                     listed.append(f"@ {name}")
                 listed.append(f"{sign}{line.strip()}")
-    more = len(listed) - MOST_LINES
-    return (*listed[:MOST_LINES], *([f"and {more} lines more"] if more > 0 else []))
+    more = len(listed) - MAX_LINES
+    return (*listed[:MAX_LINES], *([f"and {more} lines more"] if more > 0 else []))
 
 
 def _numbered(messages: Sequence[tuple[str, str]]) -> list[tuple[str, str, str]]:

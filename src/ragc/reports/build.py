@@ -371,6 +371,6 @@ def _search_gaps(held: Inputs, trials: Sequence[Trial], every: int) -> list[str]
             f"Of {every:,} trials the baseline, the front and the latest are shown, {len(trials):,} in all."
         ]
     whole = sum(trial.complete for trial in trials)
-    if whole < dimensions.FEWEST:
-        return [f"Importances need {dimensions.FEWEST} complete trials or more, and there are {whole}."]
+    if whole < dimensions.MIN_TRIALS:
+        return [f"Importances need {dimensions.MIN_TRIALS} complete trials or more, and there are {whole}."]
     return []

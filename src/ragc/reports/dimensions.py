@@ -21,10 +21,10 @@ from optuna.distributions import (
 
 from ragc.reports.report import Importance, Slice, Trial
 
-FEWEST = 8
+MIN_TRIALS = 8
 """Complete trials below which no importances are given."""
 
-FEWEST_OF_VALUE = 3
+MIN_TRIALS_OF_VALUE = 3
 """Complete trials with a value below which the value is not compared with others."""
 
 
@@ -38,16 +38,16 @@ def varied(trials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 def importances(
     trials: Sequence[Trial], metric: str, *, more_is_better: bool, own: optuna.Study | None = None
 ) -> tuple[Importance, ...]:
-    """The importances for `metric` among `trials`, the greatest first; none below `FEWEST` complete ones.
+    """The importances for `metric` among `trials`, the greatest first; none below `MIN_TRIALS` complete ones.
 
     Of the Optuna study `own`, where it is known, they are those that Optuna and its dashboard give, which
     count a trial that was stopped with the value that it was told. Else only complete trials count.
     """
     whole = [trial for trial in trials if trial.complete and metric in trial.values]
-    if len(whole) < FEWEST or len({trial.values[metric] for trial in whole}) == 1:
+    if len(whole) < MIN_TRIALS or len({trial.values[metric] for trial in whole}) == 1:
         return ()
     studied = (
-        own if own is not None and _count_scored(own) >= FEWEST else _study(whole, metric, more_is_better)
+        own if own is not None and _count_scored(own) >= MIN_TRIALS else _study(whole, metric, more_is_better)
     )
     target = None
     if len(studied.directions) > 1:  # PED-ANOVA takes the least of a target for the best
@@ -92,14 +92,14 @@ def _study(trials: Sequence[Trial], metric: str, more_is_better: bool) -> optuna
 def slices(trials: Sequence[Trial], metric: str, *, more_is_better: bool) -> Iterator[Slice]:
     """The complete trials by each value of each dimension that varies, in order of appearance.
 
-    A dimension is left out unless two of its values have `FEWEST_OF_VALUE` trials each.
+    A dimension is left out unless two of its values have `MIN_TRIALS_OF_VALUE` trials each.
     """
     whole = [trial for trial in trials if trial.complete and metric in trial.values]
     for name in varied([trial.params for trial in whole]):
         by_value: dict[str, list[float]] = {}
         for trial in whole:
             by_value.setdefault(str(trial.params.get(name, "none")), []).append(trial.values[metric])
-        if sum(len(scores) >= FEWEST_OF_VALUE for scores in by_value.values()) < 2:
+        if sum(len(scores) >= MIN_TRIALS_OF_VALUE for scores in by_value.values()) < 2:
             continue
         for value, scores in by_value.items():
             best = max(scores) if more_is_better else min(scores)

@@ -34,7 +34,7 @@ _CALL, _SIGNED_CALL, _LOCK = "ragc:call:2:", "ragc:call:2h:", "ragc:lock:"
 SECRET_ENV = "RAGC_STORE_KEY"  # noqa: S105 - the name of a variable
 """The variable that may hold a secret which all workers share; rows then carry an HMAC."""
 
-_SHORTEST_SECRET = 16
+_MIN_SECRET_LENGTH = 16
 _DIGITS = 32
 _READ_AT_ONCE = 500
 _POOL = 64
@@ -214,9 +214,9 @@ def _text(key: str, value: Any, secret: bytes = b"") -> str | None:
 def _secret() -> bytes:
     """The secret in `RAGC_STORE_KEY`, b"" without one. Raises UsageError for one that is too short."""
     secret = os.environ.get(SECRET_ENV, "").strip()
-    if secret and len(secret) < _SHORTEST_SECRET:
+    if secret and len(secret) < _MIN_SECRET_LENGTH:
         raise UsageError(
-            f"{SECRET_ENV} must have at least {_SHORTEST_SECRET} characters, found {len(secret)}; make one "
+            f"{SECRET_ENV} must have at least {_MIN_SECRET_LENGTH} characters, found {len(secret)}; make one "
             "with `openssl rand -hex 32`, and set the same for every worker."
         )
     return remember(secret).encode("utf-8", "surrogateescape")

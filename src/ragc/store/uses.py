@@ -35,7 +35,7 @@ Role = Literal["train", "dev", "test"]
 EVALUATION = "eval"
 """The work that scores a program and chooses nothing. All other work is a search."""
 
-_LARGEST = 4 * 2**30
+_MAX_BYTES = 4 * 2**30
 """The most bytes that are read: over two hundred million marks."""
 
 _WAIT_S = 20.0
@@ -193,7 +193,7 @@ class UnusableLedger(StoreError):
 def read(path: Path) -> UseLedger:
     """The ledger in the file `path`, empty if there is none. Raises OSError if it cannot be read."""
     try:
-        content = inputs.read_bytes(path, _LARGEST)
+        content = inputs.read_bytes(path, _MAX_BYTES)
     except FileNotFoundError:
         return UseLedger()
     uses: list[Use] = []

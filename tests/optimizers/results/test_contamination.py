@@ -19,7 +19,7 @@ from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.results import comparison
-from ragc.optimizers.results.contamination import BEGUN_BEFORE, UNMARKED
+from ragc.optimizers.results.contamination import BEGUN_BEFORE, NO_MARKS_NOTE
 from ragc.optimizers.results.evaluate import FLATTERED, Evaluation, open_program, score
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize
@@ -266,7 +266,7 @@ def test_a_program_without_digests_is_scored_and_said_to_be_unchecked(run: Run, 
     path.write_text(json.dumps(facts), "utf-8")
     result = evaluated_elsewhere(folder)
     assert len(result.rows) == 30
-    assert UNMARKED in result.remark
+    assert NO_MARKS_NOTE in result.remark
     facts["questions"] = {"marks": "ragc.question/2", "dev": "12345"}
     path.write_text(json.dumps(facts), "utf-8")
     with pytest.raises(ArtefactError, match=r"digests of questions in provenance\.json are damaged"):

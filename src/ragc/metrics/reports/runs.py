@@ -90,7 +90,7 @@ class Run:
 
     @property
     def seen_remark(self) -> str:
-        """A sentence on the questions that had taught or chosen the program; "" for none."""
+        """Returns a sentence on questions that taught or chose the program; "" for none."""
         seen = sum(bool(row.seen) for row in self.answered.values())
         part = f"{seen:,} of {len(self.answered):,} questions"
         return (

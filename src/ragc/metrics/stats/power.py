@@ -56,19 +56,19 @@ USUAL = Changes(0.1)
 """Assumed before anything is known: one question in ten gets worse."""
 
 
-SURE = 30
+MIN_MEASURED = 30
 """The questions from which on a measured share of questions that get worse replaces the usual one."""
 
 
 def careful_changes(measured: Changes | None, questions: int) -> Changes:
     """The changes to judge by, once those of `questions` questions were `measured`; `USUAL` before that.
 
-    Few questions show few that get worse, by luck: until there are `SURE`, no fewer are assumed than usual.
-    So a judgement before anything is measured stands as long as few questions say otherwise.
+    Few questions show few that get worse, by luck: until there are `MIN_MEASURED`, no fewer are assumed than
+    usual. So a judgement before anything is measured stands as long as few questions say otherwise.
     """
     if measured is None:
         return USUAL
-    lost = measured.lost if questions >= SURE else max(measured.lost, USUAL.lost)
+    lost = measured.lost if questions >= MIN_MEASURED else max(measured.lost, USUAL.lost)
     return Changes(lost, measured.size)
 
 
