@@ -9,8 +9,10 @@ failed without a word on its cost, stays charged.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import math
+import os
 import secrets
 import time
 import weakref
@@ -155,6 +157,7 @@ class FileLedger:
         self.failed_calls, self.failed_usd = 0, 0.0
         self._charged: set[str] = set()
         self._reserved: dict[str, _Reserved] = {}
+        self._lost: set[str] = set()
         self._reserved_tokens, self._reserved_usd = 0, 0.0
         self._waiting: list[asyncio.Future[None]] = []
         self._name, self._tries = secrets.token_hex(4), 0
@@ -191,6 +194,7 @@ class FileLedger:
                     "move the file away to count from 0."
                 )
         for unsettled in list(self._reserved):  # its process was killed before it knew what they cost
+            self._lost.add(self._reserved[unsettled].need.key)
             self._charge_reserve(self._end(unsettled))
 
     def _take(self, row: dict[str, Any] | None) -> bool:
@@ -274,6 +278,11 @@ class FileLedger:
     def _start(self) -> None:
         if self._started is None:
             self._started = time.monotonic()
+
+    @property
+    def limits_usd(self) -> bool:
+        """Whether dollars are limited, so that every request needs a price."""
+        return self.budget.usd is not None
 
     @property
     def minutes(self) -> float:
@@ -405,9 +414,12 @@ class FileLedger:
             self._write({"release": number})
 
     def replay(self, key: str, tokens: int, usd: float) -> None:
-        """Charges a stored reply; a request that was charged before is free."""
+        """Charges a stored reply; a request that was charged before is free.
+
+        So is one that an earlier process reserved and never settled: it is charged at that already.
+        """
         self._start()
-        if self._add(key, tokens, usd, self._part):
+        if key not in self._lost and self._add(key, tokens, usd, self._part):
             charge = {"key": key, "tokens": tokens, "usd": usd}
             self._write(charge | self._part_row, {"minutes": round(self.minutes, 4)})
 
@@ -424,7 +436,16 @@ class FileLedger:
             weakref.finalize(self, self._file.close)  # an Optuna objective is dropped, never closed
             if self._torn:
                 self._file.truncate(self._path.stat().st_size - self._torn)
-        self._file.write("".join(json.dumps(add_digest(dict(row))) + "\n" for row in rows).encode())
+        text = "".join(json.dumps(add_digest(dict(row))) + "\n" for row in rows).encode()
+        before = self._file.seek(0, 2)
+        try:
+            written = self._file.write(text)
+            if written != len(text):  # a full disk: unbuffered, it writes a part and says nothing
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+        except OSError:
+            with suppress(OSError):
+                self._file.truncate(before)  # else the next line would begin in the middle of this one
+            raise
 
     def close(self) -> None:
         """Closes the file. Later charges, for requests still in flight, are not written."""

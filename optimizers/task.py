@@ -258,8 +258,24 @@ def with_prices(task: Task) -> Task:
     if recipe.budget.usd is None and not any(map(typed_price, runtime.targets.values())):
         return task
     targets = reachable_targets(recipe, runtime, tuple(task.space.baseline().knobs.values()))
+    if recipe.budget.usd is not None:
+        targets |= _own_lms(task, targets)
     check_prices(recipe, targets)
     return replace(task, price_note=" ".join(price_notes(targets)))
+
+
+def _own_lms(task: Task, known: Mapping[str, Target]) -> dict[str, Target]:
+    """The targets behind LMs that predictors of the user's modules were given, beside the `known` ones."""
+    from ragc.targets.dspy_lm import target_of
+
+    own: dict[str, Target] = {}
+    for part in task.space.parts:
+        program = task.method_of(part.program).build(task.runtime, dict(part.baseline().knobs))
+        for name, call in program.named_predictors():
+            lm = getattr(call, "lm", None)
+            if lm is not None and (target := target_of(lm)) not in (*known.values(), *own.values()):
+                own[f"the LM of {name}"] = target
+    return own
 
 
 def _check_demos(task: Task, *, questions: bool) -> None:

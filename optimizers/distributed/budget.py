@@ -241,6 +241,11 @@ class SharedLedger:
             self._charged.add(key)
 
     @property
+    def limits_usd(self) -> bool:
+        """Whether dollars are limited, so that every request needs a price."""
+        return self.budget.usd is not None
+
+    @property
     def calls(self) -> int:
         """LM calls charged so far."""
         return int(self._read_totals()[0])

@@ -81,9 +81,9 @@ def price_notes(targets: Mapping[str, Target]) -> Iterator[str]:
         typed, table = _both(target)
         if typed is not None and table is not None and _is_less(table, typed):
             yield (
-                f"The price of {name} ({target.name}) is at least {UNIT_ERROR_FACTOR} times that in LiteLLM's "
-                f"table, which has {_shown(table)} a million tokens of input and output: is it in dollars per million "
-                "tokens?"
+                f"The price of {name} ({target.name}) is at least {UNIT_ERROR_FACTOR} times that in "
+                f"LiteLLM's table, which has {_shown(table)} a million tokens of input and output: is it in "
+                "dollars per million tokens?"
             )
 
 

@@ -173,13 +173,13 @@ class RagPredict(TypedPrompt):
         outcome = replay_cache_of(gateway.store).recall(invocation.key, self.template.fields)
         if outcome is None:
             return None
-        gateway.replay(outcome.recording.answers)
+        gateway.replay(outcome.recording.answers, invocation.target)
         return self._replay(invocation, outcome)
 
     async def _answer(self, invocation: Invocation) -> dspy.Prediction:
         """A call that the store holds, or that is sent."""
         if invocation.key is not None:
-            cached_outcome = await event_loop.on_loop(self._find_recorded(invocation.key))
+            cached_outcome = await event_loop.on_loop(self._find_recorded(invocation.key, invocation.target))
             if cached_outcome is not None:
                 return self._replay(invocation, cached_outcome)
         inputs, messages = invocation.inputs, self.messages(**invocation.inputs)
@@ -193,12 +193,12 @@ class RagPredict(TypedPrompt):
             await event_loop.on_loop(self._memo.keep(invocation.key, outcome))
         return self._to_prediction(invocation, inputs, outcome)
 
-    async def _find_recorded(self, key: str) -> ReadReply | None:
+    async def _find_recorded(self, key: str, target: Target) -> ReadReply | None:
         """The call under `key` as memory or the store holds it, charged. On the process's loop."""
         memo = self._memo
         outcome = memo.recall(key, self.template.fields) or await memo.find(key, self._read)
         if outcome is not None:
-            self.runtime.gateway.replay(outcome.recording.answers)
+            self.runtime.gateway.replay(outcome.recording.answers, target)
         return outcome
 
     async def _send(self, request: ChatRequest, *, cut: bool) -> ReadReply:

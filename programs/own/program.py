@@ -69,7 +69,10 @@ class OwnProgram(RagProgram):
         return cls(runtime, knobs, instance_of(name, module, knobs), adapter)
 
     def _storable(self, adapter: Any) -> Any:
-        """Returns `adapter` if it makes the knob's layout, else the configured one or None. Raises UsageError."""
+        """Returns `adapter` if it makes the knob's layout, else the configured one, or None.
+
+        Raises UsageError for a layout without one.
+        """
         if adapter is not None and adapters.layout_of(adapter) == self.knobs.layout:
             return adapter
         return adapters.configured() if self.knobs.layout == ADAPTER else None

@@ -11,13 +11,14 @@ import pytest
 
 from ragc.core import event_loop
 from ragc.core.retry import Retry, RetryableError, with_retries
-from ragc.errors import BudgetExhausted, TargetError, TargetUnavailable
+from ragc.errors import BudgetExhausted, TargetError, TargetUnavailable, UsageError
 from ragc.optimizers.budget import FileLedger, Spare
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.charges import Need
 from ragc.targets.gateway import Gateway
+from ragc.targets.options import VllmOptions
 from ragc.targets.token_price import Price, prompt_bound, reply_bound
 from ragc.testing import ScriptedTarget
 
@@ -227,6 +228,41 @@ def test_a_target_that_is_not_there_costs_nothing() -> None:
     ledger = FileLedger(None, Budget())
     ask(ledger, Gone(reply), range(3))
     assert (ledger.calls, ledger.usd) == (0, 0.0)
+
+
+def test_a_request_that_the_breaker_holds_back_costs_nothing() -> None:
+    class Down(Priced):
+        options = VllmOptions.of({"break_after": 1, "tries": 1, "price": {"input": 2.0, "output": 10.0}})
+        endpoint = "http://127.0.0.1:9/v1"
+
+        async def complete(self, request: ChatRequest) -> Reply:
+            raise TargetUnavailable("nothing listens there", refused=True)
+
+    ledger = FileLedger(None, Budget(usd=1.0))
+    for number in range(5):
+        (error,) = ask(ledger, Down(reply), range(number, number + 1))
+        assert isinstance(error, TargetUnavailable)
+    assert (ledger.calls, ledger.usd) == (0, 0.0)
+
+
+def test_a_reply_that_was_stored_after_the_ledger_closed_is_charged_once(tmp_path: Path) -> None:
+    path, budget = tmp_path / "charges.jsonl", Budget(usd=1.0)
+    ledger = FileLedger(path, budget)
+    (number,) = event_loop.run(_reserve(ledger, Need("a", 100, 0.9)))
+    ledger.close()  # as by Ctrl-C; the store keeps the reply that is on its way
+    ledger.settle(number, 10, 0.2)
+    again = FileLedger(path, budget)
+    again.replay("a", 10, 0.2)
+    assert (again.calls, again.usd) == (1, 0.9)
+
+
+def test_a_request_without_a_price_is_not_sent_where_dollars_are_limited() -> None:
+    target = ScriptedTarget(reply)
+    (error,) = ask(FileLedger(None, Budget(usd=1.0)), target)
+    assert isinstance(error, UsageError)
+    assert "whose price is not known" in str(error)
+    assert target.requests == []
+    assert ask(FileLedger(None, Budget(lm_calls=1)), target)
 
 
 async def _reserve(ledger: FileLedger, *needs: Need) -> list[str]:

@@ -342,7 +342,7 @@ class _Probe:
         share = estimates.independent_share(scores, labels) if changes is not None else 1.0
         spread = gain = None
         enough = len(scores) >= estimates.LEAST_SETTINGS and len(measured) >= estimates.LEAST_QUESTIONS
-        if changes is not None and enough:
+        if changes is not None and enough and count_groups(labels) > 1:
             spread = estimates.spread(scores, seed=task.seed, groups=labels)
             limit = math.inf if objective.best is None else objective.best - base
             gain = estimates.expected_gain(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ragc.core.retry import Meter, RetryableError
-from ragc.errors import RagcError, TargetError
+from ragc.errors import RagcError, TargetError, UsageError
 from ragc.targets.base import ChatRequest, Reply, Target
 from ragc.targets.token_price import Price, price_of, prompt_bound, reply_bound, typed_price
 
@@ -84,6 +84,12 @@ class Charge:
         if self._need is None:
             prompt, reply = prompt_bound(self._request), reply_bound(self._target, self._request)
             price = price_of(self._target)
+            if price is None and getattr(self.ledger, "limits_usd", False):
+                raise UsageError(
+                    f"budget.usd cannot be held to: a request goes to {self._target.name}, whose price is "
+                    "not known; give it one (of a dspy.LM: lm.price = {'input': ..., 'output': ...}, in "
+                    "dollars per million tokens, 0 if it is free), or limit budget.lm_calls or budget.tokens."
+                )
             usd = 0.0 if price is None else price.most(prompt, reply)
             self._need = Need(self._key, prompt + reply, usd)
         return self._need

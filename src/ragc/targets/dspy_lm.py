@@ -292,7 +292,7 @@ class AdapterTarget(DspyTarget):
             with adapter_message_call(lm, messages):  # as DSPy's adapters say, so that nobody is warned
                 outputs = await asyncio.to_thread(lm, messages=messages, **self._settings)
             return self._estimated(request, self._encode(outputs[0] if outputs else None))
-        settings, lm = {**self._settings, "cache": False}, _without_retries(lm)
+        settings, lm = {**self._settings, "cache": False, "n": 1}, _without_retries(lm)
         if _is_awaited(lm):
             call = await asyncio.to_thread(execution.prepare, lm, None, messages, settings, asynchronous=True)
             result = await execution.aexecute(lm, call)

@@ -215,13 +215,14 @@ class Gateway:
         """Whether `replay` may be called in this thread: a ledger may only be used on the process's loop."""
         return self.ledger is None or event_loop.is_on_loop()
 
-    def replay(self, answers: Sequence[Answer]) -> None:
-        """Charge replayed `answers` of a recorded typed call as if each had been requested again.
+    def replay(self, answers: Sequence[Answer], target: Target) -> None:
+        """Charge replayed `answers` of `target` in a recorded typed call as if each had been requested again.
 
         Unless `charges_anywhere`, this must be called on the process's loop.
         """
         for answer in answers:
-            self._charge(answer)
+            reply = replace(answer.reply, usd=priced(target, answer.reply))
+            self._charge(answer._replace(reply=reply))
 
     def _charge(self, answer: Answer) -> None:
         """Charge and count one answer; a request that was charged before is free in the ledger."""

@@ -73,7 +73,7 @@ class Breaker:
         text = (
             f"{self.endpoint} failed {self.failures} calls in a row and {then}; the last failure: {self._why}"
         )
-        raise TargetUnavailable(text, endpoint=self.endpoint)
+        raise TargetUnavailable(text, endpoint=self.endpoint, refused=True)  # nothing is sent
 
     def _record_failure(self, error: TargetUnavailable, *, trial: bool) -> None:
         was_open = self.open

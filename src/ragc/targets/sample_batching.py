@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 
 from ragc.core.digest import canonical
 from ragc.core.retry import Meter, meter
+from ragc.errors import BudgetExhausted
 from ragc.targets.base import ChatRequest, Reply
 from ragc.targets.charges import together
 from ragc.targets.openai_wire import sample_seed
@@ -76,6 +77,10 @@ class SampleBatcher:
             future.add_done_callback(cancel_if_abandoned)
         await asyncio.wait([request_task])
         error = None if request_task.cancelled() else request_task.exception()
+        if isinstance(error, BudgetExhausted) and len(group) > 1:
+            # All together no longer fit; some of them may.
+            await asyncio.gather(*(self._answer([one]) for one in group if not one[1].done()))
+            return
         for at, (_, future, _) in enumerate(group):
             if future.done():
                 continue

@@ -167,7 +167,9 @@ def _ends(
     def figures(means: Array) -> Array:
         return np.array([combine(*row) for row in means.tolist()])
 
-    seen_only, drawn = figures(weighted / total), weight[:, None]
+    # Few scores in few groups: all weights of a column may be too small for a number. Its mean stands then.
+    means = np.broadcast_to(values.sum(axis=0) / seen.sum(axis=0), total.shape).copy()
+    seen_only, drawn = figures(np.divide(weighted, total, out=means, where=total > 0)), weight[:, None]
 
     def end(extreme: Sequence[float], level: float) -> float:
         with_unseen = figures((weighted + drawn * np.array(extreme)) / (total + drawn))
