@@ -75,6 +75,10 @@ HELD_OUT = 0.8
 """The share of the trainset that candidates are compared on where there is no valset; as MIPROv2 has it."""
 
 
+_MARKS = "_question_marks"
+"""The attribute of a compiled program with the marks of the questions that taught or chose it."""
+
+
 class Compile(Teleprompter):
     """ragc's compiler behind DSPy's call: `Compile(metric=...).compile(program, trainset=..., valset=...)`.
 
@@ -162,7 +166,7 @@ class Compile(Teleprompter):
                     if self.out is not None:
                         write_questions(directory, shuffle_dev(task))
                     best, self.compiled, trials = event_loop.run(
-                        self._search(task, recipe, directory, progress)
+                        self._search(task, recipe, directory, progress, getattr(program, _MARKS, None))
                     )
             finally:
                 task.ledger.close()
@@ -173,6 +177,7 @@ class Compile(Teleprompter):
             progress.close()
         compiled = self.compiled.build(program.runtime.with_epoch(epoch))
         compiled._compiled = True
+        setattr(compiled, _MARKS, contamination.marks_in(self.compiled.provenance))
         return compiled
 
     def _epoch(self, directory: Path) -> str:
@@ -252,7 +257,12 @@ class Compile(Teleprompter):
         return with_prices(task)
 
     async def _search(
-        self, task: Task, recipe: Recipe, directory: Path, progress: Progress
+        self,
+        task: Task,
+        recipe: Recipe,
+        directory: Path,
+        progress: Progress,
+        before: contamination.Marks | None,
     ) -> tuple[RagProgram, CompiledProgram, list[Any]]:
         """The best candidate's program, its compiled form and all trials; no test questions are answered."""
         check_optimizers(task)
@@ -268,7 +278,7 @@ class Compile(Teleprompter):
         }
         provenance = {
             **task.facts,
-            **contamination.question_facts(task),
+            **contamination.question_facts(task, before),
             "dev": dev,
             "failures": failures_json({"dev": selected.failures}),
             "search": dict(selected.facts),
@@ -338,12 +348,37 @@ def _check_module(method: Method) -> None:
     """Raises UsageError where nobody could import the module of `method`; warns of files not kept."""
     module = getattr(method, "module", None)
     source_file = None if module is None else kept_module(method.id, module)
+    if module is not None and not isinstance(module, type) and (changed := _set_by_hand(method)):
+        raise UsageError(
+            f"This instance of {method.id!r} differs from one that is built without arguments "
+            f"({', '.join(changed)}), so what is written to a folder would open as another program; declare "
+            "these values with ragc.number, ragc.switch or ragc.choice, or make them defaults of its class."
+        )
     if source_file is not None and source_file.beside:
         warnings.warn(
             f"{method.id!r} is kept as one file, and it imports {', '.join(source_file.beside)}, which is "
             "neither installed nor kept; put what it needs into the module, or carry these files along.",
             stacklevel=3,
         )
+
+
+def _set_by_hand(method: Method) -> list[str]:
+    """The plain values of the instance that `method` runs which its class, built bare, has otherwise."""
+    module: Any = getattr(method, "module", None)
+    declared = {knob.name for knob in method.knobs.list_knobs()}
+    try:
+        bare = vars(type(module)())
+    except Exception:
+        return [] if type(module).__module__.startswith("dspy.") else ["it needs arguments"]
+    plain = (str, int, float, bool, type(None))
+    return sorted(
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, plain)
+        and not name.startswith("_")
+        and name not in declared
+        and (name not in bare or bare[name] != value)
+    )
 
 
 def _check(program: Any, teacher: Any) -> None:

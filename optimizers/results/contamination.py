@@ -15,7 +15,7 @@ that a resume tests on the same questions.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,11 @@ class Marks:
         held = {"train": self.train, "dev": self.dev, "earlier": self.earlier}
         return {"marks": FORMAT} | {name: marks for name, marks in held.items() if marks}
 
+    def joined(self, other: Marks) -> Marks:
+        """The marks of both."""
+        pairs = ((self.train, other.train), (self.dev, other.dev), (self.earlier, other.earlier))
+        return Marks(*("".join(sorted(set(uses.split_marks("".join(pair))))) for pair in pairs))
+
 
 def check_compile(
     task: Task, directory: Path | None, *, include_seen: bool = False
@@ -154,12 +159,17 @@ def check_compile(
     """
     own = _own_sets(task)
     index = QuestionIndex([question.question for question in task.test])
-    earlier = _look_up(task, index, own) if directory is None else _of_study(task, index, own, directory)
     marks = marks_of_task(task)
-    roles = _roles(task.test, index, marks, earlier.roles)
-    contamination = _contamination_of(
-        task, roles, earlier.unchecked, [*_train(task), *task.dev], include_seen
-    )
+
+    def checked(earlier: _Earlier) -> Contamination:
+        roles = _roles(task.test, index, marks, earlier.roles)
+        others = [*_train(task), *task.dev]
+        return _contamination_of(task, roles, earlier.unchecked, others, include_seen)
+
+    if directory is None:
+        contamination = checked(earlier := _look_up(task, index, own))
+    else:
+        earlier, contamination = _of_study(task, index, own, directory, checked)
     facts: dict[str, Any] = {"contamination": contamination.to_json()} if contamination else {}
     if task.recipe.study.keep:
         known = [q.question for q in task.test if marks_of(q.question)[0] in earlier.roles]
@@ -173,9 +183,16 @@ def marks_of_task(task: Task) -> Marks:
     return Marks(own["train"].marks, own["dev"].marks)
 
 
-def question_facts(task: Task) -> dict[str, Any]:
-    """The entry of `provenance.json` on the train and dev questions of `task`; none if nothing is kept."""
-    return {"questions": marks_of_task(task).to_json()} if task.recipe.study.keep else {}
+def question_facts(task: Task, before: Marks | None = None) -> dict[str, Any]:
+    """The entry of `provenance.json` on the train and dev questions of `task`; none if nothing is kept.
+
+    `before` are the marks of the compiled program that the search began with: what chose or taught that one
+    stands behind this one, too.
+    """
+    if not task.recipe.study.keep:
+        return {}
+    own = marks_of_task(task)
+    return {"questions": (own if before is None else own.joined(before)).to_json()}
 
 
 def check_evaluation(
@@ -317,13 +334,20 @@ def _read_from(
     return _Earlier(dict(sorted(by_mark.items())), " and ".join(gaps))
 
 
-def _of_study(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet], directory: Path) -> _Earlier:
+def _of_study(
+    task: Task,
+    index: QuestionIndex,
+    own: Mapping[str, QuestionSet],
+    directory: Path,
+    checked: Callable[[_Earlier], Contamination],
+) -> tuple[_Earlier, Contamination]:
     """What the ledger said when the study in `directory` began; a new study reads it and is recorded in it.
 
-    The record is written before the use is appended: after a kill between them the resumed study appends it.
+    A study that `checked` refuses uses nothing, so it is not recorded. The record is written before the use
+    is appended: after a kill between them the resumed study appends it.
     """
     path, keep = directory / SEEN, task.recipe.study.keep
-    stored = _record_in(path)
+    stored = _record_in(path, task.facts["data"])
     with uses.opened() as ledger:
         if stored is not None:
             earlier = stored
@@ -331,21 +355,30 @@ def _of_study(task: Task, index: QuestionIndex, own: Mapping[str, QuestionSet], 
             earlier = _Earlier({}, BEGUN_BEFORE)
         else:
             earlier = _read_from(ledger.content, task, index, own)
+        contamination = checked(earlier)
         if stored is None and keep:
-            content = {"format": FORMAT, "roles": dict(earlier.roles), "unchecked": earlier.unchecked}
+            content = {
+                "format": FORMAT,
+                "roles": dict(earlier.roles),
+                "unchecked": earlier.unchecked,
+                "data": task.facts["data"],
+            }
             outputs.put_file(path, pretty(add_digest(content)).encode())
         ledger.append(_uses_of(task, "compile"))
-    return earlier
+    return earlier, contamination
 
 
-def _record_in(path: Path) -> _Earlier | None:
-    """The record of a study in the file `path`; None if there is none. Raises ArtefactError for damage."""
+def _record_in(path: Path, data: object) -> _Earlier | None:
+    """The record of a study in the file `path`; None if there is none. Raises ArtefactError for damage.
+
+    Raises UsageError where the study began with other questions than `data` describes.
+    """
     try:
         held = verify_digest(json.loads(inputs.read_text(path)))
         if held is None:
             raise ValueError
         roles = {str(mark): str(role) for mark, role in held["roles"].items()}
-        return _Earlier(roles, str(held["unchecked"]))
+        earlier = _Earlier(roles, str(held["unchecked"]))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -353,6 +386,12 @@ def _record_in(path: Path) -> _Earlier | None:
             f"{path} is damaged, so nobody knows which test questions the study leaves out; leave --resume "
             "out to begin anew, which replays what was answered."
         ) from None
+    if held.get("data", data) != data:
+        raise UsageError(
+            "The data of the recipe changed since the study began, though the recipe did not; undo the "
+            "change, or leave --resume out to begin anew."
+        )
+    return earlier
 
 
 def _roles(

@@ -85,18 +85,27 @@ def measure_score_shift(
 
     None if the same targets play all roles, or if the compile did not score this split.
     """
-    before, after = provenance.get("targets") or {}, facts.get("targets") or {}
+    before, after = _table(provenance, "targets"), _table(facts, "targets")
     changed = {
-        role: (str(before[role]["name"]), str(after[role]["name"]))
+        role: (str(_table(before, role).get("name")), str(after[role]["name"]))
         for role in sorted(before.keys() & after.keys())
         if before[role] != after[role]
     }
-    scored = (provenance.get(split) or {}).get("winner") or {}
-    means = {name: (float(scored[name]["mean"]), value.mean) for name, value in now.items() if name in scored}
+    scored = _table(_table(provenance, split), "winner")
+    then = {name: _table(scored, name).get("mean") for name in now}
+    means = {
+        name: (float(mean), now[name].mean) for name, mean in then.items() if isinstance(mean, int | float)
+    }
     if not changed or not means:
         return None
-    data = [(held.get("data") or {}).get(split) for held in (provenance, facts)]
+    data = [_table(held, "data").get(split) for held in (provenance, facts)]
     return ScoreShift(changed, means, data[0] == data[1])
+
+
+def _table(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The table `name` in what a file holds; empty where it has none, or something else."""
+    value = held.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 SILENT = Silent()
@@ -361,10 +370,10 @@ def _remarks(opened: OpenProgram, split: str, contamination: Contamination) -> l
     """Sentences on what the scores on the questions of `split` cannot show."""
     if split == "test":
         return list(contamination.sentences)
-    if opened.compiled is None or (opened.compiled.provenance.get("search") or {}).get("trials") == 0:
+    if opened.compiled is None or _table(opened.compiled.provenance, "search").get("trials") == 0:
         return []
     provenance, facts = opened.compiled.provenance, opened.task.facts
-    data = [(held.get("data") or {}).get(split) for held in (provenance, facts)]
+    data = [_table(held, "data").get(split) for held in (provenance, facts)]
     if split == "dev" and (data[0] == data[1] or len(contamination.used) == contamination.questions > 0):
         return [FLATTERED]
     if not contamination.used:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from ragc.core import inputs
 from ragc.core.paths import missing_file
-from ragc.core.user_code import ignore_bytecode, is_reference
+from ragc.core.user_code import code_files, ignore_bytecode, is_reference
 from ragc.corpora import datasets
 from ragc.corpora.files.records import is_address
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
-from ragc.errors import RecipeError
+from ragc.errors import RecipeError, Untrusted
 from ragc.optimizers.results import trust
 from ragc.optimizers.results.compiled import CompiledProgram, ProgramState
 from ragc.optimizers.results.trust_record import base_of, is_trusted
@@ -145,13 +145,25 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
             raise RecipeError(
                 where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
             )
-    if how.base is None and root == folder.resolve():
+    if root == folder.resolve():
         ignore_bytecode(root)
     is_unaltered: bool | None = None
-    if not outside and root == folder.resolve() and ("program",) not in set_keys(how.sets):
+    typed = ("program",) in set_keys(how.sets)
+    if not outside and root == folder.resolve() and not typed:
         is_unaltered = _import_kept(compiled, folder)
         outside = is_unaltered is False
-    allowed = not is_unaltered and (not outside or how.trust_code or ("program",) in set_keys(how.sets))
+    if typed and outside and not how.trust_code and root == folder.resolve() and code_files(folder):
+        # The name that the user typed is the user's word; what the directory laid under it is not.
+        place = (
+            f"{folder} is from elsewhere and holds modules, among which the program that you named would be"
+        )
+        raise Untrusted(
+            f"{place} looked for; name a folder of your own with base=, or allow its modules with "
+            "trust_code=True.",
+            command=f"{place} looked for; name a folder of your own with --base DIR, or allow its modules with "
+            "--trust-code.",
+        )
+    allowed = not is_unaltered and (not outside or how.trust_code or typed)
     recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, stored=True, code=allowed)
     return recipe, folder, root, outside
 
@@ -165,13 +177,13 @@ def _import_kept(compiled: CompiledProgram, folder: Path) -> bool | None:
     held = compiled.provenance.get(PROGRAM_FACTS)
     facts = held if isinstance(held, dict) else {}
     name = str(facts.get("file") or "")
-    if not name or not is_reference(compiled.state.method):
-        return None
+    if not name or facts.get("beside") or not is_reference(compiled.state.method):
+        return None  # what it imports was carried along, and the digest covers every module in the folder
     try:
         content = inputs.read_bytes(folder / name, within=folder)
     except FileNotFoundError:
         return None
-    except (OSError, inputs.LeadsOut):
+    except (OSError, ValueError):
         return False
     if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
         return False

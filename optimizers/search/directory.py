@@ -89,6 +89,8 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
         ):
             make_private(directory)
             narrow_tree(directory)
+            if begun:  # before the recipe, which says that there is a study to resume
+                write_address(directory, epoch=epoch, **begun)
             replace_private(written, text)
             write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch, **begun)
         yield directory

@@ -190,3 +190,9 @@ def test_the_tokens_of_a_masked_reply_spell_nothing() -> None:
     assert "".join(token.token for token in masked_reply.logprobs) == ""
     whole = sanitize(Reply("red", usage=Usage(1, 9), logprobs=tokens[:1]), request, len)
     assert (whole.text, whole.logprobs) == ("red", tokens[:1])
+
+
+def test_a_key_that_begins_with_another_leaves_no_rest() -> None:
+    remember("abcd1234")
+    remember("abcd1234XYZSECRET")
+    assert mask_keys("key abcd1234XYZSECRET, and abcd1234") == f"key {MASK}, and {MASK}"

@@ -16,7 +16,7 @@ import ragc
 from ragc import api
 from ragc.cli.main import main
 from ragc.core import user_code
-from ragc.errors import Untrusted, UsageError
+from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.results.evaluate import open_program, score
 from ragc.testing import SchemaReplies, ScriptedTarget
@@ -184,3 +184,16 @@ def test_more_modules_than_can_be_looked_at_are_refused(
     monkeypatch.setattr(user_code, "_MAX_FILES", 3)
     with pytest.raises(UsageError, match="holds more than 3 files of modules; keep only"):
         load(strange)
+
+
+def test_a_program_that_the_user_typed_is_not_taken_from_a_strangers_directory(
+    strange: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "ran_by_name"
+    (strange / "tabnanny.py").write_text(f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n", "utf-8")
+    for name in ("tabnanny:Anything", "strange_scores:score"):
+        with pytest.raises(RagcError):
+            ragc.ask(strange, "Why?", sets=[f"program={name}"])
+        assert main(["ask", str(strange), "Why?", "--set", f"program={name}"]) == 2
+    assert not mark.exists()
+    assert not (tmp_path / "ran").exists()

@@ -125,10 +125,9 @@ def mask_keys(text: str) -> str:
 
     For replies, where a mask must not hit by chance: keys of fewer than 8 characters are left alone.
     """
-    for secret, forms in _remembered.items():
-        if len(secret) >= _SHORTEST_IN_REPLIES:
-            for form in forms:
-                text = text.replace(form, MASK)
+    long = (forms for secret, forms in _remembered.items() if len(secret) >= _SHORTEST_IN_REPLIES)
+    for form in sorted({form for forms in long for form in forms}, key=len, reverse=True):
+        text = text.replace(form, MASK)  # the longest first: one key may begin with another
     return text
 
 

@@ -121,6 +121,10 @@ def _of_json(path: Path, document: Any, format: str | None) -> PromptFile:
     )
 
 
+_MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "function_call"})
+"""Keys of a message; the last two must be empty."""
+
+
 def _message(path: Path, number: int, one: Any) -> tuple[str, str]:
     if not isinstance(one, dict):
         raise DataError(str(path), [f"message {number} is no object with role and content."])
@@ -132,6 +136,11 @@ def _message(path: Path, number: int, one: Any) -> tuple[str, str]:
         )
     if one.get("tool_calls") or one.get("function_call"):
         raise DataError(str(path), [f"message {number} calls tools, which no prompt of ragc does."])
+    if extra := sorted(one.keys() - _MESSAGE_KEYS):
+        raise DataError(
+            str(path),
+            [f"message {number} has the key {extra[0]!r}, which no prompt of ragc sends; remove it."],
+        )
     return _ROLES[role], _content(path, number, one.get("content"))
 
 

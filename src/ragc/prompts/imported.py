@@ -198,7 +198,7 @@ def _unkept(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
     edited = prompt.edited
     names = [name.rpartition(".")[2] for name in edited] if prompt.layout and prompt.before else prompt.stated
     for name in names:
-        yield from _unkept_parameter(name, prompt.stated.get(name), call)
+        yield from _unkept_parameter(name, prompt.stated.get(name), call, prompt)
     if prompt.before and not prompt.exported:
         yield from _unkept_source(prompt)
     for schema in _said_schemas(prompt):
@@ -212,9 +212,9 @@ def _unkept(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
         yield f"-source.layout: {edited['source.layout']!r}; the knob layout decides"
 
 
-def _unkept_parameter(name: str, value: Any, call: RagPredict) -> Iterator[str]:
+def _unkept_parameter(name: str, value: Any, call: RagPredict, prompt: ImportedPrompt) -> Iterator[str]:
     """A parameter of requests that `call` sends with another value."""
-    if value is None or name in _NO_PARAMETERS:
+    if value is None or name in (_NO_PARAMETERS if prompt.before else _REQUEST_FORM):
         return
     if name == "model":
         model = call.runtime.target(call.role).model
@@ -237,6 +237,10 @@ _NO_PARAMETERS = frozenset(
     | {"input_schema", "output_schema", "layout", "instructions", "demonstrations", "outputs", "source"}
 )
 """What a file says beside its messages that is no parameter of requests, or that the program decides anew."""
+
+
+_REQUEST_FORM = frozenset({"messages", "response_format", "logprobs", "top_logprobs", "stream", "slots"})
+"""What a hand-written file says beside its messages that is no text and no parameter of requests."""
 
 
 def _unkept_source(prompt: ImportedPrompt) -> Iterator[str]:

@@ -210,18 +210,20 @@ def wording(parts: Sequence[Part]) -> Wording:
     waiting: list[str] = []
     for line in (line.strip() for line in text.split("\n")):
         slot, tag = _LABEL.fullmatch(line), _TAGS.fullmatch(line)
-        if slot and not _bare_label(slot[1] or "") and waiting:
-            labels.setdefault(slot[2], _bare_label(waiting.pop()))
-        elif slot and _bare_label(slot[1] or ""):
-            labels.setdefault(slot[2], _bare_label(slot[1]))
+        label, again = _bare_label(slot[1] or "") if slot else "", ""
+        if slot and not label and waiting:
+            above = _bare_label(waiting.pop())
+            again = "" if labels.setdefault(slot[2], above) == above else f"{above}: {name_slots(line)}"
+        elif slot and label:
+            again = "" if labels.setdefault(slot[2], label) == label else name_slots(line)
         if not slot and _FRAME.fullmatch(line):
             if _bare_label(line) and not (tag and tag[1] and tag[2].strip() in labels.values()):
                 waiting.append(line)
             continue
         prose += waiting
         waiting.clear()
-        if not slot:
-            prose.append(name_slots(line))
+        if not slot or again:  # a second label of the same input is text
+            prose.append(again or name_slots(line))
     return Wording("\n".join(prose), labels, tuple(waiting))
 
 

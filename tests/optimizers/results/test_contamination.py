@@ -17,10 +17,17 @@ from ragc.cli.main import main
 from ragc.core.progress import Silent
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.metrics.reports import runs
+from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.results import comparison
 from ragc.optimizers.results.contamination import BEGUN_BEFORE, NO_MARKS_NOTE
-from ragc.optimizers.results.evaluate import FLATTERED, Evaluation, open_program, score
+from ragc.optimizers.results.evaluate import (
+    FLATTERED,
+    Evaluation,
+    measure_score_shift,
+    open_program,
+    score,
+)
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize
 from ragc.store.call_store import CallStore
@@ -344,3 +351,31 @@ def test_the_command_line_names_and_includes(
     main(["doctor", "--quick", "--json"])
     checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
     assert checks["uses"]["found"].startswith("20 questions in 2 sets of train and dev, in ")
+
+
+def test_a_compile_that_is_refused_uses_no_question(run: Run, folder: Path) -> None:
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+
+    def with_splits(name: str, dev: slice, test: slice) -> tuple[str, ...]:
+        named = [row | {"split": "dev"} for row in rows[dev]] + [
+            row | {"split": "test"} for row in rows[test]
+        ]
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in named), "utf-8")
+        return (f"data.questions={name}", "data.train=0", "data.dev=10", "data.test=5", "search.demos=0")
+
+    run("one", sets=with_splits("first.jsonl", slice(10), slice(10, 15)))
+    before = ledger_file().read_bytes()
+    with pytest.raises(UsageError, match="were used as train or dev before"):
+        run("two", sets=with_splits("second.jsonl", slice(15, 25), slice(5)))
+    assert ledger_file().read_bytes() == before
+
+
+@pytest.mark.parametrize("odd", [[], "text", 3, True, {"main": []}])
+@pytest.mark.parametrize("name", ["targets", "test", "dev", "data", "search"])
+def test_odd_provenance_ends_in_no_traceback(name: str, odd: Any) -> None:
+    winner = {"winner": {"em": {"mean": 0.5}}}
+    facts: dict[str, Any] = {"targets": {"main": {"name": "old"}}, "test": winner, "data": {"test": "x"}}
+    now = {"targets": {"main": {"name": "new"}}, "data": {"test": "x"}}
+    means = {"em": Interval(0.4, 0.3, 0.5, 9)}
+    assert measure_score_shift(facts, now, "test", means)
+    measure_score_shift(facts | {name: odd}, now, "test", means)
