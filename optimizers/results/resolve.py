@@ -154,14 +154,10 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
         outside = is_unaltered is False
     if typed and outside and not how.trust_code and root == folder.resolve() and code_files(folder):
         # The name that the user typed is the user's word; what the directory laid under it is not.
-        place = (
-            f"{folder} is from elsewhere and holds modules, among which the program that you named would be"
-        )
+        reason = f"{folder} is from elsewhere, and the program that you named would be sought in its modules"
         raise Untrusted(
-            f"{place} looked for; name a folder of your own with base=, or allow its modules with "
-            "trust_code=True.",
-            command=f"{place} looked for; name a folder of your own with --base DIR, or allow its modules with "
-            "--trust-code.",
+            f"{reason}; name a folder of your own with base=, or allow its modules with trust_code=True.",
+            command=f"{reason}; name a folder of your own with --base DIR, or allow them with --trust-code.",
         )
     allowed = not is_unaltered and (not outside or how.trust_code or typed)
     recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, stored=True, code=allowed)

@@ -101,8 +101,12 @@ class _Lines(JournalFileBackend):
     def gathering(self, number: int) -> Iterator[None]:
         """Writes what is appended meanwhile with one append at the end, an error included.
 
-        `number` is the number of lines so far, all of which were read. The caller holds the lock.
+        `number` is the number of lines so far, all of which were read. The caller holds the lock. Raises
+        DamagedJournal where the file holds more than that.
         """
+        size = self._path.stat().st_size if self._path.exists() else 0
+        if size and self._log_number_offset.get(number, size) != size:
+            raise _damage_error(self._path, f"line {number + 1} of {self._path.name} is damaged")
         self._first_waiting, self._waiting = number, []
         try:
             yield
