@@ -180,7 +180,7 @@ class Compiled:
     def _repr_html_(self) -> str:
         from ragc.optimizers.results import notebook
 
-        return notebook.of_compiled(self)
+        return notebook.of_compiled(self)  # pyright: ignore[reportArgumentType] - one class, reached by two paths
 
     @property
     def failure_lines(self) -> list[str]:

@@ -88,7 +88,7 @@ def best_and_front(
     ]
     front: list[FrozenTrial] = []
     if len(objectives) > 1:
-        study = optuna.create_study(directions=["maximize"] * len(objectives))
+        study = optuna.create_study(directions=["maximize" for _ in objectives])
         study.add_trials(whole)
         numbers = {trial.number for trial in study.best_trials}
         front = [trial for at, trial in enumerate(whole) if at in numbers]

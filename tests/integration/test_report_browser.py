@@ -666,7 +666,7 @@ def test_the_slash_goes_to_the_search_and_a_click_anywhere_in_a_row_opens_it(
     assert tab.run("return document.getElementById('find').value") == "/"
     tab.run("document.getElementById('reset').click(); document.activeElement.blur()")
     tab.wait("document.getElementById('count').textContent === '12 questions'")
-    tab.click("#body tr.row:nth-of-type(3) td.c-change")
+    tab.run("document.querySelector('#body tr.row:nth-of-type(3) td.c-change').click()")
     tab.wait("document.getElementById('trace').open")
     assert (
         tab.run("return document.getElementById('trace-title').textContent")
