@@ -63,8 +63,8 @@ def _threads() -> ThreadpoolController:
 def _one_thread() -> Iterator[None]:
     """Lets the matrix library use one thread.
 
-    The matrices are small, so that further threads only wait for each other: at 30 trials a fit took 50 times
-    as long on two cores (experiments/LOG.md).
+    The matrices are small, so that further threads only wait for each other: a search of 60 trials took more
+    than twice the processor time on two cores (experiments/LOG.md).
     """
     with _threads().limit(limits=1, user_api="blas"):
         yield
