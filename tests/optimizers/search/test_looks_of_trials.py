@@ -10,8 +10,10 @@ import pytest
 
 from ragc.core.progress import Silent
 from ragc.errors import RagcError
+from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import read_study, study_directory
+from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -133,6 +135,8 @@ def test_a_small_study_that_was_killed_ends_with_the_same_bytes(run: Run, folder
     run("cut", sets=SMALL, resume=True)
     # A try that was in flight stays charged, so that a binding budget may pay for fewer answers.
     assert lost or identical(folder / "whole", folder / "cut")
+    charges = FileLedger(study_directory(folder / "cut") / "charges.jsonl", Budget())
+    assert lost < charges.calls <= 140
 
 
 def likes_many(request: ChatRequest) -> dict[str, Any]:
