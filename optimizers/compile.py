@@ -410,7 +410,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         rows = {}
     measured = bool(rows)
     seen = prepared.contamination
-    rows = {name: tuple(map(seen.marked, answered)) for name, answered in rows.items()}
+    rows = {name: seen.marked(answered) for name, answered in rows.items()}
     rows = {name: rows.get(name, ()) for name in programs}
     scores = {
         name: task.summarize([row.scores for row in answered], groups_of(answered))

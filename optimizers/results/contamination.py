@@ -109,10 +109,12 @@ class Contamination:
             out.append(f"Whether all test questions are new is not known: {self.unchecked}.")
         return tuple(out)
 
-    def marked(self, row: Row) -> Row:
-        """`row`, marked if its question was used before."""
-        role = self.used.get(row.question.id, "")
-        return replace(row, seen=role) if role else row
+    def marked(self, rows: Iterable[Row]) -> tuple[Row, ...]:
+        """`rows`, marked where their question was used before."""
+        used = self.used
+        return tuple(
+            [replace(row, seen=used[row.question.id]) if row.question.id in used else row for row in rows]
+        )
 
 
 CLEAN = Contamination()
@@ -401,14 +403,15 @@ def _roles(
 
     `marks` are those of the program; `earlier` has the roles in earlier searches by mark.
     """
-    own = {role: index.positions_in(uses.split_marks(getattr(marks, role))) for role in ("train", "dev")}
+    train, dev = (index.positions_in(uses.split_marks(joined)) for joined in (marks.train, marks.dev))
     before = index.positions_in(uses.split_marks(marks.earlier))
     out = {}
     for position, question in enumerate(questions):
-        roles = _joined(role for role in ("train", "dev") if position in own[role])
         searched = earlier.get(marks_of(question.question)[0], "")
-        if roles:
-            out[position] = roles
+        if position in train:
+            out[position] = "train and dev" if position in dev else "train"
+        elif position in dev:
+            out[position] = "dev"
         elif searched:
             out[position] = f"{searched} by {EARLIER}"
         elif position in before:

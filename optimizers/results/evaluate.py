@@ -253,6 +253,7 @@ def open_program(
     resolved = recipe.load(where, sets, base=None if base is None else Path(base), allow_loss=allow_loss)
     call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
     task = prepare(resolved, store=call_store, questions=questions, targets=targets)
+    _count_only_for_a_limit(task)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))
     if resolved.prompts:
         program = give_prompts(program, resolved)
@@ -278,9 +279,16 @@ def open_compiled(
         targets=targets,
         grouped=other_data or "groups" in compiled.provenance,
     )
+    _count_only_for_a_limit(task)
     task.runtime.gateway.epoch = compiled.epoch
     entry = task.method if task.method.id == compiled.state.method else None
     return OpenProgram(task, compiled.build(task.runtime, entry), compiled)
+
+
+def _count_only_for_a_limit(task: Task) -> None:
+    """Charges requests only where the recipe has a budget, as nothing of an evaluation is resumed."""
+    if task.recipe.budget == recipe.Budget():
+        task.runtime.gateway.ledger = None
 
 
 def ask(opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
@@ -331,7 +339,7 @@ def score(
     with event_loop.frozen_gc():
         rows, spent, measured = event_loop.run(work())
     progress.close()
-    rows = tuple(map(contamination.marked, rows))
+    rows = contamination.marked(rows)
     note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
     cost = spent.to_json() | {"tokens": spent.tokens} | measured
     means = task.summarize([row.scores for row in rows], groups_of(rows))

@@ -17,7 +17,7 @@ from typing import Protocol
 from ragc.core.retry import Meter, RetryableError
 from ragc.errors import RagcError, TargetError, UsageError
 from ragc.targets.base import ChatRequest, Reply, Target
-from ragc.targets.token_price import Price, price_of, prompt_bound, reply_bound, typed_price
+from ragc.targets.token_price import price_of, prompt_bound, reply_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class Ledger(Protocol):
 class Charge:
     """The tries of one request, one after another; a `Meter` of `ragc.core.retry`.
 
-    `number` is that of the try which is reserved, "" for none. `ledger` None counts nothing.
+    `number` is that of the try which is reserved, "" for none.
     """
 
     def __init__(
-        self, ledger: Ledger | None, key: str, target: Target, request: ChatRequest, wanted: Wanted
+        self, ledger: Ledger, key: str, target: Target, request: ChatRequest, wanted: Wanted
     ) -> None:
         self.ledger, self._wanted, self._key = ledger, wanted, key
         self._target, self._request = target, request
@@ -96,13 +96,13 @@ class Charge:
 
     async def begin(self) -> None:
         """Reserves one try, unless one is reserved. Raises BudgetExhausted."""
-        if self.ledger is not None and not self.number:
+        if not self.number:
             (self.number,) = await self.ledger.reserve([self.need], self._wanted)
 
     def fail(self, failure: BaseException) -> None:
         """Ends the try with `failure`, at the price that it has."""
         number, self.number = self.number, ""
-        if self.ledger is None or not number:
+        if not number:
             return
         usage: tuple[int, int] | None = getattr(failure, "usage", None)
         if is_free(failure):
@@ -117,7 +117,7 @@ class Charge:
     def settle(self, reply: Reply) -> None:
         """Ends the try with `reply`."""
         number, self.number = self.number, ""
-        if self.ledger is not None and number:
+        if number:
             self.ledger.settle(number, reply.usage.prompt + reply.usage.completion, reply.usd)
 
     @property
@@ -135,10 +135,9 @@ class Charges:
     async def begin(self) -> None:
         """Reserves a try for each that has none, all at once or none: none may wait for another of them."""
         open_charges = [charge for charge in self._charges if not charge.number]
-        ledger = open_charges[0].ledger if open_charges else None
-        if ledger is None:
+        if not open_charges:
             return
-        numbers = await ledger.reserve(
+        numbers = await open_charges[0].ledger.reserve(
             [charge.need for charge in open_charges], lambda: any(charge.wanted for charge in open_charges)
         )
         for charge, number in zip(open_charges, numbers, strict=True):
@@ -165,9 +164,3 @@ def is_free(failure: BaseException) -> bool:
     if isinstance(failure, RetryableError | TargetError):
         return failure.refused
     return isinstance(failure, RagcError)
-
-
-def priced(target: Target, reply: Reply) -> float:
-    """Dollars of `reply`: by the price that the user typed, else as the target says."""
-    price: Price | None = typed_price(target)
-    return reply.usd if price is None else price.usd(reply.usage)

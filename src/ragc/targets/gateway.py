@@ -21,9 +21,10 @@ from ragc.core.retry import meter
 from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, Target, sanitize
-from ragc.targets.charges import Charge, Ledger, priced
+from ragc.targets.charges import Charge, Ledger
 from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import ServerOptions
+from ragc.targets.token_price import priced
 
 log = logging.getLogger("ragc.targets")
 
@@ -180,18 +181,23 @@ class Gateway:
 
         The reply is paid for even if its caller was cancelled meanwhile.
         """
-        charge = Charge(self.ledger, key, target, request, lambda: bool(self._callers[key]))
+        charge = None
+        if self.ledger is not None:
+            charge = Charge(self.ledger, key, target, request, lambda: bool(self._callers[key]))
         token = meter.set(charge)
         try:
-            await charge.begin()
+            if charge is not None:
+                await charge.begin()
             reply = self._sanitize(target, request, await self._complete(target, request))
             reply = replace(reply, usd=priced(target, reply))
         except BaseException as error:
-            charge.fail(error)
+            if charge is not None:
+                charge.fail(error)
             raise
         finally:
             meter.reset(token)
-        charge.settle(reply)
+        if charge is not None:
+            charge.settle(reply)
         return reply
 
     async def _complete(self, target: Target, request: ChatRequest) -> Reply:

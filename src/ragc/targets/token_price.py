@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.targets.base import ChatRequest, Target, Usage
+from ragc.targets.base import ChatRequest, Reply, Target, Usage
 
 MILLION = 1_000_000
 PARTS = ("input", "cached_input", "output")
@@ -106,6 +106,12 @@ def price_of(target: Target) -> Price | None:
     """The price by which requests to `target` are reserved; None where nobody knows one."""
     typed = typed_price(target)
     return table_price(target) if typed is None else typed
+
+
+def priced(target: Target, reply: Reply) -> float:
+    """Dollars of `reply`: by the price that the user typed, else as the target says."""
+    price = typed_price(target)
+    return reply.usd if price is None else price.usd(reply.usage)
 
 
 def prompt_bound(request: ChatRequest) -> int:
