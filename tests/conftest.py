@@ -62,6 +62,9 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+_DSPY = "dspy.dsp.utils.settings"
+
+
 class NetworkBlocked(AssertionError):
     """A test reached for another machine. No library takes this for a failed connection and tries again."""
 
@@ -119,6 +122,25 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def _own_ledger(_own_home: None) -> None:
     """No test sees which questions another one used: the ledger of this run begins empty."""
     shutil.rmtree(Path(os.environ["RAGC_HOME"]) / "uses", ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_dspy_settings() -> Iterator[None]:
+    """No test sees what another one, such as a page of the docs, told `dspy.configure`."""
+    before = _dspy_settings()
+    kept = None if before is None else dict(before)
+    yield
+    after = _dspy_settings()
+    if after is not None and (kept is None or dict(after) != kept):
+        after.clear()
+        after.update(
+            dict(sys.modules[_DSPY].DEFAULT_CONFIG, trace=[], callbacks=[]) if kept is None else kept
+        )
+
+
+def _dspy_settings() -> Any:
+    """What `dspy.configure` changes, for all threads; None where nothing has imported DSPy yet."""
+    return getattr(sys.modules.get(_DSPY), "main_thread_config", None)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -32,7 +32,7 @@ from ragc.targets.base import Reply, Sampling, Target
 from ragc.targets.gateway import Answer
 from ragc.version import __version__
 
-_ENTRIES = 20_000
+_ENTRIES = 10_000
 _PROBE = "Straightforward tokenization, counted: 1234567 words.\n"
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _SIMPLE = frozenset({str, int, bool, type(None)})

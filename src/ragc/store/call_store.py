@@ -74,7 +74,7 @@ class CallStore:
     """
 
     def __init__(
-        self, directory: Path | None, *, memory: int = 20_000, backend: Backend | None = None
+        self, directory: Path | None, *, memory: int = 10_000, backend: Backend | None = None
     ) -> None:
         if directory is not None and backend is not None:
             raise ValueError("a call store has a directory or a backend, not both")

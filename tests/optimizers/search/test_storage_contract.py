@@ -85,7 +85,7 @@ class Place:
         return optuna.create_study(
             storage=self.memory,
             study_name="a study",
-            directions=["maximize"] * objectives,
+            directions=[optuna.study.StudyDirection.MAXIMIZE] * objectives,
             load_if_exists=True,
         )
 
