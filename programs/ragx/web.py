@@ -3,11 +3,11 @@
 RAG-X, "Enhancing Retrieval for Knowledge Extraction" and "Noise Chunk Selection Strategy"; that dense and
 sparse passages are put one after the other, repeats included, is from the authors' code.
 Differs: blocks are searched with `web` itself, whatever its kind. Chunks are sought as deep as the blocks
-have chunks, then those that start in a block are kept; with blocks as long as chunks this matters to
-`dense` alone. `rerank` is listwise by the main model, which is asked for the best `top_n` of as much of the
-pool as fits its context, or by the cross-encoder that the source `web` names. Noise is drawn from the question's own pages by question
-and `noise_seed`, without chunks that are shown, which the paper may draw once more; for a question that comes
-without pages it is drawn from the pages of `web` that gave no passage.
+have chunks, then those that start in a block are kept; with blocks as long as chunks this matters to `dense`
+alone. `rerank` is listwise by the main model, which is asked for the best `top_n` of as much of the pool as
+fits its context, or by the cross-encoder that the source `web` names. Noise is drawn from the question's own
+pages by question and `noise_seed`, without chunks that are shown, which the paper may draw once more; for a
+question that comes without pages it is drawn from the pages of `web` that gave no passage.
 """
 
 from __future__ import annotations
