@@ -196,6 +196,8 @@ def one_condition(when: When) -> str:
     """One of the conditions of a knob, in words."""
     if when.greater_than is not None:
         return f"`{when.knob}` > {when.greater_than:g}"
+    if when.excluded:
+        return f"`{when.knob}` is not {' or '.join(toml(value) for value in when.excluded)}"
     return f"`{when.knob}` is {' or '.join(toml(value) for value in when.values)}"
 
 

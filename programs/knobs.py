@@ -26,14 +26,15 @@ NAME = "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """The condition under which a knob matters: another knob is one of `values`, or is above
-    `greater_than`, and matters itself. One of the `otherwise` does in its place.
+    """The condition under which a knob matters: another knob is one of `values`, is above `greater_than`, or
+    is none of `excluded`, whichever is given, and matters itself. One of the `otherwise` does in its place.
     """
 
     knob: str
     values: tuple[Value, ...] = ()
     greater_than: float | None = None
     otherwise: tuple[When, ...] = ()
+    excluded: tuple[Value, ...] = ()
 
     @property
     def alternatives(self) -> tuple[When, ...]:
@@ -49,11 +50,13 @@ class When:
         """Whether the other knob's `value` meets the condition, those in its place aside."""
         if self.greater_than is not None:
             return not isinstance(value, str) and value > self.greater_than
-        return value in self.values
+        return value not in self.excluded if self.excluded else value in self.values
 
     def to_json(self) -> dict[str, Any]:
-        """`{"knob": ..., "is": [...]}` or `{"knob": ..., "above": ...}`; `or` lists what may hold instead."""
-        own = {"is": list(self.values)} if self.greater_than is None else {"above": self.greater_than}
+        """`{"knob": ..., "is": [...]}`, or with `above` or `is not`; `or` lists what may hold instead."""
+        own: dict[str, Any] = {"is not": list(self.excluded)} if self.excluded else {"is": list(self.values)}
+        if self.greater_than is not None:
+            own = {"above": self.greater_than}
         others = [one.to_json() for one in self.otherwise]
         return {"knob": self.knob} | own | ({"or": others} if others else {})
 

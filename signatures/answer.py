@@ -295,11 +295,16 @@ def drop_wrong_marks(answer: str, n: int, *, single: bool = False) -> tuple[str,
 INVALID = "invalid question"
 UNSURE = "I don't know"
 
+_ASKED_AT = "when the question was asked; mm/dd/yyyy, hh:mm:ss PT is Pacific Time, the month first"
+_BRIEF_TIME = "when it was asked; in mm/dd/yyyy, hh:mm:ss PT the month is first"
+"""The form that the times of RAG-X's questions have; other times are shown as they are given."""
+
 
 @brief(
     "Answer the question from what you know, in as few words as possible.\n\n"
     "If the question assumes something false, answer exactly: invalid question\n"
     "If you are not sure, answer exactly: I don't know",
+    query_time=_BRIEF_TIME,
     answer="a name, number or short phrase",
 )
 class KnownAnswer(dspy.Signature):
@@ -315,7 +320,7 @@ class KnownAnswer(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what to answer")
-    query_time: str = dspy.InputField(desc="when the question was asked")
+    query_time: str = dspy.InputField(desc=_ASKED_AT)
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
@@ -323,6 +328,7 @@ class KnownAnswer(dspy.Signature):
     "Answer the question from the passages and from what you know, in as few words as possible.\n\n"
     "If the question assumes something false, answer exactly: invalid question\n"
     "If you are not sure, answer exactly: I don't know",
+    query_time=_BRIEF_TIME,
     answer="a name, number or short phrase",
 )
 class OpenAnswer(dspy.Signature):
@@ -338,7 +344,7 @@ class OpenAnswer(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what to answer")
-    query_time: str = dspy.InputField(desc="when the question was asked; now and latest mean then")
+    query_time: str = dspy.InputField(desc=f"{_ASKED_AT}; now and latest mean then")
     passages: list[str] = dspy.InputField(
         desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
     )
@@ -349,6 +355,7 @@ class OpenAnswer(dspy.Signature):
     "Answer the question from the passages alone, in as few words as possible.\n\n"
     "If the question assumes something false, answer exactly: invalid question\n"
     "If the passages do not hold the answer, answer exactly: I don't know",
+    query_time=_BRIEF_TIME,
     answer="a name, number or short phrase",
 )
 class ReferenceAnswer(dspy.Signature):
@@ -364,7 +371,7 @@ class ReferenceAnswer(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what to answer")
-    query_time: str = dspy.InputField(desc="when the question was asked; now and latest mean then")
+    query_time: str = dspy.InputField(desc=f"{_ASKED_AT}; now and latest mean then")
     passages: list[str] = dspy.InputField(
         desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
     )

@@ -187,8 +187,8 @@ class NeedInfo(dspy.Signature):
 
 @brief(
     "Decide whether the new passages bring facts that help with the question and are not known yet.",
-    known="passages found before",
-    new="passages found now",
+    known="passages found before, numbered",
+    new="passages found now; their numbers go on from those",
     analysis="what the new passages add, or why they add nothing, in a sentence",
     status="true if they add something relevant; false if they are off the point or repeat what is known",
 )
@@ -202,8 +202,11 @@ class CompareSources(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what is to be answered in the end")
-    known: list[str] = dspy.InputField(desc="passages that earlier searches brought")
-    new: list[str] = dspy.InputField(desc="passages that the last search brought")
+    known: str = dspy.InputField(desc="passages that earlier searches brought, numbered from 1")
+    new: str = dspy.InputField(
+        desc="passages that the last search brought, numbered on from there; one that is known already keeps "
+        "its number"
+    )
     analysis: str = dspy.OutputField(
         desc="in a sentence or two: which fact the new passages add, or why they add none"
     )

@@ -37,9 +37,8 @@ class RouteSources(dspy.Signature):
 
     Web pages cover more but may be out of date. The API is current and reliable but covers less: stock
     prices and figures of companies, films with their casts, crews and awards, songs, artists and charts, and
-    results and schedules of football and basketball. Choose it for what changes fast and for exact figures
-    of these kinds, web for explanations and for everything else, both when each may hold a part of the
-    answer.
+    games of the NBA and of soccer clubs. Choose it for what changes fast and for exact figures of these
+    kinds, web for explanations and for everything else, both when each may hold a part of the answer.
     """
 
     question: str = dspy.InputField(desc="what is to be answered")

@@ -1,6 +1,6 @@
 """Document selection: ranking, condensing, choosing, checking sufficiency, and searching for what is missing.
 
-RankGPT: `RankPassages` ranks a window of passages at a time.
+RankGPT: `RankPassages` ranks a window of passages at a time; `ranking` asks for the best of a pool (RAG-X).
 
 LLatrieval: each document is condensed before the choice, and a further search aims at what the chosen ones do
 not say.
@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import Field
 
-from ragc.signatures.wording import brief, derived, input_field
+from ragc.signatures.wording import brief, change_texts, derived, describe, input_field
 
 LONGEST_WINDOW = 40
 """The most passages that one ranking names."""
@@ -43,6 +43,23 @@ class RankPassages(dspy.Signature):
     order: Annotated[list[int], Field(max_length=LONGEST_WINDOW)] = dspy.OutputField(
         desc="the number of every passage once, best first"
     )
+
+
+_RANK = "Put the passages in order, the one that helps most to answer the question first."
+
+
+@derived
+def ranking(n: int) -> Any:
+    """RankPassages that asks for the best `n` passages alone, where no more are kept."""
+    task, order = (
+        "Pick the passage that helps most to answer the question.",
+        "the number of that passage alone",
+    )
+    if n > 1:
+        task = f"Pick the {n} passages that help most to answer the question, the best first."
+        order = f"the numbers of the {n} passages that help most, best first"
+    picked = change_texts(RankPassages, lambda text: text.replace(_RANK, task), names=())
+    return describe(picked, "order", order, brief=order)
 
 
 @brief(

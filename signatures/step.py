@@ -16,6 +16,7 @@ holds a reply, empty fields may be there or not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
@@ -25,7 +26,7 @@ import pydantic
 from pydantic import BeforeValidator
 
 from ragc.signatures.answer import FORMATS, one_of, redeclare_output
-from ragc.signatures.wording import brief, derived
+from ragc.signatures.wording import brief, change_texts, derived
 
 
 @brief(
@@ -174,20 +175,29 @@ class Move(NamedTuple):
     improvement: str = ""
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], thought: str = "") -> Move:
-        """The move that `values`, of a reply, are: an answer may be in the input of a finish."""
+    def of(cls, values: Mapping[str, Any], tools: Sequence[str], thought: str = "") -> Move:
+        """The move that `values`, of a reply, are: an answer may be in the input of a finish.
+
+        Where `tools` is one tool, `Search_Engine`, the name that PrefRAG gives to its own, means that tool.
+        """
         names = cls._fields[1:]
         texts = {name: _text(values.get(name)) for name in names}
-        texts["action"] = texts["action"].casefold()
+        texts["action"] = _named_tool(texts["action"].casefold(), tools)
         if texts["action"] == FINISH and not texts["answer"]:
             texts |= {"answer": texts["action_input"], "action_input": ""}
         return cls(_text(thought), **texts)
 
 
-def read_move(reply: Any) -> Move:
+def _named_tool(action: str, tools: Sequence[str]) -> str:
+    """The one of `tools` that `action` means where there is only one; else `action` itself."""
+    engine = len(tools) == 1 and re.sub(r"[\W_]", "", action) == "searchengine"
+    return tools[0] if engine else action
+
+
+def read_move(reply: Any, tools: Sequence[str]) -> Move:
     """The move of a `reply` to `AgentStep`, or to one of its earlier form, whose outputs are all flat."""
     step = getattr(reply, "step", None)
-    return Move.of(dict(reply.items()) if step is None else step.model_dump(), reply.thought)
+    return Move.of(dict(reply.items()) if step is None else step.model_dump(), tools, reply.thought)
 
 
 def _is_exact(value: Mapping[str, Any], tools: Sequence[str], finish: Sequence[str]) -> bool:
@@ -210,7 +220,7 @@ def _to_step(tools: Sequence[str], finish: Sequence[str]) -> Any:
             return value
         if _is_exact(value, tools, finish):
             return value
-        move = Move.of(value)
+        move = Move.of(value, tools)
         search = {"action": move.action, "action_input": move.action_input}
         if move.action in tools and move.action_input:
             return search
@@ -247,31 +257,56 @@ def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
     return Annotated[search | finish, _to_step(tools, tuple(fields))]
 
 
-_BRIEF_SEARCHING = "to search, a tool and a short query for one fact, unlike those before"
-_BRIEF_FINISHING = f"{_BRIEF_SEARCHING}; to finish, the final answer, a name, number or short phrase"
-_BRIEF_GRADING = (
-    f"{_BRIEF_FINISHING}, why the results show it or not, in a sentence, its grade by the results (CORRECT "
-    "if they show it, PARTIALLY CORRECT if in part, INCORRECT if not), and what should be found to better "
-    "it, in a sentence, empty if nothing"
-)
-_FINISHING = (
-    "to search, one of the tools and a short query for one fact, unlike those before; to finish, the action "
-    "finish and the final answer, a name, number or short phrase"
-)
-_GRADING = (
-    f"{_FINISHING}, then which results show it and what they leave open, in a sentence, its grade by the "
-    "results (CORRECT if they show all of it, PARTIALLY CORRECT if a part, INCORRECT if they do not or say "
-    "otherwise), and which fact should still be found to make it sure, in a sentence, empty if none"
-)
+_STRICT = "\nThen look at the answer as a strict reader would."
+"""What the full instructions say where the grade comes with the answer."""
+
+
+def _kinds_of_step(tool: str, graded: bool) -> tuple[str, str]:
+    """What is said of a step, a line for each kind and for each field of a grade, and an example.
+
+    The full text and the short one. The example searches with `tool`.
+    """
+    query = "a short query for one fact, unlike those before"
+    search = f"to search: action is one of the tools, action_input {query}"
+    finish = "to finish: action is finish, answer the final answer, a name, number or short phrase"
+    full = ["a search or a finish, with the fields of one of them alone", search, finish]
+    short = [
+        "a search or a finish",
+        f"to search: a tool and {query}",
+        "to finish: the final answer, a name, number or short phrase",
+    ]
+    if graded:
+        full[-1], short[-1] = f"{full[-1]}, then", f"{short[-1]}, then"
+        full += [
+            "explanation: which results show the answer and what they leave open, in a sentence",
+            (
+                "grade: CORRECT if the results show all of it, PARTIALLY CORRECT if a part, INCORRECT if "
+                "they do not or say otherwise"
+            ),
+            "improvement: which fact should still be found to make it sure, in a sentence, empty if none",
+        ]
+        short += [
+            "explanation: why the results show it or not, in a sentence",
+            "grade: CORRECT if they show it, PARTIALLY CORRECT if in part, INCORRECT if not",
+            "improvement: what should be found to better it, in a sentence, empty if nothing",
+        ]
+    step = f'{{"action": "{tool}", "action_input": "birthplace of Fritz Lang"}}'
+    full.append(f'example, after the thought "The results name the director, not his birthplace.": {step}')
+    short.append(f"example: {step}")
+    return "\n".join(full), "\n".join(short)
+
+
+_GRADING, _BRIEF_GRADING = _kinds_of_step("search", graded=True)
 
 
 @brief(
     "Take the next step towards answering the question: search for one fact that no result shows yet, or "
     "finish when the results in the trajectory show the answer. Answer from the results, not from memory; "
-    "without any, search. Take at most max_step steps.",
+    "without any, search. When steps_left is 0, finish.",
     tools="what may be done",
-    max_step="the most steps in all",
+    max_step="steps planned in all",
     trajectory="the steps so far and their results",
+    steps_left="steps that may follow this one",
     thought="what the results show and what is missing, in one or two sentences",
     step=_BRIEF_GRADING,
 )
@@ -284,15 +319,16 @@ class AgentStep(dspy.Signature):
     brought nothing of use, ask in other words or for another way to the same fact. An empty trajectory means
     that nothing was searched yet, so search.
 
-    Finish when the results show the answer, or when the steps are nearly used up. Answer from the results,
-    not from memory, and answer the question itself, not the last query. Then look at the answer as a strict
-    reader would.
+    Finish when the results show the answer, or when no step may follow this one. Answer from the results,
+    not from memory, and answer the question itself, not the last query.
+    Then look at the answer as a strict reader would.
     """
 
     tools: list[str] = dspy.InputField(desc="the tools that may be used, and what each does")
-    max_step: int = dspy.InputField(desc="how many steps there are in all; those in the trajectory are spent")
+    max_step: int = dspy.InputField(desc="how many steps were planned in all")
     question: str = dspy.InputField(desc="what is to be answered in the end")
     trajectory: str = dspy.InputField(desc="the steps so far with their results; none at first")
+    steps_left: int = dspy.InputField(desc="how many steps may follow this one; at 0 finish")
     thought: str = dspy.OutputField(desc="what the results show and what is missing, in one or two sentences")
     step: _step(("search",), True, "short") = dspy.OutputField(desc=_GRADING)  # type: ignore[valid-type]
 
@@ -349,5 +385,6 @@ class ForcedAnswer(dspy.Signature):
 def agent_step(actions: tuple[str, ...], *, graded: bool, answer_format: str = "short") -> Any:
     """AgentStep that may take `actions` or finish with an answer in a format, and its grade if `graded`."""
     kind = _step(actions, graded, answer_format)
-    full, short = (_GRADING, _BRIEF_GRADING) if graded else (_FINISHING, _BRIEF_FINISHING)
-    return redeclare_output(AgentStep, "step", kind, full, brief=short)
+    full, short = _kinds_of_step(actions[0], graded)
+    signature = redeclare_output(AgentStep, "step", kind, full, brief=short)
+    return signature if graded else change_texts(signature, lambda text: text.replace(_STRICT, ""), names=())

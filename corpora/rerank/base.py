@@ -13,7 +13,7 @@ from typing import Protocol
 from ragc.core.digest import digest
 from ragc.core.display import describe
 from ragc.core.progress import watcher
-from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.base import Source, parts_of
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 
@@ -105,6 +105,10 @@ class RerankedSource:
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
         return self.inner.sample(n, seed=seed, exclude=exclude)
+
+    def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
+        """Those of the source below."""
+        return parts_of(self.inner, ids)
 
     def rechunk(self, chunk_size: int, overlap: float) -> RerankedSource:
         """The same reranking over `inner` in chunks of at most `chunk_size` tokens."""

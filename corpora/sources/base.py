@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -45,3 +46,12 @@ class Source(Protocol):
         their passages return themselves.
         """
         ...
+
+
+def parts_of(source: Source, ids: Sequence[str]) -> tuple[Passage, ...]:
+    """The passages with these `ids` as `source` cut them, in order; those that it does not hold are left out.
+
+    Nothing for a source that holds no passages, such as the web, or is somebody's own without this method.
+    """
+    parts = getattr(source, "parts_of", None)
+    return tuple(parts(ids)) if parts else ()

@@ -51,6 +51,18 @@ class ChunkedSource:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
         return sample(self.passages, n, seed, exclude)
 
+    def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
+        """The passages with these ids, or their chunks, in order; those that are not there are left out."""
+        size = self.chunk_size
+        whole = [passage for name in dict.fromkeys(ids) if (passage := self.corpus.find(name)) is not None]
+        if size is None:
+            return tuple(whole)
+        return tuple(
+            part
+            for passage in whole
+            for part in chunk.chunk_passage(passage, size, self.overlap, self.chunk_by)
+        )
+
     def rechunk(self, chunk_size: int, overlap: float) -> Self:
         """The same corpus in chunks of at most `chunk_size` tokens; same arguments, same source."""
         with self._family_lock:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from ragc.core.display import describe, quantity
-from ragc.corpora.chunking import chunk
 from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.bm25 import K1, B, bm25_scores, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
@@ -83,12 +82,7 @@ class GivenSource(ChunkedSource):
 
     def _chunks_of(self, name: str) -> tuple[Passage, ...]:
         if name not in self._parts:
-            whole, size = self.corpus.find(name), self.chunk_size
-            if whole is None:
-                raise SourceError(f"The corpus does not hold the passage {name!r}.")
-            self._parts[name] = (
-                (whole,) if size is None else chunk.chunk_passage(whole, size, self.overlap, self.chunk_by)
-            )
+            self._parts[name] = self.parts_of((name,))
         return self._parts[name]
 
     def _terms_of(self, part: Passage) -> list[str]:

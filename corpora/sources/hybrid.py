@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.base import Source, parts_of
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 
@@ -118,6 +118,10 @@ class HybridSource:
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
         return self.dense.sample(n, seed=seed, exclude=exclude)
+
+    def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
+        """Those of the source below."""
+        return parts_of(self.dense, ids)
 
     def rechunk(self, chunk_size: int, overlap: float) -> HybridSource:
         """The fusion of both sources, each in chunks of at most `chunk_size` tokens."""

@@ -23,7 +23,7 @@ from ragc.corpora.chunking import chunk
 from ragc.corpora.files.records import data_error
 from ragc.corpora.files.row import Row, kind
 from ragc.corpora.files.rows import rows
-from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.base import Source, parts_of
 from ragc.corpora.sources.bm25 import Bm25Source, bm25_scores
 from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
 from ragc.corpora.storage.corpus import sample
@@ -93,16 +93,19 @@ class RecordedSource:
 
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """`n` passages drawn from those of all queries, each id once; none in `exclude`."""
-        size, overlap = self.chunk_size, self.overlap
-        whole = {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
+        return sample(self.parts_of(tuple(self._whole())), n, seed, exclude)
+
+    def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
+        """The recorded passages with these ids, or their chunks, in order."""
+        size, recorded = self.chunk_size, self._whole()
+        whole = [recorded[name] for name in dict.fromkeys(ids) if name in recorded]
         if size is None:
-            return sample(list(whole.values()), n, seed, exclude)
-        parts = [
-            p
-            for passage in whole.values()
-            for p in chunk.chunk_passage(passage, size, overlap, self.chunk_by)
-        ]
-        return sample(parts, n, seed, exclude)
+            return tuple(whole)
+        cut = (chunk.chunk_passage(passage, size, self.overlap, self.chunk_by) for passage in whole)
+        return tuple(part for parts in cut for part in parts)
+
+    def _whole(self) -> dict[str, Passage]:
+        return {hit.passage.id: hit.passage for hits in self._recording.values() for hit in hits}
 
     def rechunk(self, chunk_size: int, overlap: float) -> RecordedSource:
         """The same recording with its passages in chunks of at most `chunk_size` tokens."""
@@ -162,6 +165,10 @@ class Recorder:
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """The source's sample; it is not recorded."""
         return self.source.sample(n, seed=seed, exclude=exclude)
+
+    def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
+        """Those of the source below; they are not recorded."""
+        return parts_of(self.source, ids)
 
     def rechunk(self, chunk_size: int, overlap: float) -> Recorder:
         """The rechunked source, recorded in another file: `web.jsonl` becomes `web.256-0.5.jsonl`."""

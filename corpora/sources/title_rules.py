@@ -15,9 +15,11 @@ matches few; here the case of both is ignored.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.base import Source, parts_of
 from ragc.errors import UsageError
 from ragc.records import Hit, Passage
 
@@ -75,6 +77,10 @@ class TitleSource:
     def sample(self, n: int, *, seed: str, exclude: frozenset[str] = frozenset()) -> tuple[Passage, ...]:
         """`n` passages drawn uniformly without replacement, none with an id or parent id in `exclude`."""
         return self.source.sample(n, seed=seed, exclude=exclude)
+
+    def parts_of(self, ids: Sequence[str]) -> tuple[Passage, ...]:
+        """Those of the source below."""
+        return parts_of(self.source, ids)
 
     def rechunk(self, chunk_size: int, overlap: float) -> TitleSource:
         """The same rules over the source in chunks of at most `chunk_size` tokens."""

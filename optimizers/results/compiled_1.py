@@ -223,6 +223,9 @@ _TYPES: Mapping[tuple[str, str], Mapping[str, Any]] = {
 }
 """Types of outputs by method and predictor that have changed since or are models of their own."""
 
+_LISTS: Mapping[tuple[str, str], tuple[str, ...]] = {("prefrag", "compare"): ("known", "new")}
+"""Inputs by method and predictor that were lists and are texts since."""
+
 
 def _actions(program: Any) -> tuple[str, ...]:
     """The actions of a step of PrefRAG."""
@@ -243,7 +246,9 @@ def first_signature(
         types["action"] = one_of(_actions(program))
         options = FORMATS[program.knobs.answer_format].options
         types["answer"] = one_of((*options, "")) if options else str
-    fields = {name: present.input_fields[name] for name in inputs}
+    lists = _LISTS.get(key, ())
+    fields: dict[str, Any] = {name: present.input_fields[name] for name in inputs}
+    fields |= {name: (list[str], dspy.InputField()) for name in inputs if name in lists}
     for name in schema["required"]:
         if name in types:
             fields[name] = (types[name], dspy.OutputField())

@@ -18,7 +18,11 @@ from ragc.programs.knobs import (
 from ragc.programs.method import Method
 
 _PREF = When("pref", (True,))
+_MODULE = When("pref_style", ("module",))
 _REFLECT = When("reflect", (True,))
+_FREE = When("free_choice", (True,))
+_ASKS_LOCAL = When("pref", (True,), otherwise=(_FREE, When("preferred_source", ("local",))))
+_ASKS_OTHER = When("pref", (True,), otherwise=(_FREE, When("preferred_source", excluded=("local",))))
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,12 @@ class PrefRagKnobs(ReadingKnobs):
         False, "take no step beyond max_step, not even after a bad grade",
         paper="PrefRAG's code takes one more, and two after a bad grade; its text says 3",
     )  # fmt: skip
-    k_local: int = integer(5, 1, 7, "passages of one search of `local`", step=2, paper="PrefRAG B.3")
-    k_web: int = integer(5, 1, 7, "passages of one search of any other source", step=2, paper="PrefRAG B.3")
+    k_local: int = integer(
+        5, 1, 7, "passages of one search of `local`", step=2, when=_ASKS_LOCAL, paper="PrefRAG B.3"
+    )
+    k_web: int = integer(
+        5, 1, 7, "passages of one search of any other source", step=2, when=_ASKS_OTHER, paper="PrefRAG B.3"
+    )
     pref: bool = switch(
         True, "prefer one source; off: ask no other, or see free_choice", paper="PrefRAG 5.2, w/o Pref-AR"
     )
@@ -54,8 +62,8 @@ class PrefRagKnobs(ReadingKnobs):
     )  # fmt: skip
     no_repeats: bool = switch(
         True,
-        "a query that was searched before goes to the other source, and ends the steps where there is none; "
-        "off: it is searched again",
+        "a query that was searched before goes to a source that was not asked for it, and ends the steps "
+        "where all were; off: it is searched again",
         paper="ours; PrefRAG's code searches again",
     )
     thoughts: bool = switch(
@@ -65,20 +73,20 @@ class PrefRagKnobs(ReadingKnobs):
         paper="PrefRAG 3.2; off is ours",
     )
     compare_first: bool = switch(
-        False, "compare the first search too, when nothing is known yet", when=_PREF, paper="PrefRAG's code"
+        False, "compare the first search too, when nothing is known yet", when=_MODULE, paper="PrefRAG's code"
     )
     compare_key: str = choice(
         "question",
         ("question", "subquery"),
         "what found passages should help with: the question, or the query that found them",
-        when=_PREF,
+        when=_MODULE,
         paper="PrefRAG's code",
     )
     source_check: str = choice(
         "status",
         ("status", "confidence"),
         "the comparison says true or false, or how sure it is",
-        when=_PREF,
+        when=_MODULE,
         paper="PrefRAG 3.2; the confidence is ours",
     )
     source_check_threshold: float = real(

@@ -8,13 +8,16 @@ first, a grade for each answer if `reflect_mode` is separate, and one answer whe
 Differs: a step is typed, a search or an answer; where a reply holds both, as it may without a schema, the
 search is made (in the code an answer wins), and the input of a finish counts as its answer; steps are told to
 answer from results, not from memory, and so to search first, though an answer before any search is still
-taken; a step that cannot be read ends the search and the answer is forced; a step that added nothing is
-sampled anew, and ends the search at temperature 0, or when it asks again for what was searched everywhere
-(`no_repeats`); the grade comes behind its explanation; replies are limited to 412 tokens beside the answer
-(steps) and 256 (comparison, grade), not 4096; the wording of the answer is in the instructions, not beside
-the question; what does not fit the context is left out, oldest first. Chunks are cut at 500 tokens, not 512.
-After a bad grade every source that may be searched is searched; without `pref` that is the preferred one
-alone, unless the choice is free. With `strict_budget` an answer at the last step is given whatever its grade.
+taken; they are told how many steps may follow, beside max_step, and in the trajectory that the question
+itself was searched after a bad grade; where there is one tool it is called `search`, and the paper's name
+`Search_Engine` means it; passages are numbered through, also in a comparison; a step that cannot be read ends
+the search and the answer is forced; a step that added nothing is sampled anew, and ends the search at
+temperature 0, or when it asks again for what was searched everywhere (`no_repeats`); the grade comes behind
+its explanation; replies are limited to 412 tokens beside the answer (steps) and 256 (comparison, grade), not
+4096; the wording of the answer is in the instructions, not beside the question; what does not fit the context
+is left out, oldest first. Chunks are cut at 500 tokens, not 512. After a bad grade every source that may be
+searched is searched; without `pref` that is the preferred one alone, unless the choice is free. With
+`strict_budget` an answer at the last step is given whatever its grade.
 """
 
 from __future__ import annotations
@@ -47,6 +50,11 @@ def _bad(grade: str) -> bool:
     return any(word in grade.upper() for word in ("PARTIALLY", "INCORRECT"))
 
 
+def _label(action: str) -> str:
+    """How the trajectory names a search."""
+    return action.capitalize().replace("_", " ")
+
+
 class PrefRag(SourceChoice):
     """Steps over a preferred source and one or more others, then an answer."""
 
@@ -76,7 +84,7 @@ class PrefRag(SourceChoice):
             reply = await self._next(run)
             if reply is None:
                 break
-            move = read_move(reply)
+            move = read_move(reply, tuple(self.tools))
             if move.action in self.tools and move.action_input:
                 await self._search(run, move)
             elif move.answer:
@@ -96,7 +104,7 @@ class PrefRag(SourceChoice):
     async def _next(self, run: Run) -> Any:
         """The next step; None when it cannot be read."""
         tools = [f"{action}: {about}" for action, (_, about) in self.tools.items()]
-        inputs = self._inputs(self.step, run, tools=tools, max_step=self.knobs.max_step)
+        inputs = self._inputs(self.step, run, tools=tools, max_step=self.knobs.max_step, steps_left=run.left)
         return await self.step.try_call(**inputs, config={"rollout_id": run.again})
 
     def _inputs(self, call: RagPredict, run: Run, **more: Any) -> dict[str, Any]:
@@ -115,8 +123,7 @@ class PrefRag(SourceChoice):
             self._drop(run, move)
             run.left = 0
         else:
-            label = move.action.capitalize().replace("_", " ")
-            run.add((*self._thought(move), (label, move.action_input)), passages)
+            run.add((*self._thought(move), (_label(move.action), move.action_input)), passages)
 
     def _thought(self, move: Move) -> tuple[tuple[str, str], ...]:
         """What the trajectory shows of the thought of `move`."""
@@ -152,6 +159,7 @@ class PrefRag(SourceChoice):
             ("Explanation", review.explanation),
             ("Grade", review.grade),
             ("Improvement", review.improvement),
+            (_label(*self.tools) if len(self.tools) == 1 else "Search everywhere", run.question),
         )
         run.add(wrote, tuple(passage for passages in results for passage in passages))
         run.left += 0 if self.knobs.strict_budget else 2

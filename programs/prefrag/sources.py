@@ -6,10 +6,10 @@ by the question, with all passages known so far.
 Differs: a comparison that cannot be read is a no (the code looks for "true" in its text); where the
 preferred source finds nothing the other one is asked without a comparison; of several sources a step may
 name the preferred one, which any may be, and what that finds is kept, as there is none to switch to; a
-confidence in place of true or false is ours, and so is `no_repeats`: a query that is asked again goes to the
-other source without a comparison, which is no switch, and is dropped when that was asked too. Without `pref`
-only the preferred source is searched, or with `free_choice` the one that the step names (the paper's ablation
-does not say).
+confidence in place of true or false is ours, and so is `no_repeats`: a query that is asked again goes to a
+source that was not asked for it, without a comparison, which is no switch, and is dropped when all were.
+Without `pref` only the preferred source is searched, or with `free_choice` the one that the step names (the
+paper's ablation does not say).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.prefrag import PrefRagKnobs
-from ragc.programs.prefrag.trajectory import Run, collect_passages
+from ragc.programs.prefrag.trajectory import Run, collect_passages, number_passages, render_passages
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, above, record
 from ragc.records import Passage
@@ -85,20 +85,21 @@ class SourceChoice(RagProgram):
     async def search_preferred_first(self, run: Run, name: str, query: str) -> tuple[Passage, ...] | None:
         """The preferred source's passages when they add something, else those of the source `name`.
 
-        With `no_repeats` a search that was made before adds nothing and is not made again; None when none is
-        left to make.
+        With `no_repeats` a search that was made before is not made again: the first source that was not
+        searched for `query` is searched in its place. None when all were.
         """
-        first = self.first_source
-        if self._was_made(run, name, query):
+        unasked = [source for source in self.used if not self._was_made(run, source, query)]
+        if not unasked:
             return None
-        if name == first or not self.compares:
-            return await self.search_source(run, name, query)
-        if self._was_made(run, first, query):
+        first = self.first_source
+        preferred = first if self.compares and name != first else name
+        if preferred not in unasked:
+            other = name if name in unasked else unasked[0]
             run.counts["repeats"] += 1
-            record(Note("repeat", f"{first} was searched for this, {name} was not"))
-            return await self.search_source(run, name, query)
-        passages = await self.search_source(run, first, query)
-        if passages and await self._adds(run, query, passages):
+            record(Note("repeat", f"{preferred} was searched for this, {other} was not"))
+            return await self.search_source(run, other, query)
+        passages = await self.search_source(run, preferred, query)
+        if preferred == name or (passages and await self._adds(run, query, passages)):
             return passages
         run.counts["switches"] += 1
         record(Note("switch", f"{first} to {name}"))
@@ -131,17 +132,24 @@ class SourceChoice(RagProgram):
     ) -> dict[str, Any]:
         """What the comparison is given: of `known` the oldest are left out first, then of `new` the last.
 
-        The first of `new` stays: the call cuts it when it does not fit alone.
+        The first of `new` stays: the call cuts it when it does not fit alone. The numbers of `new` go on from
+        those of `known`, and a passage that is among both keeps its number. A program compiled before
+        passages were numbered through is given lists.
         """
+        call = self.compare
+        numbered = call.signature.input_fields["new"].annotation is str
 
         def inputs(known: Sequence[Passage], new: Sequence[Passage]) -> dict[str, Any]:
+            if not numbered:
+                known_texts, new_texts = ([format_passage(p) for p in passages] for passages in (known, new))
+                return {"question": question, "known": known_texts, "new": new_texts}
+            numbers = number_passages((*known, *new))
             return {
                 "question": question,
-                "known": [format_passage(p) for p in known],
-                "new": [format_passage(p) for p in new],
+                "known": render_passages(known, numbers),
+                "new": render_passages(new, numbers),
             }
 
-        call = self.compare
         known = self.shrink_to_fit(call, known, lambda less: inputs(less, new), lambda less: less[1:])
         shown_new = self.shrink_to_fit(call, new, lambda less: inputs(known, less))
         return inputs(known, shown_new or new[:1])

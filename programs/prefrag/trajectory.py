@@ -7,6 +7,7 @@ answered and graded.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragc.core.text import escape_markers
@@ -53,6 +54,16 @@ class Run:
 def collect_passages(turns: Trajectory) -> tuple[Passage, ...]:
     """The passages of all turns, in order, each once."""
     return tuple(dict.fromkeys(passage for turn in turns for passage in turn.passages))
+
+
+def number_passages(passages: Iterable[Passage]) -> dict[Passage, int]:
+    """The numbers of `passages` from 1, one for each however often it comes."""
+    return {passage: number for number, passage in enumerate(dict.fromkeys(passages), 1)}
+
+
+def render_passages(passages: Sequence[Passage], numbers: Mapping[Passage, int]) -> str:
+    """`passages` as text, each with its number; `none` for no passage."""
+    return "\n".join(f"[{numbers[passage]}] {format_passage(passage)}" for passage in passages) or "none"
 
 
 def render_trajectory(turns: Trajectory) -> str:

@@ -46,7 +46,11 @@ class RagXKnobs(PassageKnobs):
         when=When("source_policy", _KG, otherwise=(When("rerank", (False,)),)),
     )  # fmt: skip
     query_pos: str = redeclare(PassageKnobs, "query_pos", when=ASKS)
-    noise_n: int = redeclare(PassageKnobs, "noise_n", when=ASKS_WEB)
+    noise_n: int = redeclare(
+        PassageKnobs, "noise_n", about="chunks added at random, of the question's own pages where it has any",
+        when=ASKS_WEB,
+    )  # fmt: skip
+    noise_pos: str = redeclare(PassageKnobs, "noise_pos", about="where those chunks are put")
     chunk_size: int = redeclare(PassageKnobs, "chunk_size", high=1024, when=ASKS_WEB)
     overlap: float = redeclare(PassageKnobs, "overlap", when=ASKS_WEB)
 
@@ -123,7 +127,7 @@ class RagXKnobs(PassageKnobs):
         when=When("answer_format", ("short",)), paper="RAG-X code: 100",
     )  # fmt: skip
     noise_seed: int = integer(
-        0, 0, 1000, "which unrelated passages are drawn, and where random ones are put",
+        0, 0, 1000, "which chunks are drawn, and where random ones are put",
         when=When("noise_n", greater_than=0), searched=False, paper="RAG-X draws at random",
     )  # fmt: skip
     icl_n: int = redeclare(

@@ -3,6 +3,9 @@
 RAG-X, "Guidelines for Extracting Information from the Mock API Responses"; the entity types and what is
 done with an open domain are from the authors' code. `kg` is searched within the domain that was named. A
 question without a name is searched as it is: its words and dates alone may ask for facts.
+Differs: a listed name that the question does not hold in any form, or of another domain, is dropped and
+counted; the authors' code asks for whatever is listed. Names that differ in spelling count as held by the
+rule of `crag_api.names.stands_in`.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 RAG-X, "Enhancing Retrieval for Knowledge Extraction" and "Noise Chunk Selection Strategy"; that dense and
 sparse passages are put one after the other, repeats included, is from the authors' code.
 Differs: blocks are searched with `web` itself, whatever its kind. Chunks are sought as deep as the blocks
-have chunks, then those that start in a block are kept; with blocks as long as chunks this matters to
-`dense` alone. `rerank` is listwise by the main model, which sees as much of the pool as fits its context,
-or by the cross-encoder that the source `web` names. Noise is drawn from the pages of `web` that gave no
-passage, by question and `noise_seed`.
+have chunks, then those that start in a block are kept; with blocks as long as chunks this matters to `dense`
+alone. `rerank` is listwise by the main model, which is asked for the best `top_n` of as much of the pool as
+fits its context, or by the cross-encoder that the source `web` names. Noise is drawn from the question's own
+pages by question and `noise_seed`, without chunks that are shown, which the paper may draw once more; for a
+question that comes without pages it is drawn from the pages of `web` that gave no passage.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from typing import Any
 from ragc.core import counters
 from ragc.corpora import embed
 from ragc.corpora.rerank.base import RerankedSource, Reranker, rerank
-from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.base import Source, current_question, parts_of
+from ragc.corpora.storage.corpus import sample
 from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.ragx import ALL, EMBEDDERS
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage
-from ragc.signatures.select import RankPassages, pick_positions
+from ragc.signatures.select import pick_positions, ranking
 
 EVERY = 10_000
 """Chunks that a pool of all of them holds at most."""
@@ -54,7 +56,7 @@ class WebStages(RagProgram):
                 )
             self.reranker, web = web.reranker, web.inner
         elif knobs.rerank:
-            self.rank = self.predictor(RankPassages, max_tokens=120)
+            self.rank = self.predictor(ranking(knobs.top_n), max_tokens=120)
         self.web = self.cut_source(web)
         if dense is not None:
             self.dense = self.cut_source(dense)
@@ -138,18 +140,27 @@ class WebStages(RagProgram):
         return [pool[i] for i in [*places, *(i for i in range(len(pool)) if i not in places)]][:top]
 
     def _with_noise(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-        """`passages` with unrelated passages among them or after them; the same ones for the same seed."""
+        """`passages` with chunks drawn at random among or after them; the same ones for the same seed."""
         mixed, knobs = list(passages), self.knobs
         if not knobs.noise_n:
             return tuple(mixed)
         seed = f"{question} {knobs.noise_seed}"
-        noise = self.web.sample(knobs.noise_n, seed=seed, exclude=frozenset(p.parent for p in passages))
+        noise = self._draw_noise(seed, passages)
         record(Note("noise", ", ".join(p.id for p in noise) or "none"))
         order = random.Random(f"noise {seed}")
         for passage in noise:
             end = knobs.noise_pos == "end"
             mixed.insert(len(mixed) if end else order.randrange(len(mixed) + 1), passage)
         return tuple(mixed)
+
+    def _draw_noise(self, seed: str, shown: Sequence[Passage]) -> tuple[Passage, ...]:
+        """Chunks of the question's own pages, without those `shown`; of other pages where it has none."""
+        question = current_question.get()
+        own = parts_of(self.web, question.context_ids if question else ())
+        if own:
+            return sample(own, self.knobs.noise_n, seed, frozenset(p.id for p in shown))
+        taken = frozenset(p.parent for p in shown)
+        return self.web.sample(self.knobs.noise_n, seed=seed, exclude=taken)
 
 
 def chunks_in_blocks(blocks: Sequence[Passage], passages: Sequence[Passage]) -> tuple[Passage, ...]:

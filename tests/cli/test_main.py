@@ -62,6 +62,13 @@ def test_knobs_say_range_default_and_condition(capsys: pytest.CaptureFixture[str
     assert "if temperature > 0" in listed
 
 
+def test_list_knobs_says_each_condition_that_lets_one_matter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "knobs", "prefrag"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "if pref is [True] or free_choice is [True] or preferred_source is not ['local']]" in out
+    assert "if temperature > 0]" in out
+
+
 def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "knobs", "vanila"]) == 2
     assert "Did you mean 'vanilla'?" in read_error(capsys)

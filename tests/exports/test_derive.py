@@ -84,7 +84,7 @@ def test_a_prompt_says_what_its_inputs_and_outputs_are() -> None:
     prompt = derive_export(build_program(method("prefrag"))).prompt("step")
     assert prompt.input("tools").passages
     assert prompt.input("max_step").kind == "integer"
-    assert prompt.input_schema["required"] == ["tools", "max_step", "question", "trajectory"]
+    assert prompt.input_schema["required"] == ["tools", "max_step", "question", "trajectory", "steps_left"]
     assert prompt.input_schema["properties"]["tools"]["type"] == "array"
     assert list(prompt.output_schema["properties"]) == [one.name for one in prompt.outputs]
     assert Input("sure", "flag", about="or not").schema() == {"type": "boolean", "description": "or not"}

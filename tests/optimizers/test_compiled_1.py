@@ -81,6 +81,18 @@ def test_a_program_of_the_first_format_still_answers(name: str, tmp_path: Path) 
     assert not [event for event in prediction.trace if isinstance(event, UnreadableReply)]
 
 
+def test_a_comparison_of_the_first_format_is_shown_lists(tmp_path: Path) -> None:
+    fields = {"answer": "", "action": "search", "action_input": ["first", "second", "third"]}
+    target = ScriptedTarget(SchemaReplies(fields=fields))
+    source = ListSource([Passage(f"p{i}", f"Thing {i}", f"Thing {i} is red.") for i in range(9)])
+    sources = dict.fromkeys(("local", "web"), source)
+    loaded(tmp_path, "prefrag", "minimal").build(Runtime({"main": target}, sources))(question="What is red?")
+    compared = next(r for r in target.requests if r.schema and "status" in r.schema["properties"])
+    known, _, new = compared.messages[-1].content.partition("New:\n[1] Thing 0")
+    assert "Known:\n[1] Thing 0" in known
+    assert "[2] Thing 1" in new
+
+
 def test_the_verdicts_of_the_first_format_count() -> None:
     passage = Passage("p", "Triton", "Triton was first seen by William Lassell.")
     matches = [Match(component=1, segment="William Lassell"), Match(component=2, segment="Triton")]

@@ -44,15 +44,15 @@ DEMONSTRATIONS: Mapping[str, Mapping[str, list[dict[str, Any]]]] = {
         "compare": [
             {
                 "question": "Who opened Tower Bridge?",
-                "known": [_NILE],
-                "new": [_BRIDGE],
+                "known": f"[1] {_NILE}",
+                "new": f"[2] {_BRIDGE}",
                 "analysis": "They add who opened the bridge.",
                 "status": True,
             },
             {
                 "question": "Who opened Tower Bridge?",
-                "known": [_BRIDGE],
-                "new": [_BOOK],
+                "known": f"[1] {_BRIDGE}",
+                "new": f"[2] {_BOOK}",
                 "analysis": "They are about a novel.",
                 "status": False,
             },

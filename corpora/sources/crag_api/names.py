@@ -6,17 +6,24 @@ order. A company or movie whose plain form begins with all words of the name sco
 for each word more, never below 80: "ford" is "Ford Motor Company", and a namesake without more words goes
 first.
 Teams are mapped from what people call them to the exact names that the API goes by.
+
+Whether a question holds a name that a model listed is told by words alone (`stands_in`), without rapidfuzz,
+so that it does not depend on what is installed.
 """
 
 from __future__ import annotations
 
+import calendar
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
+from functools import cache
 
 from ragc.core.extras import require
+from ragc.corpora.sources.crag_api.question import FIELDS, TOPICS
+from ragc.corpora.sources.terms import STOP_WORDS
 
 LEAST: Mapping[str, float] = {
     "company": 80.0,
@@ -32,11 +39,25 @@ LEAST: Mapping[str, float] = {
 LONGEST_NAME = 300
 """Characters of a name; comparing longer texts takes time with their product."""
 
-LEAST_IN_TEXT = 85.0
-"""The least ratio of a name and a run of words that it is to stand for."""
-
 SHORT_NAME = 3
 """Letters of a name that one changed letter makes another."""
+
+LONG_WORD = 6
+"""Letters of a word that is still itself with one slip of the pen."""
+
+CLUB = frozenset({"fc", "afc", "cf", "sc"})
+"""What says that a name is a club's."""
+
+LONGEST_TEAM = 4
+"""Words of the longest name of a team, `brighton and hove albion`."""
+
+_COMMON = """
+about after again also american angeles before best black city club company could each east ever every few
+great group home international just last league least less life like little long love made make many more
+most much name national never next north only other over people real same should since south states still
+team than that thing those three time times today total under united until very week well west while white
+world would year years york
+"""
 
 BEGINS = frozenset({"company", "movie"})
 
@@ -91,28 +112,95 @@ def score(name: str, candidate: str, kind: str) -> float:
 
 
 def stands_in(name: str, text: str, kind: str) -> bool:
-    """Whether `text` holds the name, in another form perhaps: "Apple Inc." stands in "What is Apple worth?".
+    """Whether `text` names what `name` does, in another form perhaps: "Apple Inc." in "What is Apple worth?".
 
-    Runs of words are compared with it in plain form, those of one word less and more too. Names of up to
-    three letters must be equal to one, and so must all where rapidfuzz (the extra `api`) is not installed.
+    One of these is enough: the name stands there in plain form, written apart or as one word; it has a
+    distinctive word of the name ("Stephen Curry" for "Steph Curry"); or it has another name of the same team
+    ("man utd" for "Manchester United"). Words may be possessive or plural, and long ones have one slip. Names
+    of up to three letters must stand there as they are.
     """
-    name_words, words = plain(name, kind), plain(text).split()
+    name_words, words = plain(name, kind).split(), plain(text).split()
     if not name_words or len(name) > LONGEST_NAME:
         return False
-    size = name_words.count(" ") + 1
+    joined, size = "".join(name_words), len(name_words)
     runs = {
-        " ".join(words[at : at + length])
-        for length in (size - 1, size, size + 1)
-        for at in range(len(words) - length + 1)
-        if length > 0
+        "".join(words[at : at + n]) for n in (size - 1, size, size + 1) if n > 0 for at in _starts(words, n)
     }
-    if name_words in runs:
+    if joined in runs:
         return True
-    if len(name_words) <= SHORT_NAME or find_spec("rapidfuzz") is None:
+    if len(joined) <= SHORT_NAME:
         return False
-    from rapidfuzz import fuzz
+    if any(_is_same(joined, run) for run in runs):
+        return True
+    if any(_is_same(word, other) for word in name_words if _is_distinctive(word) for other in words):
+        return True
+    if kind == "soccer team":
+        return soccer(name) in teams_in(text, SOCCER)
+    return kind == "nba team" and NBA.get(plain(name)) in teams_in(text, NBA)
 
-    return any(fuzz.ratio(name_words, run) >= LEAST_IN_TEXT for run in runs)
+
+def _starts(words: Sequence[str], n: int) -> range:
+    """Where a run of `n` words may start."""
+    return range(len(words) - n + 1)
+
+
+def _is_same(word: str, other: str) -> bool:
+    """Whether `other` is `word`, its possessive or plural, or with one slip where it is long."""
+    if other in (word, f"{word}s"):
+        return True
+    return min(len(word), len(other)) >= LONG_WORD and _is_one_slip(word, other)
+
+
+def _is_one_slip(word: str, other: str) -> bool:
+    """Whether one letter changed, added or left out, or two neighbours swapped, makes `other` of `word`."""
+    pairs = zip(word, other, strict=False)
+    same = next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(word), len(other)))
+    left, right = word[same:], other[same:]
+    if left[1:] == right[1:] or left[1:] == right or left == right[1:]:
+        return True
+    return left[:2] == right[1::-1] and left[2:] == right[2:]
+
+
+def _is_distinctive(word: str) -> bool:
+    """Whether a word of a name tells it from most others: no short or common one, and no number."""
+    if len(word) <= SHORT_NAME or not word.isalpha() or word in _common_words():
+        return False
+    return not any(words.fullmatch(word) for words in (*FIELDS.values(), *TOPICS.values()))
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    """Words that many names or questions have, those of more than one team among them."""
+    times = Counter(
+        word
+        for known in (NBA, SOCCER)
+        for team in set(known.values())
+        for word in {word for name, of in known.items() if of == team for word in name.split()}
+    )
+    shared = {word for word, teams in times.items() if teams > 1}
+    dates = {name.casefold() for name in (*calendar.month_name, *calendar.day_name)}
+    return frozenset({*STOP_WORDS, *shared, *dates, *_COMMON.split()})
+
+
+def teams_in(text: str, known: Mapping[str, str]) -> tuple[str, ...]:
+    """The teams of `known` (`NBA` or `SOCCER`) that `text` names, in its order, each once.
+
+    Of names within each other the longest counts, and no short form that is an ordinary word.
+    """
+    words = plain(text).split()
+    teams: list[str] = []
+    at = 0
+    while at < len(words):
+        for n in range(min(LONGEST_TEAM, len(words) - at), 0, -1):
+            team = known.get(" ".join(words[at : at + n]))
+            if team is None and n == 1:
+                team = known.get(words[at].removesuffix("s"))
+            if team is not None and words[at] not in STOP_WORDS:
+                teams.append(team)
+                at += n - 1
+                break
+        at += 1
+    return tuple(dict.fromkeys(teams))
 
 
 def match(name: str, candidates: Sequence[str], kind: str) -> Match | None:
@@ -209,5 +297,11 @@ def nba(name: str) -> tuple[str, ...]:
 
 
 def soccer(name: str) -> str:
-    """The name under which the API most likely has the soccer team `name`: an alias, else with capitals."""
-    return SOCCER.get(plain(name)) or (name.title() if name.islower() else name)
+    """The name under which the API most likely has the soccer team `name`: an alias, else with capitals.
+
+    An alias may have the mark of a club beside it, as in "Manchester United FC".
+    """
+    words = plain(name).split()
+    forms = (" ".join(words), " ".join(word for word in words if word not in CLUB))
+    known = next((SOCCER[form] for form in forms if form in SOCCER), "")
+    return known or (name.title() if name.islower() else name)

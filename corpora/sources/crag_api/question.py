@@ -232,7 +232,7 @@ def _real(year: int, month: int) -> int:
     return date(year, month, 1).year
 
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same replies would give other passages."""
 
 DOMAINS = ("finance", "music", "movie", "sports", "open")
@@ -301,13 +301,15 @@ FIELDS: Mapping[str, re.Pattern[str]] = {
 class ParsedQuestion:
     """A question as the rules see it. `day` is when it was asked; None when that is not said.
 
-    `domains` are groups of domains: those of a group are looked in when the groups before gave nothing.
+    `nameless` says that no name was found in it, so that it is searched itself. `domains` are groups of
+    domains: those of a group are looked in when the groups before gave nothing.
     """
 
     text: str
     day: date | None
     spans: tuple[Span, ...]
     domains: tuple[tuple[str, ...], ...]
+    nameless: bool = False
 
     def wants(self, *topics: str) -> bool:
         """Whether the question has a word of one of `topics`."""
@@ -327,11 +329,10 @@ def parse_question(question: Question | None, query: str) -> ParsedQuestion:
     """`question` as the rules see it; the query alone when no question is being answered."""
     if question is None:
         return ParsedQuestion(query, None, spans(query, None), domains(query, ""))
-    day = read_day(question.query_time)
+    day, text = read_day(question.query_time), question.question
     domain = str(question.extra.get("domain") or "")
-    return ParsedQuestion(
-        question.question, day, spans(question.question, day), domains(question.question, domain)
-    )
+    nameless = " ".join(text.split()) == query
+    return ParsedQuestion(text, day, spans(text, day), domains(text, domain), nameless)
 
 
 def domains(text: str, domain: str) -> tuple[tuple[str, ...], ...]:

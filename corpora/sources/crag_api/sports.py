@@ -14,6 +14,9 @@ from ragc.corpora.sources.crag_api import names as api_teams
 from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, gather, rows, slug, table
 from ragc.corpora.sources.crag_api.question import ParsedQuestion, Span
 
+MOST_TEAMS = 2
+"""Teams that are looked up for a question without a name: a game has two."""
+
 MOST_KEYS = 14
 """Dates (days, months or years) that are asked for, the first that the question names."""
 
@@ -26,13 +29,29 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
     """The games of the team `name`; () for a name of no team and for a question without any date.
 
     The name of an NBA team is looked up there, any other among soccer teams, and every name when the
-    question has a word of soccer. Raises SourceError.
+    question has a word of soccer. A question without a name has the games of the first teams that it holds.
+    Raises SourceError.
     """
     spans = question.spans or _this_year(question)
     keys = list(dict.fromkeys(key for span in spans for key in span.stamps()))[:MOST_KEYS]
     if not keys:
         return []
     score = ASKED if question.spans else 0.0
+    names = _teams_named(question) if question.nameless else (name,)
+    facts = await gather(_games_of(ask, team, question, keys, spans, score) for team in names)
+    return [fact for team_facts in facts for fact in team_facts]
+
+
+def _teams_named(question: ParsedQuestion) -> tuple[str, ...]:
+    """The first teams whose names the text of `question` holds; those of one league alone."""
+    nba = () if question.wants("soccer") else api_teams.teams_in(question.text, api_teams.NBA)
+    return (nba or api_teams.teams_in(question.text, api_teams.SOCCER))[:MOST_TEAMS]
+
+
+async def _games_of(
+    ask: Ask, name: str, question: ParsedQuestion, keys: list[str], spans: tuple[Span, ...], score: float
+) -> list[Fact]:
+    """The games of the team `name` at the dates `keys`, those within `spans`."""
     team = () if question.wants("soccer") else api_teams.nba(name)
     if team:
         calls = (ask(NBA, date=key, team_name=known) for key in keys for known in team)

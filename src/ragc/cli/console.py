@@ -133,13 +133,15 @@ def _range(row: dict[str, Any]) -> str:
     if "default" not in row:
         return ""
     values = row["options"] or f"{row['low']:g} to {row['high']:g}"
-    when = row["when"]
-    condition = (
-        f"; if {when['knob']} " + (f"is {when['is']}" if "is" in when else f"> {when['above']:g}")
-        if when
-        else ""
-    )
+    condition = f"; if {_condition(row['when'])}" if row["when"] else ""
     return f" [{values}; default {row['default']!r}{condition}]"
+
+
+def _condition(when: dict[str, Any]) -> str:
+    """When a knob matters, in words, with what may hold instead."""
+    word = next(word for word in ("is", "is not", "above") if word in when)
+    value = f"> {when[word]:g}" if word == "above" else f"{word} {when[word]}"
+    return " or ".join([f"{when['knob']} {value}", *map(_condition, when.get("or", ()))])
 
 
 def plan(estimate: dict[str, Any]) -> None:

@@ -132,7 +132,8 @@ def test_a_bad_grade_searches_all_sources_with_the_question_once(grade: str) -> 
     assert searches(prediction) == [("local", "q1"), ("local", "Capital?"), ("web", "Capital?")]
     last = read_prompt(target.requests[-1])
     assert (
-        f"Answer: Rome\nExplanation: because\nGrade: {grade}\nImprovement: more\nResults: [1] [2] [3]" in last
+        f"Answer: Rome\nExplanation: because\nGrade: {grade}\nImprovement: more\nSearch: Capital?\n"
+        "Results: [1] [2] [3]" in last
     )
     assert "\n[4] web title 0" in last
     assert (prediction.counters["used_local"], prediction.counters["used"]) == (2, 3)
@@ -149,6 +150,29 @@ def test_a_query_that_is_asked_again_goes_to_the_other_source_once_and_then_ends
     assert (prediction.answer, prediction.counters["dropped"], target.replies_left) == ("forced", 1, 0)
     names = ("total_local", "total_web", "switches", "repeats", "used_local", "used")
     assert [prediction.counters[name] for name in names] == [1, 1, 0, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "steps", "searched"),
+    [
+        ({"pref_style": "prompt"}, ["local", "local", "web"], ["local", "web"]),
+        ({"pref": False, "free_choice": True}, ["web", "web", "local"], ["web", "local"]),
+        ({"pref": False, "free_choice": True}, ["web", "web", "web"], ["web", "local", "wiki"]),
+        ({}, ["wiki", "wiki", "wiki"], ["local", "wiki", "web"]),
+        ({}, ["local", "local", "web"], ["local", "web", "wiki"]),
+    ],
+)
+def test_a_query_that_is_asked_again_goes_to_each_source_that_was_not_asked_for_it(
+    knobs: dict[str, Any], steps: list[str], searched: list[str]
+) -> None:
+    names = ("local", "web", "wiki") if "wiki" in searched else ("local", "web")
+    replies: list[Any] = [look("q1", f"search_{name}") for name in steps]
+    rest = [FORCED] if len(searched) < len(steps) else [look("q1", "search_local"), FORCED]
+    target = ScriptedTarget([*replies, *rest])
+    prediction = build_program(target, {name: source(name) for name in names}, **knobs)(question="Capital?")
+    assert searches(prediction) == [(name, "q1") for name in searched]
+    assert (prediction.answer, target.replies_left, prediction.counters["switches"]) == ("forced", 0, 0)
+    assert (prediction.counters["repeats"], prediction.counters["dropped"]) == (len(searched) - 1, 1)
 
 
 def test_a_repeated_query_may_be_searched_again() -> None:
@@ -305,7 +329,7 @@ def test_the_first_search_may_be_compared_and_by_the_query_too() -> None:
     target = ScriptedTarget([look("q1"), NO, end("Paris")])
     prediction = build_program(target, compare_first=True, compare_key="subquery")(question="Capital?")
     assert searches(prediction) == [("local", "q1"), ("web", "q1")]
-    assert read_prompt(target.requests[1]).startswith("Question: q1\nKnown:\nnone\nNew:\n[1] local title 0")
+    assert read_prompt(target.requests[1]).startswith("Question: q1\nKnown: none\nNew: [1] local title 0")
 
 
 @pytest.mark.parametrize(
@@ -398,6 +422,100 @@ def test_yes_or_no_stands_in_the_schema_of_both_answers() -> None:
     assert target.requests[1].schema["properties"]["answer"]["enum"] == ["yes", "no"]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("name", ["Search_Engine", "search engine", "SearchEngine"])
+def test_the_papers_name_means_the_one_tool(name: str) -> None:
+    flat_search = {"thought": "I need q1", "action": name, "action_input": "q1", "answer": "later"}
+    for search in (look("q1", name), flat_search):
+        target = ScriptedTarget([search, end("Paris")], capabilities=())
+        prediction = build_program(target)(question="Capital?")
+        assert (prediction.answer, searches(prediction)) == ("Paris", [("local", "q1")])
+        assert prediction.counters["dropped"] == 0
+    several = ScriptedTarget([look("q1", name), FORCED])
+    prediction = build_program(several, pref_style="prompt", temperature=0.0)(question="Capital?")
+    assert (searches(prediction), prediction.counters["dropped"]) == ([], 1)
+
+
+@pytest.mark.parametrize(("knobs", "left"), [({}, "3 2 1 2"), ({"strict_budget": True}, "2 1 0")])
+def test_a_step_is_told_how_many_may_follow_it_a_supplement_counted(knobs: dict[str, Any], left: str) -> None:
+    target = ScriptedTarget([look("q1"), look("q2"), YES, end("Rome", "INCORRECT"), end("Paris")])
+    build_program(target, **knobs)(question="Capital?")
+    prompts = [read_prompt(request) for request in target.requests]
+    assert " ".join(p.partition("Steps left: ")[2] for p in prompts if "Steps left: " in p) == left
+
+
+@pytest.mark.parametrize("wording", ["full", "brief"])
+def test_a_step_has_a_line_for_each_kind_an_example_and_no_grade_where_none_follows(wording: str) -> None:
+    def system(**knobs: Any) -> str:
+        good = {"explanation": "because", "grade": "CORRECT", "improvement": ""}
+        target = ScriptedTarget([look("q1"), end("yes"), good])
+        build_program(target, wording=wording, **knobs)(question="Capital?")
+        return target.requests[0].messages[0].content
+
+    joint, bare = system(), system(reflect=False)
+    for text in (joint, bare, system(layout="chat"), system(layout="xml")):
+        heads = [line.split(":")[0].strip() for line in text.split("\n")]
+        assert [head for head in heads if head.startswith("to ")] == ["to search", "to finish"]
+    graded = ["explanation", "grade", "improvement"]
+    assert [head for line in joint.split("\n") if (head := line.split(":")[0]) in graded] == graded
+    assert "strict reader" in joint or wording == "brief"
+    for word in ("strict reader", "grade", "CORRECT", "improvement"):
+        assert word not in bare
+    assert '{"action": "search", "action_input": "birthplace' in joint
+    named = system(pref_style="prompt", reflect_mode="separate")
+    assert '{"action": "search_local", "action_input": "birthplace' in named
+    assert "strict reader" not in named
+    either = system(answer_format="yesno").split("\n")
+    assert [line for line in either if "to finish" in line and "yes or no" in line]
+
+
+def test_after_a_supplement_the_trajectory_says_that_the_question_was_searched() -> None:
+    target = ScriptedTarget([end("Rome", "INCORRECT"), end("Paris")])
+    build_program(target, pref_style="prompt")(question="Capital?")
+    assert "Improvement: more\nSearch everywhere: Capital?\nResults:\n[1] local" in read_prompt(
+        target.requests[1]
+    )
+
+
+def test_new_passages_are_numbered_on_and_a_known_one_keeps_its_number() -> None:
+    class Growing(ListSource):
+        async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+            at = int(query[1:])
+            return tuple(Hit(p, 1.0) for p in self.passages[at : at + 2])
+
+    local = Growing(source("local").passages)
+    target = ScriptedTarget([look("q0"), look("q1"), YES, end("Paris")])
+    build_program(target, {"local": local, "web": source("web")})(question="Capital?")
+    known = "Known: [1] local title 0\nlocal text 0\n[2] local title 1\nlocal text 1"
+    new = "New: [2] local title 1\nlocal text 1\n[3] local title 2\nlocal text 2"
+    assert f"{known}\n{new}" in read_prompt(target.requests[2])
+
+
+DEAD = [
+    ({"pref_style": "prompt"}, {"compare_first", "compare_key", "source_check"}),
+    ({"pref": False}, {"pref_style", "compare_first", "compare_key", "source_check", "k_web"}),
+    ({"pref": False, "preferred_source": "web"}, {"pref_style", "compare_first", "k_local"}),
+    ({"pref": False, "preferred_source": "wiki"}, {"pref_style", "compare_first", "k_local"}),
+    ({"pref": False, "free_choice": True}, {"pref_style", "compare_first", "compare_key", "source_check"}),
+]
+
+
+@pytest.mark.parametrize(("values", "dead"), DEAD)
+def test_a_knob_that_cannot_matter_is_not_searched(values: dict[str, Any], dead: set[str]) -> None:
+    active = {knob.name for knob in PrefRagKnobs.of(values).active()}
+    assert not dead & active
+    watched = {"k_local", "k_web", "pref_style", "compare_first", "compare_key", "source_check"}
+    both = {knob.name for knob in PrefRagKnobs().active()}
+    assert watched <= both
+    assert (watched - dead) & {"k_local", "k_web"} <= active
+
+
+def test_a_condition_may_leave_values_out() -> None:
+    when = PrefRagKnobs.knob("k_web").when
+    assert when is not None
+    assert when.to_json()["or"][-1] == {"knob": "preferred_source", "is not": ["local"]}
+    assert [when.alternatives[-1].holds(name) for name in ("local", "web", "wiki")] == [False, True, True]
+
+
 def test_a_search_is_made_whatever_answer_stands_beside_it_and_none_is_no_answer() -> None:
     both = flat(thought="I need q1", action="search", action_input="q1", answer="Paris")
     prediction = build_program(ScriptedTarget([both, end("Rome")]))(question="Capital?")
@@ -436,7 +554,8 @@ def test_an_unknown_tool_or_an_empty_query_spends_the_step_and_is_sampled_anew()
     assert (prediction.answer, prediction.counters["dropped"], target.replies_left) == ("forced", 3, 0)
     assert [r.sample for r in target.requests] == [0, 1, 2, 0, 0]
     assert ("step", "dropped: browse: q") in notes(prediction)
-    assert read_prompt(target.requests[0]) == read_prompt(target.requests[1])
+    first, second = (read_prompt(request).partition("Steps left: ") for request in target.requests[:2])
+    assert (first[0], first[2], second[2]) == (second[0], "3", "2")
     greedy = ScriptedTarget([look("q", "browse"), FORCED])
     assert build_program(greedy, temperature=0.0)(question="Capital?").answer == "forced"
     assert greedy.replies_left == 0
@@ -592,7 +711,7 @@ def test_a_comparison_always_sees_something_new() -> None:
     target = ScriptedTarget([look("first"), look("second"), YES, end("Paris")], context_tokens=900)
     prediction = build_program(target, {"local": Long([]), "web": Long([])})(question="Capital?")
     compared = read_prompt(target.requests[2])
-    assert ("Known:\nnone" in compared, compared.count("second") > 100, prediction.answer) == (
+    assert ("Known: none" in compared, compared.count("second") > 100, prediction.answer) == (
         True,
         True,
         "Paris",

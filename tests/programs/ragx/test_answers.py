@@ -29,6 +29,16 @@ def test_the_query_time_is_told() -> None:
     assert "Query time: unknown" in last(target)
 
 
+@pytest.mark.parametrize("wording", ["full", "brief"])
+@pytest.mark.parametrize("policy", ["llm", "web", "llm_web"])
+def test_the_form_of_the_query_time_is_told(policy: str, wording: str) -> None:
+    target = ScriptedTarget(by_field())
+    build_program(target, source_policy=policy, wording=wording)(question=QUESTION)
+    system = target.requests[-1].messages[0].content
+    assert "mm/dd/yyyy, hh:mm:ss PT" in system
+    assert "month" in system
+
+
 @pytest.mark.parametrize(
     ("reply", "answer", "tallies"),
     [

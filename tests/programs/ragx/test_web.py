@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 from ragc.corpora.chunking.chunk import chunk_passage
+from ragc.corpora.rerank.base import RerankedSource
+from ragc.corpora.rerank.embedding import Bm25Reranker
+from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.given import GivenSource
 from ragc.programs.ragx.web import chunks_in_blocks
 from ragc.records import Passage
 from ragc.testing import ListSource, ScriptedTarget
@@ -56,6 +60,36 @@ def test_noise_is_drawn_and_placed_by_its_seed_and_named_in_the_trace() -> None:
     assert len({tuple(places) for places, _, _ in others}) > 1
     assert all(drawn != seeds for _, drawn, _ in others)
     assert ("noise", "w6, w7, w8") in notes(prediction)
+
+
+def reranked(pages: list[Passage]) -> RerankedSource:
+    return RerankedSource(GivenSource(pages), Bm25Reranker())
+
+
+@pytest.mark.parametrize("kind", [Bm25Source, GivenSource, reranked])
+def test_noise_comes_from_the_questions_own_pages_and_is_not_shown_twice(kind: Any) -> None:
+    pages = [Passage(f"p{i}", "", f"Adele sang. {'Hello there. ' * 200}") for i in range(12)]
+    drawn = set()
+    for at in range(6):
+        own = (f"p{2 * at}", f"p{2 * at + 1}")
+        knobs = {"noise_n": 8, "top_k": 1, "chunk_size": 50, "query_pos": "after"}
+        target = ScriptedTarget(by_field())
+        program = build_program(target, {"web": kind(pages)}, source_policy="web", **knobs)
+        prediction = program(question=f"{QUESTION} {at}", context_ids=own)
+        shown = [p.id for p in prediction.passages]
+        assert len(shown) == len(set(shown)) == 9
+        assert {p.parent for p in prediction.passages[1:]} <= set(own)
+        drawn |= {p.start for p in prediction.passages[1:]}
+        assert [p.id for p in program(question=f"{QUESTION} {at}", context_ids=own).passages] == shown
+    assert len(drawn) > 8
+
+
+def test_noise_of_a_page_that_is_shown_whole_is_nothing() -> None:
+    pages = [Passage(f"p{i}", "", f"Adele sang song {i}.") for i in range(4)]
+    program = build_program(ScriptedTarget(by_field()), {"web": GivenSource(pages)}, noise_n=3, top_k=3)
+    assert [p.id for p in program(question=QUESTION, context_ids=("p2",)).passages] == ["p2"]
+    other = build_program(ScriptedTarget(by_field()), {"web": Bm25Source(pages)}, noise_n=3, top_k=1)
+    assert len(other(question=QUESTION, context_ids=("lost",)).passages) == 4
 
 
 def test_chunking_knobs_reach_the_sources() -> None:
@@ -151,6 +185,19 @@ def test_rerank_keeps_the_best_of_a_pool_and_drops_numbers_that_are_not_there() 
     assert prediction.counters["dropped"] == 2  # 0 and 99; the one that came twice is there
     assert "w text 4" in target.requests[0].messages[-1].content
     assert "w text 5" not in target.requests[0].messages[-1].content
+
+
+@pytest.mark.parametrize("wording", ["full", "brief"])
+def test_a_ranking_asks_for_as_many_passages_as_are_kept(wording: str) -> None:
+    def system(top_n: int) -> str:
+        target = ScriptedTarget(by_field(order=[[4, 2, 1]]))
+        build_program(target, rerank=True, pool=5, top_n=top_n, wording=wording)(question=QUESTION)
+        return target.requests[0].messages[0].content
+
+    assert "Pick the 3 passages that help most" in system(3)
+    assert "the numbers of the 3 passages that help most" in system(3)
+    assert "Pick the passage that helps most" in system(1)
+    assert "every passage" not in system(3)
 
 
 def test_a_ranking_that_cannot_be_read_keeps_the_order() -> None:

@@ -100,7 +100,7 @@ def test_steps_are_drawn_warm_without_reflection_and_with_2_to_5_passages(make: 
     assert {(r.sampling.temperature, r.sampling.top_p) for r in steps} == {(0.9, 0.9)}
     assert not any("grade" in str(r.schema) for r in steps)
     judged = [shown(r) for r in models["main"].requests if "status" in fields(r)]
-    sizes = {len(re.findall(r"^\[\d+\]", text.partition("New:")[2], re.MULTILINE)) for text in judged}
+    sizes = {len(re.findall(r"^ ?\[\d+\]", text.partition("New:")[2], re.MULTILINE)) for text in judged}
     assert sizes <= {2, 3, 4, 5}
     assert sizes == {passages_of(i) for i in range(8)}
 

@@ -76,7 +76,13 @@ def test_thirty_nba_teams_and_one_with_two_names() -> None:
 
 @pytest.mark.parametrize(
     ("name", "team"),
-    [("man utd", "Manchester Utd"), ("PSG", "Paris S-G"), ("everton", "Everton"), ("FC Koln", "FC Koln")],
+    [
+        ("man utd", "Manchester Utd"),
+        ("Manchester United FC", "Manchester Utd"),
+        ("PSG", "Paris S-G"),
+        ("everton", "Everton"),
+        ("FC Koln", "FC Koln"),
+    ],
 )
 def test_soccer_teams_by_alias_or_as_they_are(name: str, team: str) -> None:
     assert api_teams.soccer(name) == team

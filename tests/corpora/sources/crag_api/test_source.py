@@ -316,6 +316,28 @@ def test_a_soccer_team_by_its_name_and_by_the_games_of_the_day() -> None:
     assert search("everton", "did everton win its soccer match?", time="") == ()  # no date to ask for
 
 
+def test_a_sports_question_without_a_name_has_the_games_of_the_teams_it_holds() -> None:
+    team_names: list[Any] = []
+
+    class Listening(Api):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            team_names.append(json.loads(request.content).get("team_name"))
+            return super().__call__(request)
+
+    text = "did the lakers beat the celtics or the heat in their nba game yesterday?"
+    (hit,) = search(text, text, api=Listening(), domain="sports")
+    assert hit.passage.title == "Los Angeles Lakers: games, 2024-03-04"
+    assert team_names == ["Los Angeles Lakers", "Boston Celtics"]
+    team_names.clear()
+    text = "did psg or anybody else win a soccer match yesterday?"
+    assert search(text, text, api=Listening(), domain="sports") == ()
+    assert set(team_names) == {"Paris S-G", None}  # by its name, then all games of the day
+    team_names.clear()
+    text = "who was the player with most goals in a soccer match yesterday?"
+    assert search(text, text, api=Listening(), domain="sports") == ()
+    assert team_names == []
+
+
 def test_an_open_entity() -> None:
     (hit,) = search("florida", "what is the capital of florida?", domain="open")
     assert (hit.passage.title, hit.passage.text) == ("Florida", "A state.\n\n- Capital: Tallahassee")
