@@ -89,6 +89,24 @@ def change_texts(
     return dspy.Signature(fields, task)
 
 
+def with_texts(signature: Any, full: str, *, brief: str) -> Any:
+    """`signature` with the instructions `full` and the short ones `brief`; its descriptions stay."""
+    fields: dict[str, Any] = {}
+    for name, info in signature.fields.items():
+        extra = _extra(info)
+        if _KEY in extra:
+            extra = {**extra, _KEY: Brief(extra[_KEY].desc, brief)}
+        fields[name] = _with_extra(info, extra)
+    return dspy.Signature(fields, full)
+
+
+def with_paragraph(signature: Any, full: str, *, brief: str) -> Any:
+    """`signature` with a paragraph more at the end of its instructions, `brief` in the short ones."""
+    return with_texts(
+        signature, f"{signature.instructions}\n\n{full}", brief=f"{_short_task(signature)}\n\n{brief}"
+    )
+
+
 def describe(signature: Any, name: str, desc: str, *, brief: str = "", kind: Any = None) -> Any:
     """`signature` with both descriptions of the field `name` replaced, and its type where `kind` is given."""
     short = _extra(signature.fields[name]).get(_KEY)

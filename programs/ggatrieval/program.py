@@ -22,7 +22,7 @@ it in the first round; parts and later queries are those of the question alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -44,9 +44,10 @@ from ragc.programs.ggatrieval.alignment import (
 )
 from ragc.programs.runtime import Runtime
 from ragc.programs.selection import SelectingProgram
+from ragc.programs.sentences import all_sentences
 from ragc.programs.trace import Note, at_least, record, together
-from ragc.records import Hit
-from ragc.signatures.align import PseudoDocument, SyntacticParse, alignment
+from ragc.records import Hit, Passage
+from ragc.signatures.align import PseudoDocument, SyntacticParse, alignment, sentence_alignment
 from ragc.signatures.answer import ShortAnswer
 from ragc.signatures.grade import RelevanceGrade
 from ragc.signatures.select import CondenseDocument, with_sub_questions
@@ -69,11 +70,13 @@ class GGatrieval(SelectingProgram):
     def __init__(self, runtime: Runtime, knobs: GGatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = self.cut_source("local")
-        aligning = alignment(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1)
+        aligning = alignment if knobs.align_form == "parts" else sentence_alignment
         if knobs.crag_filter:
             self.grade = self.predictor(RelevanceGrade, max_tokens=24)
         self.parse = self.predictor(SyntacticParse, max_tokens=200)
-        self.align = self.predictor(aligning, max_tokens=900)
+        self.align = self.predictor(
+            aligning(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1), max_tokens=900
+        )
         self.condense = self.condensing_call(CondenseDocument)
         self.imagine = self.predictor(PseudoDocument, max_tokens=150)
         self.select = self.selecting_call()
@@ -167,10 +170,24 @@ class GGatrieval(SelectingProgram):
 
     async def _align(self, question: str, parts: tuple[str, ...], candidate: Candidate) -> Candidate:
         """`candidate` with its share; it stays NONE when the reply cannot be read."""
-        reply = await self.align.try_call(
-            question=question, components=list(parts), passage=format_passage(candidate.passage)
-        )
+        asked: dict[str, Any] = {"question": question, "components": list(parts)}
+        if self.knobs.align_form == "parts":
+            reply = await self.align.try_call(**asked, passage=format_passage(candidate.passage))
+        else:
+            reply = await self.align.try_call(**asked, sentences=self._sentences(candidate.passage, asked))
         return candidate if reply is None else to_candidate(reply, parts, candidate.passage, candidate.query)
+
+    def _sentences(self, passage: Passage, asked: Mapping[str, Any]) -> list[str]:
+        """The sentences of `passage`, its title first, as many of the first as fit the aligning call."""
+        whole = all_sentences(format_passage(passage)) or [""]
+        fitting = self.shrink_to_fit(
+            self.align,
+            whole,
+            lambda subset: {**asked, "sentences": subset},
+            lambda sentences: sentences[: len(sentences) * 9 // 10],
+            budgeted=False,
+        )
+        return fitting or whole[:1]
 
     def _rank(self, new: Sequence[Candidate]) -> list[Candidate]:
         """Best aligned first, ties as retrieved; as retrieved with `fga_rerank` off."""

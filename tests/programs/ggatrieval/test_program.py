@@ -725,3 +725,69 @@ def test_parts_that_touch_are_both_reworded_and_of_two_that_overlap_the_longer_o
     assert reword("red book of hours", {"red book": "tome", "book of hours": "psalter"}) == "red psalter"
     assert reword("C#C++", {"C#": "a", "C++": "b"}) == "ab"
     assert reword("When did it sink?", {"did sink": "went down"}) == "When did it sink?"
+
+
+def finding(component: int, sentence: int, segment: str, *, same: bool = True) -> dict[str, Any]:
+    return {"component": component, "sentence": sentence, "segment": segment, "same": same}
+
+
+NUMBERED = Passage("p", "Books", "Nobody was there. Anna wrote the red book. She was in Bonn.")
+
+
+@pytest.mark.parametrize(
+    ("found", "label", "dropped"),
+    [
+        ([finding(1, 3, "wrote"), finding(2, 3, "the red book")], "full", 0),
+        ([finding(1, 3, "wrote"), finding(2, 0, "", same=False)], "partial", 0),
+        ([finding(1, 0, "wrote"), finding(2, 0, "the Red book")], "none", 0),
+        ([finding(1, 3, "wrote"), finding(2, 3, "the blue book")], "partial", 1),
+        ([finding(1, 3, "wrote"), finding(2, 3, "the red book", same=False)], "partial", 0),
+        ([{"component": 1, "sentence": None, "segment": None, "same": False}, finding(2, 3, "red book")], "partial", 0),
+    ],
+)  # fmt: skip
+def test_every_part_has_an_entry_with_a_sentence_or_none(
+    found: list[dict[str, Any]], label: str, dropped: int
+) -> None:
+    reply = {"aligned": found, "synonyms": []}
+    model = target(script={"align": reply, "select": {"ids": [1]}})
+    prediction = build_program(model, ListSource([NUMBERED]), rounds=1, align_form="sentences")(
+        question=QUESTION
+    )
+    assert (prediction.counters[label], prediction.counters["dropped"]) == (1, dropped)
+    assert read_prompts(model, "align") == [
+        "Sentences:\n[1] Books\n[2] Nobody was there.\n[3] Anna wrote the red book.\n[4] She was in Bonn.\n"
+        f"Question: {QUESTION}\nComponents:\n[1] wrote\n[2] the  Red book"
+    ]
+
+
+@pytest.mark.parametrize("wording", ["full", "brief"])
+@pytest.mark.parametrize("reflect", [True, False])
+def test_the_example_of_numbered_sentences_is_a_reply_with_a_part_that_is_absent(
+    wording: str, reflect: bool
+) -> None:
+    model = target(script={"align": {"aligned": [], "synonyms": []}, "select": {"ids": [1]}})
+    knobs = {"align_form": "sentences", "fga_reflect": reflect, "wording": wording, "rounds": 1}
+    build_program(model, ListSource([NUMBERED]), **knobs)(question=QUESTION)
+    request = next(request for request in model.requests if stage(request) == "align")
+    (line,) = [line for line in request.messages[0].content.splitlines() if line.startswith('"aligned": ')]
+    entries = json.loads(line.removeprefix('"aligned": '))
+    assert request.schema is not None
+    kind = next(iter(request.schema["$defs"].values()))
+    assert all(list(entry) == kind["required"] for entry in entries)
+    assert [entry["component"] for entry in entries] == [1, 2, 3, 4]
+    assert entries[-1]["sentence"] == 0
+
+
+def test_a_document_of_many_sentences_is_cut_to_what_fits_the_aligning_call() -> None:
+    long = Passage("p", "Books", "Anna wrote the red book. " + "It is so. " * 3000)
+    model = target(
+        script={"align": {"aligned": [finding(1, 2, "wrote")], "synonyms": []}, "select": {"ids": []}},
+        context_tokens=3000,
+    )
+    prediction = build_program(model, ListSource([long]), rounds=1, align_form="sentences", top_up=False)(
+        question=QUESTION
+    )
+    assert prediction.counters["partial"] == 1
+    shown = read_prompts(model, "align")[0]
+    assert "[1] Books\n[2] Anna wrote the red book.\n[3] It is so." in shown
+    assert shown.count("It is so.") < 3000
