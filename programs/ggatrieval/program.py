@@ -11,7 +11,9 @@ before they are aligned, one call more in depth: the row CRAG of Tables 1 and 2.
 NONE.
 
 Differs: a component that is not in the question and a segment that is not in the document are dropped.
-Ties of r keep the order of retrieval, with the hits of several queries taken in turn, because scores of
+The order by labels acts where a round has more documents than a window holds beside those chosen before;
+at the defaults (N 10, W 20, k 5) it has not, the choosing call is told that order means nothing, and the
+order decides only which documents `top_up` takes. Ties of r keep the order of retrieval, with the hits of several queries taken in turn, because scores of
 different queries do not compare. An unaligned component is reworded by the alignment call and put into
 the query by us. At most 800 characters of a document are made part of a query, behind the question, and
 queries start from the question unless `scqu_base` says prevQ. With `scqu` off a round reads on in the hits
@@ -103,7 +105,7 @@ class GGatrieval(SelectingProgram):
         parts, new = await together(self._parse(question), self._candidates([question, *narrower], {}))
         chosen: list[Candidate] = []
         seen: dict[str, Candidate] = {}
-        rounds = 0
+        rounds, ordered = 0, False
         while new:
             rounds += 1
             new = await together(*(self._inspect(question, full_question, parts, c) for c in new))
@@ -112,6 +114,7 @@ class GGatrieval(SelectingProgram):
             relevant = [candidate for candidate in new if candidate.text]
             if relevant:
                 browse = [*chosen, *self._rank(relevant)]
+                ordered |= len(browse) > self.knobs.window
                 chosen = await self.choose(full_question, browse, lambda one: one.text, self._rank(browse))
                 record(Note(f"chosen, round {rounds}", names_of(chosen)))
             if rounds == self.knobs.rounds or (
@@ -119,6 +122,8 @@ class GGatrieval(SelectingProgram):
             ):
                 break
             new = await self._candidates(await self._queries(question, chosen), seen)
+        if self.knobs.fga_rerank and chosen and not ordered:
+            record(Note("order", "no choice had more documents than a window holds, where order says little"))
         return await self._answer(full_question, chosen, list(seen.values()), rounds)
 
     def _sub_questions(self, context: dict[str, Any]) -> list[str]:

@@ -141,7 +141,22 @@ def test_one_round_parses_aligns_selects_verifies_and_answers() -> None:
     assert notes(prediction) == {
         "labels, round 1": "2 FULL, 2 PARTIAL, 2 NONE",
         "chosen, round 1": "p2 FULL, p5 FULL, p1 PARTIAL, p4 PARTIAL, p0 NONE",
+        "order": "no choice had more documents than a window holds, where order says little",
     }
+
+
+@pytest.mark.parametrize(
+    ("knobs", "noted"),
+    [
+        ({"candidates": 10, "window": 10}, True),
+        ({"candidates": 11, "window": 10}, False),
+        ({"candidates": 6, "window": 10, "rounds": 2}, False),
+        ({"fga_rerank": False}, False),
+    ],
+)
+def test_it_is_noted_that_the_order_of_one_window_decides_little(knobs: dict[str, Any], noted: bool) -> None:
+    prediction = build_program(target(), **{"rounds": 1, **knobs})(question=QUESTION)
+    assert ("order" in notes(prediction)) is noted
 
 
 def test_rounds_are_bounded_and_the_last_one_is_not_verified() -> None:
