@@ -1,9 +1,9 @@
 """Alignment of a question's grammatical parts with a passage, and pseudo-documents that would match them.
 
 GGatrieval, sections 3.2 and 3.3. One alignment call covers one passage and all parts; parts are named by
-number, from 1. `AlignComponent` lists the parts that the passage speaks of; `AlignSentences` shows the passage
-first, in numbered sentences, and wants an entry for every part, so that a part that is absent has to be said to
-be. `alignment` and `sentence_alignment` leave out the outputs that a program does not use.
+number, from 1. `AlignComponent` lists the parts that the passage speaks of; `AlignSentences` shows the
+passage first, in numbered sentences, and wants an entry for every part, so that a part that is absent has to
+be said to be. `alignment` and `sentence_alignment` leave out the outputs that a program does not use.
 
 `SyntacticParse` splits a question into its grammatical parts (section 3.2, equation 1). It has eight slots,
 each copied from the question or empty. The program drops what is not in the question.
@@ -113,12 +113,12 @@ class CheckedFinding(Finding):
 
 
 _FOUND = (
-    "one entry for every part, in their order: its number, the number of the sentence that speaks of it or 0, "
-    "and the piece copied from that sentence"
+    "one entry for every part, in their order: its number, the number of the sentence that speaks of it or "
+    "0, and the piece copied from that sentence"
 )
 _FOUND_CHECKED = (
-    f"{_FOUND}; then, after a second look at where the piece stands, whether it does say the same of the same "
-    "thing"
+    f"{_FOUND}; then, after a second look at where the piece stands, whether it does say the same of the "
+    "same thing"
 )
 _BRIEF_FOUND = "for every part its sentence, or 0, and the piece of it"
 _BRIEF_FOUND_CHECKED = f"{_BRIEF_FOUND}, and whether that does mean the same"
@@ -161,9 +161,9 @@ class AlignSentences(dspy.Signature):
 
 
 _EXAMPLE_OF = (
-    'Example: the question "Who discovered Triton in 1846?" with the parts 1 "Who", 2 "discovered", 3 "Triton" '
-    'and 4 "in 1846", and the passage 1 "Neptune has 16 known moons." 2 "The largest one, Triton, was first '
-    'seen by William Lassell."\n"aligned": '
+    'Example: the question "Who discovered Triton in 1846?" with the parts 1 "Who", 2 "discovered", 3 '
+    '"Triton" and 4 "in 1846", and the passage 1 "Neptune has 16 known moons." 2 "The largest one, Triton, was '
+    'first seen by William Lassell."\n"aligned": '
 )
 _EXAMPLE = ((2, "William Lassell"), (2, "was first seen by"), (2, "Triton"), (0, ""))
 

@@ -23,7 +23,11 @@ from ragc.signatures.wording import brief, derived, input_field
 LONGEST_WINDOW = 40
 """The most passages that one ranking names."""
 
-_IRRELEVANT = re.compile(r"\W*((the|this) document is )?irrelevant(\W*$|[.:,;(]| to )", re.IGNORECASE)
+_IRRELEVANT = re.compile(
+    r"\W*(?:(?:(?:the|this) (?:document|passage|text) is )?(?:irrelevant|not relevant)(?:\W*$|[.:,;(]| to )"
+    r"|no relevant (?:information|facts?|details?|content)\b|nothing relevant\b|(?:n/?a|none|null|nothing)\W*$)",
+    re.IGNORECASE,
+)
 
 
 @brief(
@@ -127,7 +131,7 @@ def updating(form: str) -> Any:
 
 
 def irrelevant(summary: str) -> bool:
-    """Whether a condensed document says no more than that the document is irrelevant."""
+    """Whether a condensed document says no more than that the document is irrelevant, or says nothing."""
     return _IRRELEVANT.match(summary) is not None
 
 

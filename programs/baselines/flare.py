@@ -30,9 +30,9 @@ from ragc.core import counters
 from ragc.errors import CapabilityMissing
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import FlareKnobs
-from ragc.programs.sentences import first_sentence
 from ragc.programs.calls.replies import field_tokens
 from ragc.programs.runtime import Runtime
+from ragc.programs.sentences import first_sentence
 from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Hit, Passage
 from ragc.signatures.draft import Conclude, NextSentence, SpanQuestion, UncertainSpans

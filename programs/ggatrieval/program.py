@@ -13,13 +13,14 @@ NONE.
 Differs: a component that is not in the question and a segment that is not in the document are dropped.
 The order by labels acts where a round has more documents than a window holds beside those chosen before;
 at the defaults (N 10, W 20, k 5) it has not, the choosing call is told that order means nothing, and the
-order decides only which documents `top_up` takes. Ties of r keep the order of retrieval, with the hits of several queries taken in turn, because scores of
-different queries do not compare. An unaligned component is reworded by the alignment call and put into
-the query by us. At most 800 characters of a document are made part of a query, behind the question, and
-queries start from the question unless `scqu_base` says prevQ. With `scqu` off a round reads on in the hits
-of the question. A document is a candidate once. Rounds end when nothing new is found. `top_up` is on and
-takes the best aligned documents first. Gold sub-questions are below the question, and are queries beside
-it in the first round; parts and later queries are those of the question alone.
+order decides only which documents `top_up` takes. Ties of r keep the order of retrieval, with the hits of
+several queries taken in turn, because scores of different queries do not compare. An unaligned component is
+reworded by the alignment call and put into the query by us. At most 800 characters of a document are made
+part of a query, behind the question, and queries start from the question unless `scqu_base` says prevQ. With
+`scqu` off a round reads on in the hits of the question. A document is a candidate once. Rounds end when
+nothing new is found. Where nothing is found at all, a format that cites is answered from memory, without
+marks. `top_up` is on and takes the best aligned documents first. Gold sub-questions are below the question,
+and are queries beside it in the first round; parts and later queries are those of the question alone.
 """
 
 from __future__ import annotations
@@ -230,7 +231,7 @@ class GGatrieval(SelectingProgram):
         """The answer from the final documents, with the counts of labels."""
         relevant = [candidate for candidate in seen if candidate.text]
         final = self._final(chosen, relevant)
-        prediction = await self.answer_from(self.answer, full_question, [c.passage for c in final])
+        prediction = await self.answer_chosen(full_question, [c.passage for c in final])
         filtered = sum(candidate.filtered for candidate in seen)
         more = {"irrelevant": len(seen) - len(relevant) - filtered, "filtered": filtered, "rounds": rounds}
         tallies = {**tally(seen, final[: len(prediction.passages)]), **more}

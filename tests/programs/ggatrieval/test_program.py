@@ -620,6 +620,21 @@ def test_an_empty_search_and_a_failing_source_end_in_an_answer() -> None:
         assert counts(model) == {"parse": 1, "align": 0, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
 
 
+@pytest.mark.parametrize(
+    ("form", "told", "stands"),
+    [("cited", "in one paragraph", False), ("cited_list", "each in few words", False), ("short", "", True)],
+)
+def test_with_nothing_to_cite_no_marks_are_demanded(form: str, told: str, stands: bool) -> None:
+    model = target()
+    prediction = build_program(model, ListSource([]), answer_format=form)(question=QUESTION)
+    request = model.requests[-1]
+    assert ("Passages:\nnone" in request.messages[-1].content) is stands
+    assert told in request.messages[0].content
+    assert ("[1]" in request.messages[0].content) is False
+    assert ("answer" in notes(prediction)) is not stands
+    assert prediction.passages == ()
+
+
 def test_replies_that_cannot_be_read_are_noted_and_the_question_is_answered() -> None:
     def garbage(request: ChatRequest) -> Said:
         return {"answer": "Anna"} if '"answer"' in request.messages[0].content else "{}"
@@ -746,6 +761,7 @@ def finding(component: int, sentence: int, segment: str, *, same: bool = True) -
     return {"component": component, "sentence": sentence, "segment": segment, "same": same}
 
 
+NO_FINDING = {"component": 1, "sentence": None, "segment": None, "same": False}
 NUMBERED = Passage("p", "Books", "Nobody was there. Anna wrote the red book. She was in Bonn.")
 
 
@@ -757,7 +773,7 @@ NUMBERED = Passage("p", "Books", "Nobody was there. Anna wrote the red book. She
         ([finding(1, 0, "wrote"), finding(2, 0, "the Red book")], "none", 0),
         ([finding(1, 3, "wrote"), finding(2, 3, "the blue book")], "partial", 1),
         ([finding(1, 3, "wrote"), finding(2, 3, "the red book", same=False)], "partial", 0),
-        ([{"component": 1, "sentence": None, "segment": None, "same": False}, finding(2, 3, "red book")], "partial", 0),
+        ([NO_FINDING, finding(2, 3, "red book")], "partial", 0),
     ],
 )  # fmt: skip
 def test_every_part_has_an_entry_with_a_sentence_or_none(
@@ -769,10 +785,11 @@ def test_every_part_has_an_entry_with_a_sentence_or_none(
         question=QUESTION
     )
     assert (prediction.counters[label], prediction.counters["dropped"]) == (1, dropped)
-    assert read_prompts(model, "align") == [
+    (shown,) = read_prompts(model, "align")
+    assert shown == (
         "Sentences:\n[1] Books\n[2] Nobody was there.\n[3] Anna wrote the red book.\n[4] She was in Bonn.\n"
         f"Question: {QUESTION}\nComponents:\n[1] wrote\n[2] the  Red book"
-    ]
+    )
 
 
 @pytest.mark.parametrize("wording", ["full", "brief"])
