@@ -162,8 +162,8 @@ class AlignSentences(dspy.Signature):
 
 _EXAMPLE_OF = (
     'Example: the question "Who discovered Triton in 1846?" with the parts 1 "Who", 2 "discovered", 3 '
-    '"Triton" and 4 "in 1846", and the passage 1 "Neptune has 16 known moons." 2 "The largest one, Triton, was '
-    'first seen by William Lassell."\n"aligned": '
+    '"Triton" and 4 "in 1846", and the passage 1 "Neptune has 16 known moons." 2 "The largest one, Triton, '
+    'was first seen by William Lassell."\n"aligned": '
 )
 _EXAMPLE = ((2, "William Lassell"), (2, "was first seen by"), (2, "Triton"), (0, ""))
 

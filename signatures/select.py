@@ -25,7 +25,8 @@ LONGEST_WINDOW = 40
 
 _IRRELEVANT = re.compile(
     r"\W*(?:(?:(?:the|this) (?:document|passage|text) is )?(?:irrelevant|not relevant)(?:\W*$|[.:,;(]| to )"
-    r"|no relevant (?:information|facts?|details?|content)\b|nothing relevant\b|(?:n/?a|none|null|nothing)\W*$)",
+    r"|no relevant (?:information|facts?|details?|content)\b|nothing relevant\b"
+    r"|(?:n/?a|none|null|nothing)\W*$)",
     re.IGNORECASE,
 )
 
@@ -176,12 +177,16 @@ class VerifyDocuments(dspy.Signature):
 
 @derived
 def verifying(*, examples: bool) -> Any:
-    """VerifyDocuments; with `examples` it is shown questions with answers such as the one that is wanted."""
+    """VerifyDocuments; with `examples` it may be shown questions with answers such as the one that is wanted.
+
+    A call that gives none says nothing of them.
+    """
     if not examples:
         return VerifyDocuments
     field = input_field(
         "other questions, each with an answer that is as direct and as full as the one that is wanted",
         brief="other questions, each with an answer as full as the one that is wanted",
+        optional=True,
     )
     return VerifyDocuments.prepend("examples", field, list[str])
 

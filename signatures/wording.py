@@ -52,7 +52,10 @@ def derived(derive: F) -> F:
 
 
 def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
-    """An input that is added to a signature, with both of its texts; `more` are marks that it bears."""
+    """An input that is added to a signature, with both of its texts; `more` are marks that it bears.
+
+    `echo` names the input that it repeats; an `optional` one is not described to a call that lacks it.
+    """
     return _field(dspy.InputField(desc=desc), brief, more)
 
 

@@ -13,6 +13,7 @@ from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.ggatrieval import GGatrievalKnobs
 from ragc.programs.ggatrieval.alignment import conversion, reword
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
@@ -278,6 +279,31 @@ def test_the_verifying_call_is_shown_questions_with_their_answers(knobs: dict[st
     shown = [f"Which {i}?\nThis {i}" in request.messages[-1].content for i in range(3)]
     assert shown == [i < n for i in range(3)]
     assert ("Examples:" in request.messages[-1].content) is (n > 0)
+    assert ("Examples:" in request.messages[0].content) is (n > 0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_a_verifying_call_without_examples_says_nothing_of_them(wording: str, layout: str) -> None:
+    calls: list[Any] = []
+    for shown in (1, 0):
+        program = build_program(target(), verify_demo=shown, wording=wording, layout=layout)
+        calls.append(dict(program.named_predictors())["verify"])
+    inputs = {"question": QUESTION, "documents": ["Anna wrote it."]}
+    assert calls[0].request(**inputs) == calls[1].request(**inputs)
+    told = calls[0].messages(**inputs, examples=["Which?\nThis."])[0].content
+    assert "other questions, each with an answer" in told
+
+
+def test_a_call_with_examples_is_no_replay_of_one_without() -> None:
+    model = target()
+    program = build_program(model, rounds=2)
+    program(question=QUESTION)
+    before = len(read_prompts(model, "verify"))
+    predictors: Any = dict(program.named_predictors())
+    predictors["answer"].demos = [{"question": "Which?", "passages": ["d"], "answer": "This"}]
+    program(question=QUESTION)
+    assert len(read_prompts(model, "verify")) == 2 * before
 
 
 def test_an_evaluator_may_drop_candidates_before_they_are_aligned() -> None:
