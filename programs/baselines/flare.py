@@ -142,7 +142,7 @@ class Flare(RagProgram):
         if knobs.finish == "short":
             self.answer = self.answer_call(Conclude)
         self.local = self.cut_source("local")
-        self.draft = self.predictor(self.reading(NextSentence, knows=True), max_tokens=80, logprobs=measured)
+        self.draft = self.predictor(self.reading(NextSentence), max_tokens=80, logprobs=measured)
         if knobs.uncertainty == "spans":
             self.doubts = self.predictor(UncertainSpans, max_tokens=160)
         if knobs.queries == "questions":

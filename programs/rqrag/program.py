@@ -104,7 +104,7 @@ class RqRag(RagProgram):
             self.need = self.predictor(NeedRetrieval, max_tokens=30)
         sure = self.select == "confidence"
         self.answer = self.answer_call(
-            self.reading(with_confidence(AnswerPath) if sure else AnswerPath, knows=True),
+            self.reading(with_confidence(AnswerPath) if sure else AnswerPath),
             extra_tokens=CONFIDENCE * sure,
             logprobs=scored,
         )
