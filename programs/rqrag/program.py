@@ -5,15 +5,18 @@ each kind while it is shorter than the depth: with 3 kinds and depth 2 that is 1
 13 answers, with depth 4 120, 120 and 121, less the searches of repeated queries. Searching on demand is the
 authors' demo: one path, whose steps the model chooses. The paper's upper bound, the best score of any of
 `candidates`, is the metric `upper_bound@f1`, or with the name of another metric of texts.
-Differs: the control tokens of the fine-tuned model are typed calls on any model. The trajectory is given as
-one text a search; a query that its path searched for before is not searched again, which the authors' code
-does, unless `exclude_seen` asks for further passages. A query that is empty or unreadable ends its branch,
-where the authors' code searches for nothing and shows a dummy result; an answer that cannot be read is left
-out of the choice. Oldest evidence goes first when a path does not fit. For `retrieve_threshold` the model
-says how likely a search is needed before the tree grows, where the authors' code reads it off the control
-tokens and then leaves out the grown paths. Perplexity of prompt and evidence (the code) needs log
-probabilities that no target gives, and is left out. Without log probabilities `vote`, `judge` and
-`confidence` stand in for the model's own confidence, added over equal answers unless `pooled` is off.
+Differs: the control tokens of the fine-tuned model are typed calls on any model. Passages are cut at
+`chunk_size` tokens, 200 unless a recipe says otherwise, where the paper takes them whole. With `branching`
+`turn` a path goes on with the next kind of query only, as it does where demonstrations are collected. The
+trajectory is given as one text a search; a query that its path searched for before is not searched again,
+which the authors' code does, unless `exclude_seen` asks for further passages. A query that is empty or
+unreadable ends its branch, where the authors' code searches for nothing and shows a dummy result; an answer
+that cannot be read is left out of the choice. Oldest evidence goes first when a path does not fit. For
+`retrieve_threshold` the model says how likely a search is needed before the tree grows, where the authors'
+code reads it off the control tokens and then leaves out the grown paths. Perplexity of prompt and evidence
+(the code) needs log probabilities that no target gives, and is left out. Without log probabilities `vote`,
+`judge` and `confidence` stand in for the model's own confidence, added over equal answers unless `pooled` is
+off.
 """
 
 from __future__ import annotations
@@ -77,8 +80,8 @@ class RqRag(RagProgram):
     """Searches the source `local`; a target with the role `judge` scores where there is one, else `main`."""
 
     call_knobs = (
-        "mode", "depth_for", "max_depth", "search_limit", "width", "retrieve_threshold", "select_for",
-        "select", "n_conf_samples",
+        "mode", "depth_for", "max_depth", "search_limit", "width", "branching", "retrieve_threshold",
+        "select_for", "select", "n_conf_samples",
     )  # fmt: skip
 
     def __init__(self, runtime: Runtime, knobs: RqRagKnobs) -> None:
@@ -117,7 +120,9 @@ class RqRag(RagProgram):
         knobs = self.knobs
         if knobs.mode != "tree":
             return int(2 * knobs.search_limit + 1)
-        answers = sum(len(self.kinds) ** depth for depth in range(knobs.depth + 1))
+        first = len(self.kinds)
+        ends = [first if knobs.branching == "turn" else first**depth for depth in range(1, knobs.depth + 1)]
+        answers = 1 + sum(ends)
         scoring = {"vote": knobs.n_conf_samples, "judge": 1}.get(self.select, 0)
         return int(self.gated + answers - 1 + answers * (1 + scoring))
 
@@ -155,8 +160,14 @@ class RqRag(RagProgram):
         """All paths that go on from `path`, answered; none where it is long enough or no search is needed."""
         if len(path) == self.knobs.depth or not (path or await self._needs_search(question)):
             return []
-        branches = await together(*(self._branch(question, path, kind) for kind in self.kinds))
+        branches = await together(*(self._branch(question, path, kind) for kind in self._next_kinds(path)))
         return [one for part in branches for one in part]
+
+    def _next_kinds(self, path: Path) -> Sequence[str]:
+        """The kinds of query that `path` goes on with: all, or the one after that of its last search."""
+        if self.knobs.branching == "all" or not path:
+            return self.kinds
+        return (self.kinds[(self.kinds.index(path[-1].kind) + 1) % len(self.kinds)],)
 
     async def _branch(self, question: str, path: Path, kind: str) -> list[FinishedPath]:
         step = await self._step(question, path, kind)
