@@ -112,9 +112,12 @@ def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
     return _field(dspy.InputField(desc=desc), brief, more)
 
 
-def output_field(desc: str, *, brief: str = "") -> Any:
-    """An output that is added to a signature, with both of its texts."""
-    return _field(dspy.OutputField(desc=desc), brief, {})
+def output_field(desc: str, *, brief: str = "", **more: Any) -> Any:
+    """An output that is added to a signature, with both of its texts; `more` are marks that it bears.
+
+    `unread` is its value where two replies give none that can be read (`ragc.programs.calls.forgiving`).
+    """
+    return _field(dspy.OutputField(desc=desc), brief, more)
 
 
 def _field(info: Any, brief: str, more: dict[str, Any]) -> Any:

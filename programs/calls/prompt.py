@@ -19,6 +19,7 @@ from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure
 from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
+from ragc.programs.calls.forgiving import forgiving
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.calls.replies import Reading, read_reply, reply_schema
 from ragc.programs.runtime import Runtime
@@ -331,9 +332,10 @@ class TypedPrompt(dspy.Predict):
     def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[Reading | None, str]:
         """What `reply` says, or None and why it cannot be read. The second reply (`again`) should be JSON."""
         truncated = reply.finish == "length"
+        signature = forgiving(self._signature) if again else self._signature
         try:
             if again or self.layout in JSON_LAYOUTS:
-                return read_reply(self._signature, reply.text, truncated=truncated), ""
+                return read_reply(signature, reply.text, truncated=truncated), ""
             return read_laid_out(self._signature, reply.text, self.layout, truncated=truncated), ""
         except ParseFailure as error:
             return None, str(error)

@@ -116,11 +116,9 @@ FOR_MEMORY = ("what you know", "else from memory", "or from memory", "over your 
 def test_a_prompt_on_own_knowledge_does_not_contradict_itself(name: str, wording: str) -> None:
     task = " ".join(worded(SIGNATURES[name], wording).instructions.lower().split())
     task = task.replace("understood alone", "")
-    wanted, unwanted = FOR_MEMORY, AGAINST_MEMORY
-    if name.endswith("no_knowledge"):
-        wanted, unwanted = AGAINST_MEMORY, FOR_MEMORY
-    assert any(words in task for words in wanted)
-    assert not [words for words in unwanted if words in task]
+    allows = any(words in task for words in FOR_MEMORY)
+    forbids = any(words in task for words in AGAINST_MEMORY)
+    assert (allows, forbids) == (not name.endswith("no_knowledge"), name.endswith("no_knowledge"))
 
 
 ONE_TEXT = {name for name in SIGNATURES if name.startswith("judge.")}
