@@ -297,9 +297,9 @@ def _says_of_another(left: Word, skipped: Sequence[Word]) -> bool:
     joining = [i for i, word in enumerate(skipped) if word.key in _JOINING]
     if not joining or not left.is_name:
         return False
-    said, anew = skipped[: joining[0]], skipped[joining[-1] + 1 :]
+    before, anew = skipped[: joining[0]], skipped[joining[-1] + 1 :]
     return any(word.is_name for word in anew) and any(
-        not (word.is_name or word.is_number or word.key in _LIGHT) for word in said
+        not (word.is_name or word.is_number or word.key in _LIGHT) for word in before
     )
 
 

@@ -176,20 +176,20 @@ class GGatrieval(SelectingProgram):
 
     async def _align(self, question: str, parts: tuple[str, ...], candidate: Candidate) -> Candidate:
         """`candidate` with its share; it stays NONE when the reply cannot be read."""
-        asked: dict[str, Any] = {"question": question, "components": list(parts)}
+        inputs: dict[str, Any] = {"question": question, "components": list(parts)}
         if self.knobs.align_form == "parts":
-            reply = await self.align.try_call(**asked, passage=format_passage(candidate.passage))
+            reply = await self.align.try_call(**inputs, passage=format_passage(candidate.passage))
         else:
-            reply = await self.align.try_call(**asked, sentences=self._sentences(candidate.passage, asked))
+            reply = await self.align.try_call(**inputs, sentences=self._sentences(candidate.passage, inputs))
         return candidate if reply is None else to_candidate(reply, parts, candidate.passage, candidate.query)
 
-    def _sentences(self, passage: Passage, asked: Mapping[str, Any]) -> list[str]:
+    def _sentences(self, passage: Passage, inputs: Mapping[str, Any]) -> list[str]:
         """The sentences of `passage`, its title first, as many of the first as fit the aligning call."""
         whole = all_sentences(format_passage(passage)) or [""]
         fitting = self.shrink_to_fit(
             self.align,
             whole,
-            lambda subset: {**asked, "sentences": subset},
+            lambda subset: {**inputs, "sentences": subset},
             lambda sentences: sentences[: len(sentences) * 9 // 10],
             budgeted=False,
         )

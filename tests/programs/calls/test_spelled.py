@@ -39,8 +39,8 @@ def tokens_of(*parts: str) -> list[TokenLogprob]:
     ],
 )
 def test_a_value_is_found_wherever_it_stands(value: str, parts: list[str], numbers: list[int]) -> None:
-    found = value_tokens(tokens_of(*parts), "answer", value)
-    assert [-token.logprob for token in found] == numbers
+    spelled = value_tokens(tokens_of(*parts), "answer", value)
+    assert [-token.logprob for token in spelled] == numbers
 
 
 @pytest.mark.parametrize("value", ["Paris", "B"])

@@ -291,8 +291,8 @@ def test_a_verifying_call_without_examples_says_nothing_of_them(wording: str, la
         calls.append(dict(program.named_predictors())["verify"])
     inputs = {"question": QUESTION, "documents": ["Anna wrote it."]}
     assert calls[0].request(**inputs) == calls[1].request(**inputs)
-    told = calls[0].messages(**inputs, examples=["Which?\nThis."])[0].content
-    assert "other questions, each with an answer" in told
+    system = calls[0].messages(**inputs, examples=["Which?\nThis."])[0].content
+    assert "other questions, each with an answer" in system
 
 
 def test_a_call_with_examples_is_no_replay_of_one_without() -> None:
@@ -647,15 +647,15 @@ def test_an_empty_search_and_a_failing_source_end_in_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "told", "stands"),
+    ("form", "task", "stands"),
     [("cited", "in one paragraph", False), ("cited_list", "each in few words", False), ("short", "", True)],
 )
-def test_with_nothing_to_cite_no_marks_are_demanded(form: str, told: str, stands: bool) -> None:
+def test_with_nothing_to_cite_no_marks_are_demanded(form: str, task: str, stands: bool) -> None:
     model = target()
     prediction = build_program(model, ListSource([]), answer_format=form)(question=QUESTION)
     request = model.requests[-1]
     assert ("Passages:\nnone" in request.messages[-1].content) is stands
-    assert told in request.messages[0].content
+    assert task in request.messages[0].content
     assert ("[1]" in request.messages[0].content) is False
     assert ("answer" in notes(prediction)) is not stands
     assert prediction.passages == ()
@@ -792,7 +792,7 @@ NUMBERED = Passage("p", "Books", "Nobody was there. Anna wrote the red book. She
 
 
 @pytest.mark.parametrize(
-    ("found", "label", "dropped"),
+    ("entries", "label", "dropped"),
     [
         ([finding(1, 3, "wrote"), finding(2, 3, "the red book")], "full", 0),
         ([finding(1, 3, "wrote"), finding(2, 0, "", same=False)], "partial", 0),
@@ -803,9 +803,9 @@ NUMBERED = Passage("p", "Books", "Nobody was there. Anna wrote the red book. She
     ],
 )  # fmt: skip
 def test_every_part_has_an_entry_with_a_sentence_or_none(
-    found: list[dict[str, Any]], label: str, dropped: int
+    entries: list[dict[str, Any]], label: str, dropped: int
 ) -> None:
-    reply = {"aligned": found, "synonyms": []}
+    reply = {"aligned": entries, "synonyms": []}
     model = target(script={"align": reply, "select": {"ids": [1]}})
     prediction = build_program(model, ListSource([NUMBERED]), rounds=1, align_form="sentences")(
         question=QUESTION

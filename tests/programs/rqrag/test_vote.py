@@ -90,10 +90,10 @@ def test_a_confidence_that_is_no_percentage_is_asked_for_once_more() -> None:
     assert (prediction.answer, prediction.counters["repairs"], prediction.counters["mended"]) == ("x", 2, 2)
 
 
-@pytest.mark.parametrize("said", ["high", 300, -1, None])
-def test_an_answer_stays_whose_confidence_cannot_be_read(said: Any) -> None:
+@pytest.mark.parametrize("stated", ["high", 300, -1, None])
+def test_an_answer_stays_whose_confidence_cannot_be_read(stated: Any) -> None:
     def unsure(request: ChatRequest) -> Any:
-        return {"answer": "Lyon"} if said is None else {"answer": "Lyon", "confidence": said}
+        return {"answer": "Lyon"} if stated is None else {"answer": "Lyon", "confidence": stated}
 
     target = ScriptedTarget(
         fork(root=unsure, rewrite={"answer": "Nice", "confidence": 5}), capabilities=("logprobs",)
