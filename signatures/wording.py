@@ -88,7 +88,7 @@ def switched(signature: Any, case: str) -> Any:
         name: _with_extra(info, {**_extra(info), **({_OTHER: first} if _OTHER in _extra(info) else {})})
         for name, info in signature.fields.items()
     }
-    return with_texts(dspy.Signature(fields, other.full), other.full, brief=other.brief)
+    return with_texts(dspy.Signature(fields, ""), other.full, brief=other.brief)
 
 
 def _other_texts(signature: Any) -> OtherTexts | None:
