@@ -138,18 +138,18 @@ class RagProgram(dspy.Module):
         whole = self.runtime.source(source) if isinstance(source, str) else source
         return whole.rechunk(size, knobs.overlap)
 
-    def reading(self, signature: Any, *, knows: bool = False) -> Any:
-        """`signature` of a call that reads passages, as the knobs `query_pos` and `own_knowledge` say.
+    def reading(self, signature: Any) -> Any:
+        """`signature` of a call that reads passages, as the knobs `query_pos` and `own_knowledge` say."""
+        return with_question(self.answering(signature), self.knobs.query_pos)
 
-        `knows` says whether its own text lets the model answer from what it knows. A format that cites
-        leaves no room for that.
-        """
-        return with_question(self.answering(signature, knows=knows), self.knobs.query_pos)
+    def answering(self, signature: Any) -> Any:
+        """`signature` of a call that answers, as the knob `own_knowledge` says."""
+        return with_knowledge(signature, self.may_know)
 
-    def answering(self, signature: Any, *, knows: bool = False) -> Any:
-        """`signature` of a call that answers, as the knob `own_knowledge` says; `knows` as in `reading`."""
-        own = self.knobs.own_knowledge and self.knobs.answer_format in WORDED
-        return signature if own == knows else with_knowledge(signature, own)
+    @property
+    def may_know(self) -> bool:
+        """Whether answers may come from what the model knows; a format that cites leaves no room for that."""
+        return bool(self.knobs.own_knowledge and self.knobs.answer_format in WORDED)
 
     def answer_call(
         self,

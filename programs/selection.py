@@ -18,10 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import dspy
+
 from ragc.core import counters
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.calls.predict import RagPredict
+from ragc.programs.trace import Note, record
 from ragc.records import Passage
+from ragc.signatures.answer import UNCITED, ClosedBookAnswer
 from ragc.signatures.select import SelectDocuments, irrelevant, pick_positions, verifying
 
 T = TypeVar("T")
@@ -122,6 +126,19 @@ class SelectingProgram(RagProgram):
             return False
         reply = await self.verify.try_call(**more, question=question, documents=shown)
         return reply is not None and bool(reply.sufficient == "YES")
+
+    async def answer_chosen(self, question: str, passages: Sequence[Passage]) -> dspy.Prediction:
+        """The answer from `passages`; where there are none to cite, one from memory without marks.
+
+        The call from memory is no predictor of the program, as it is for questions to which nothing is found.
+        """
+        if passages or self.knobs.answer_format not in UNCITED:
+            return await self.answer_from(self.answer, question, passages)
+        record(Note("answer", "nothing was found to cite: from memory, without marks"))
+        call = self.answer_call(ClosedBookAnswer)
+        call.name, call.lm = self.answer.name, self.answer.lm
+        reply = await call.acall(question=question)
+        return dspy.Prediction(answer=self.hold_to_passages(reply.answer, 0), passages=())
 
     def _examples(self) -> Mapping[str, Any]:
         """At most `verify_demo` questions with their answers, where the answering call has demonstrations."""

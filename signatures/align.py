@@ -1,7 +1,9 @@
 """Alignment of a question's grammatical parts with a passage, and pseudo-documents that would match them.
 
 GGatrieval, sections 3.2 and 3.3. One alignment call covers one passage and all parts; parts are named by
-number, from 1. `alignment` leaves out the outputs that a program does not use.
+number, from 1. `AlignComponent` lists the parts that the passage speaks of; `AlignSentences` shows the
+passage first, in numbered sentences, and wants an entry for every part, so that a part that is absent has to
+be said to be. `alignment` and `sentence_alignment` leave out the outputs that a program does not use.
 
 `SyntacticParse` splits a question into its grammatical parts (section 3.2, equation 1). It has eight slots,
 each copied from the question or empty. The program drops what is not in the question.
@@ -11,12 +13,13 @@ Differs: a question word is aligned with what answers it, of which the paper say
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import dspy
 from pydantic import BaseModel, Field
 
-from ragc.signatures.wording import brief, derived, describe
+from ragc.signatures.wording import brief, derived, describe, with_paragraph
 
 
 class Match(BaseModel):
@@ -92,6 +95,97 @@ def alignment(*, reflect: bool, reword: bool) -> Any:
     if not reflect:
         plain = Annotated[list[Match], Field(max_length=8)]
         signature = describe(signature, "aligned", _COPIED, brief=_BRIEF_COPIED, kind=plain)
+    return signature if reword else signature.delete("synonyms")
+
+
+class Finding(BaseModel):
+    """What the passage says of a part: the number of a sentence and a piece of it; 0 and nothing for none."""
+
+    component: int = Field(ge=1, le=8)
+    sentence: int = Field(default=0, ge=0, description="0 for none")
+    segment: str = Field(default="", max_length=200, description="words copied from that sentence, or empty")
+
+
+class CheckedFinding(Finding):
+    """A finding with the verdict on it."""
+
+    same: bool = Field(description="whether the segment, read once more, does mean the same")
+
+
+_FOUND = (
+    "one entry for every part, in their order: its number, the number of the sentence that speaks of it or "
+    "0, and the piece copied from that sentence"
+)
+_FOUND_CHECKED = (
+    f"{_FOUND}; then, after a second look at where the piece stands, whether it does say the same of the "
+    "same thing"
+)
+_BRIEF_FOUND = "for every part its sentence, or 0, and the piece of it"
+_BRIEF_FOUND_CHECKED = f"{_BRIEF_FOUND}, and whether that does mean the same"
+
+
+@brief(
+    "Say for every numbered part of the question which sentence of the passage speaks of it.\n\n"
+    "Give the number of the sentence and copy, word for word, its short piece that means the same; for a "
+    "question word such as who, the piece that answers it. Give sentence 0 and no piece for a part that no "
+    "sentence speaks of.",
+    sentences="the passage, its sentences numbered from 1",
+    components="parts of the question, numbered from 1",
+    aligned=_BRIEF_FOUND_CHECKED,
+    synonyms="for every part with sentence 0, the same in other words",
+)
+class AlignSentences(dspy.Signature):
+    """Say for every numbered part of the question which sentence of the passage speaks of it, if one does.
+
+    Read the passage, then go through the parts one by one and give an entry for each. A sentence speaks of a
+    part when one unbroken piece of it means the same, in the same words or in others: "is the author of" for
+    "wrote", "Great Britain" for "the UK". For a question word such as who, when or how many, look for the
+    sentence that answers the question. Give its number, and copy the piece word for word, with its own
+    spelling and forms, as short as it can be while it still says the part.
+
+    Give sentence 0 and an empty segment to a part that no sentence speaks of. A passage about another person,
+    year or place of the same kind does not speak of it, however similar it looks, and the part itself is no
+    piece of the passage. Most passages lack some parts or all of them.
+    """
+
+    sentences: list[str] = dspy.InputField(
+        desc="the sentences of the passage, its title first, numbered from 1"
+    )
+    question: str = dspy.InputField(desc="the question that the parts are taken from")
+    components: list[str] = dspy.InputField(desc="the parts of the question, numbered from 1")
+    aligned: Annotated[list[CheckedFinding], Field(max_length=8)] = dspy.OutputField(desc=_FOUND_CHECKED)
+    synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField(
+        desc="for every part with sentence 0, its number and the same in other words, as another text might "
+        "put it"
+    )
+
+
+_EXAMPLE_OF = (
+    'Example: the question "Who discovered Triton in 1846?" with the parts 1 "Who", 2 "discovered", 3 '
+    '"Triton" and 4 "in 1846", and the passage 1 "Neptune has 16 known moons." 2 "The largest one, Triton, '
+    'was first seen by William Lassell."\n"aligned": '
+)
+_EXAMPLE = ((2, "William Lassell"), (2, "was first seen by"), (2, "Triton"), (0, ""))
+
+
+def _example(*, reflect: bool) -> str:
+    entries: list[dict[str, Any]] = [
+        {"component": number, "sentence": sentence, "segment": segment}
+        for number, (sentence, segment) in enumerate(_EXAMPLE, 1)
+    ]
+    if reflect:
+        entries = [{**entry, "same": entry["sentence"] > 0} for entry in entries]
+    return _EXAMPLE_OF + json.dumps(entries)
+
+
+@derived
+def sentence_alignment(*, reflect: bool, reword: bool) -> Any:
+    """AlignSentences with an example, with verdicts if `reflect`, with `synonyms` if `reword`."""
+    example = _example(reflect=reflect)
+    signature: Any = with_paragraph(AlignSentences, example, brief=example)
+    if not reflect:
+        plain = Annotated[list[Finding], Field(max_length=8)]
+        signature = describe(signature, "aligned", _FOUND, brief=_BRIEF_FOUND, kind=plain)
     return signature if reword else signature.delete("synonyms")
 
 

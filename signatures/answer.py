@@ -29,7 +29,17 @@ import pydantic
 from pydantic import BeforeValidator, WithJsonSchema
 
 from ragc.errors import UnknownName
-from ragc.signatures.wording import brief, change_texts, derived, describe, input_field, output_field
+from ragc.signatures.wording import (
+    brief,
+    change_texts,
+    derived,
+    describe,
+    input_field,
+    other_case,
+    otherwise,
+    output_field,
+    switched,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +126,30 @@ UNCITED = {"cited": "long", "cited_list": "list"}
 """The formats whose answers have marks of passages, each with the one that stands in where there are none."""
 
 
+MEMORY, ALONE = "own knowledge", "what is shown alone"
+"""The cases in which a call may answer from what the model knows, and in which it may not."""
+
 _BEST_GUESS = "If they do not settle it, give the answer that they make most likely."
 
 
 @brief(
     "Answer the question from the passages in as few words as possible.",
     answer="a name, number or short phrase",
+)
+@otherwise(
+    MEMORY,
+    """
+    Answer the question from the passages in as few words as possible.
+
+    Some of them may be irrelevant, or speak of something else with a similar
+    name: leave those aside, and check that what you take is about the very person, thing and time that the
+    question names. The answer may have to be put together from several passages.
+    If they do not settle it, give the answer that they make most likely.
+
+    Where that does not give the answer, answer from what you know.
+    """,
+    brief="Answer the question from the passages in as few words as possible.\n\n"
+    "Where that does not give the answer, answer from what you know.",
 )
 class ShortAnswer(dspy.Signature):
     """Answer the question from the passages in as few words as possible.
@@ -229,26 +257,19 @@ def with_reasoning(signature: Any) -> Any:
     )
 
 
-_FROM_MEMORY = "Where that does not give the answer, answer from what you know."
-_NOT_FROM_MEMORY = "Say nothing that only your memory gives."
-_ONLY_SHOWN = ("Use only what the passages say. ", "")
-_FROM_BOTH = ("from them and from what you know", "from them")
-"""What in the full texts is against one rule or the other, and what stands in its place."""
-
-
 @derived
 def with_knowledge(signature: Any, own: bool) -> Any:
-    """`signature`, whose text has the other rule, letting the model answer from its `own` knowledge or not.
+    """`signature` with the instructions that let the model answer from its `own` knowledge, or do not.
 
-    With `own` what is shown comes first, and what the model knows fills what is missing.
+    One pair is that of its docstring, the other is declared by `otherwise` under the name `MEMORY` or
+    `ALONE`. With `own` what is shown comes first, and what the model knows fills what is missing. Raises
+    TypeError for a signature that declares neither.
     """
-    rule = _FROM_MEMORY if own else _NOT_FROM_MEMORY
-    contrary = _ONLY_SHOWN if own else _FROM_BOTH
-
-    def change(text: str) -> str:
-        return f"{text.replace(*contrary)}\n\n{rule}" if text else ""
-
-    return change_texts(signature, change, names=())
+    case, first = (MEMORY, ALONE) if own else (ALONE, MEMORY)
+    declared = other_case(signature)
+    if declared not in (MEMORY, ALONE):
+        raise TypeError(f"{signature.__name__} does not say how it is worded for own_knowledge = {own}")
+    return switched(signature, first) if declared == case else signature
 
 
 @derived
@@ -408,6 +429,22 @@ class Notes(pydantic.BaseModel):
     reading="a short note for each passage: it answers, gives only context, or is irrelevant",
     answer="a name, number or short phrase",
 )
+@otherwise(
+    MEMORY,
+    """
+    Note what each passage says about the question, then answer it in as few words as possible.
+
+    Take the passages one by one, in their order, and write down the fact in each that bears on the question,
+    or that it has none. Its kind is "answers" when it states the answer, "context" when it only helps to find
+    it, "irrelevant" when it is about something else, such as a namesake. Then answer from the notes: where
+    passages answer, take what they say; where they give only context, work the answer out from it and from
+    what you know.
+
+    Where that does not give the answer, answer from what you know.
+    """,
+    brief="Note what each passage says about the question, then answer it in as few words as possible.\n\n"
+    "Where that does not give the answer, answer from what you know.",
+)
 class ReadingNotes(dspy.Signature):
     """Note what each passage says about the question, then answer it in as few words as possible.
 
@@ -441,10 +478,14 @@ def _notes(most: int) -> type[pydantic.BaseModel]:
 
 
 @derived
-def abstaining(signature: Any) -> Any:
-    """`signature` with an answer that says `unknown` when nothing supports one."""
-    description = f"a name, number or short phrase; {UNKNOWN} when no passage supports one"
-    rule = f"If no passage supports an answer, answer with the one word {UNKNOWN}."
+def abstaining(signature: Any, *, own: bool = False) -> Any:
+    """`signature` with an answer that says `unknown` when nothing supports one.
+
+    With `own` what the model knows may support one too.
+    """
+    support = "neither a passage nor what you know" if own else "no passage"
+    description = f"a name, number or short phrase; {UNKNOWN} when {support} supports one"
+    rule = f"If {support} supports an answer, answer with the one word {UNKNOWN}."
     careful = change_texts(signature, lambda text: text.replace(_BEST_GUESS, rule), more=rule)
     return describe(careful, "answer", description, brief=description)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dspy
 import pydantic
 
-from ragc.signatures.wording import brief
+from ragc.signatures.answer import ALONE
+from ragc.signatures.wording import brief, otherwise
 
 
 class UncertainSpan(pydantic.BaseModel):
@@ -25,6 +26,20 @@ class Doubts(pydantic.BaseModel):
     "Write the next sentence of an answer to the question, from the passages where there are any.",
     so_far="the answer up to here",
     sentence='one new sentence; "" when the answer is complete',
+)
+@otherwise(
+    ALONE,
+    """
+    Write the next sentence of an answer to the question, from the passages alone.
+
+    Go on from the answer so far and repeat nothing of it; the first sentence says what is asked for most
+    directly. Take every fact from those passages that speak of the matter and leave the others aside; never
+    add one from memory. Be definite, with the names, numbers and dates that the passages give. Where no
+    passage is given, write what the question itself tells of the matter. An answer is complete as soon as the
+    question is answered, or when the passages have nothing more to say to it.
+    """,
+    brief="Write the next sentence of an answer to the question, with facts from the passages alone; without "
+    "passages, say what the question itself tells.",
 )
 class NextSentence(dspy.Signature):
     """Write the next sentence of an answer to the question.

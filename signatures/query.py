@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import Field
 
-from ragc.signatures.wording import brief, derived, describe, output_field
+from ragc.signatures.answer import ALONE
+from ragc.signatures.wording import brief, derived, describe, otherwise, output_field
 
 _ACTIONS = {
     "rewrite": "search for the question in clearer words",
@@ -146,6 +147,19 @@ Percent = Annotated[int, Field(ge=0, le=100)]
     trajectory="searches and what they found",
     answer="a name, number or short phrase",
 )
+@otherwise(
+    ALONE,
+    """
+    Answer the question in as few words as possible, from what the searches found alone.
+
+    The last search builds on what those before it found: put the facts together in that order. Results may be
+    irrelevant or about a namesake; leave those aside. Answer the question itself, not the last query, and
+    take the answer from the results, never from memory. Where they do not settle it, give the answer that
+    they make most likely; where there are no results, leave the answer empty.
+    """,
+    brief="Answer the question in as few words as possible, from what the searches found alone.\n\n"
+    "If nothing was searched, leave the answer empty.",
+)
 class AnswerPath(dspy.Signature):
     """Answer the question in as few words as possible, from the searches if they help, else from memory.
 
@@ -185,12 +199,20 @@ class TrajectoryJudge(dspy.Signature):
     )
 
 
+UNREAD = -1
+"""The confidence of a reply that gives none that can be read."""
+
+
 @derived
 def with_confidence(signature: Any) -> Any:
-    """`signature` with the answer's `confidence` in percent as its last output."""
+    """`signature` with the answer's `confidence` in percent as its last output.
+
+    One that cannot be read, asked for once more, is `UNREAD`, and the answer stays.
+    """
     field = output_field(
         "how sure you are that the answer is right, 0 to 100: 90 only where the results state it, 50 where "
         "another answer is as likely",
         brief="how sure you are that the answer is right, 0 to 100",
+        unread=UNREAD,
     )
     return signature.append("confidence", field, Percent)

@@ -23,7 +23,12 @@ from ragc.signatures.wording import brief, change_texts, derived, describe, inpu
 LONGEST_WINDOW = 40
 """The most passages that one ranking names."""
 
-_IRRELEVANT = re.compile(r"\W*((the|this) document is )?irrelevant(\W*$|[.:,;(]| to )", re.IGNORECASE)
+_IRRELEVANT = re.compile(
+    r"\W*(?:(?:(?:the|this) (?:document|passage|text) is )?(?:irrelevant|not relevant)(?:\W*$|[.:,;(]| to )"
+    r"|no relevant (?:information|facts?|details?|content)\b|nothing relevant\b"
+    r"|(?:n/?a|none|null|nothing)\W*$)",
+    re.IGNORECASE,
+)
 
 
 @brief(
@@ -144,7 +149,7 @@ def updating(form: str) -> Any:
 
 
 def irrelevant(summary: str) -> bool:
-    """Whether a condensed document says no more than that the document is irrelevant."""
+    """Whether a condensed document says no more than that the document is irrelevant, or says nothing."""
     return _IRRELEVANT.match(summary) is not None
 
 
@@ -189,12 +194,16 @@ class VerifyDocuments(dspy.Signature):
 
 @derived
 def verifying(*, examples: bool) -> Any:
-    """VerifyDocuments; with `examples` it is shown questions with answers such as the one that is wanted."""
+    """VerifyDocuments; with `examples` it may be shown questions with answers such as the one that is wanted.
+
+    A call that gives none says nothing of them.
+    """
     if not examples:
         return VerifyDocuments
     field = input_field(
         "other questions, each with an answer that is as direct and as full as the one that is wanted",
         brief="other questions, each with an answer as full as the one that is wanted",
+        optional=True,
     )
     return VerifyDocuments.prepend("examples", field, list[str])
 

@@ -25,8 +25,8 @@ import dspy
 import pydantic
 from pydantic import BeforeValidator
 
-from ragc.signatures.answer import FORMATS, one_of, redeclare_output
-from ragc.signatures.wording import brief, change_texts, derived
+from ragc.signatures.answer import FORMATS, MEMORY, one_of, redeclare_output
+from ragc.signatures.wording import brief, change_texts, derived, otherwise
 
 
 @brief(
@@ -35,6 +35,19 @@ from ragc.signatures.wording import brief, change_texts, derived
     thought="one sentence: what is known and what is missing",
     action="local searches a fixed collection of documents, web searches the web, finish answers",
     action_input="what to search for; to finish, the answer in a few words",
+)
+@otherwise(
+    MEMORY,
+    """
+    Work towards the answer step by step: search for what the steps so far have not shown, or finish.
+
+    Think first: which fact does the question need next, and do the results so far show it? Search for one
+    fact at a time, in a query that can be understood alone, with the names that earlier results gave. Do not
+    repeat a search; where one brought nothing of use, try other words or the other tool. Finish as soon as
+    the results show the answer, and take it from them; what searches do not find, take from what you know.
+    """,
+    brief="Work towards the answer step by step: search for what the steps so far have not shown, or finish."
+    "\n\nWhat searches do not find, take from what you know.",
 )
 class ReactStep(dspy.Signature):
     """Work towards the answer step by step: search for what the steps so far have not shown, or finish.
@@ -61,6 +74,19 @@ class ReactStep(dspy.Signature):
     action="search looks in a fixed collection of documents and on the web, finish answers",
     action_input="what to search for; to finish, the answer in a few words",
 )
+@otherwise(
+    MEMORY,
+    """
+    Work towards the answer step by step: search for what the steps so far have not shown, or finish.
+
+    Think first: which fact does the question need next, and do the results so far show it? Search for one
+    fact at a time, in a query that can be understood alone, with the names that earlier results gave. Do not
+    repeat a search; where one brought nothing of use, try other words. Finish as soon as the results show the
+    answer, and take it from them; what searches do not find, take from what you know.
+    """,
+    brief="Work towards the answer step by step: search for what the steps so far have not shown, or finish."
+    "\n\nWhat searches do not find, take from what you know.",
+)
 class ReactConcatStep(dspy.Signature):
     """Work towards the answer step by step: search for what the steps so far have not shown, or finish.
 
@@ -85,6 +111,23 @@ class ReactConcatStep(dspy.Signature):
     steps="follow-up questions so far with their answers",
     kind="follow_up to ask, answer to answer",
     text="the follow-up question, with names for pronouns, or the answer in a few words",
+)
+@otherwise(
+    MEMORY,
+    """
+    Ask the one follow-up question that is still needed to answer the question, or answer it.
+
+    A follow-up asks for one fact, the first that is not known yet, and is looked up by somebody who sees
+    nothing else: it must be understood alone, with full names, the ones that earlier answers gave, and never
+    "he", "it" or "that film". Do not ask again what was asked; where the answer to it was that nothing is
+    known, take the fact from what you know. When the answers so far suffice, with what you know for certain,
+    answer the question itself, not the last follow-up. Trust the answers more than your memory.
+
+    Example: for "Who was born first, the author of Emma or the author of Faust?" ask "Who wrote the novel
+    Emma?", then "When was Jane Austen born?", and so on, until both dates are known.
+    """,
+    brief="Ask the one follow-up question that is still needed to answer the question, or answer it.\n\n"
+    "Answer from the steps, and from what you know where they do not help; while a fact is missing, ask.",
 )
 class SelfAskStep(dspy.Signature):
     """Ask the one follow-up question that is still needed to answer the question, or answer it.
@@ -112,6 +155,19 @@ class SelfAskStep(dspy.Signature):
     "If they do not say it, write: The passages do not say.",
     intermediate_answer="one brief sentence",
 )
+@otherwise(
+    MEMORY,
+    """
+    Answer the question in one brief sentence, from the passages, or from what you know where they are silent.
+
+    Name what the question is about in full, so that the sentence can be understood without it. Leave aside
+    passages about something else with a similar name. If no passage answers the question and you do not know
+    it either, write "The passages do not say", and after it the nearest fact that they do say, if there is
+    one.
+    """,
+    brief="Answer the question in one brief sentence, from the passages, or else from what you know.\n\n"
+    "If neither gives it, write: The passages do not say.",
+)
 class IntermediateAnswer(dspy.Signature):
     """Answer the question in one brief sentence that says nothing beyond the passages.
 
@@ -133,6 +189,21 @@ class IntermediateAnswer(dspy.Signature):
     "If they have not shown it, give your best guess.",
     steps="taken so far, with what they found",
     answer="a name, number or short phrase",
+)
+@otherwise(
+    MEMORY,
+    """
+    Answer the question now, in as few words as possible, from what the steps have shown.
+
+    No step is left. Put together the facts that the steps have shown, and answer the question itself, not the
+    last step. If they have not shown the answer, give your best guess from them and from what you know; never
+    answer that it is not known.
+
+    Where that does not give the answer, answer from what you know.
+    """,
+    brief="Answer the question now, in as few words as possible, from what the steps have shown.\n\n"
+    "If they have not shown it, give your best guess.\n\n"
+    "Where that does not give the answer, answer from what you know.",
 )
 class AnswerFromSteps(dspy.Signature):
     """Answer the question now, in as few words as possible, from what the steps have shown.
@@ -302,13 +373,33 @@ _GRADING, _BRIEF_GRADING = _kinds_of_step("search", graded=True)
 @brief(
     "Take the next step towards answering the question: search for one fact that no result shows yet, or "
     "finish when the results in the trajectory show the answer. Answer from the results, not from memory; "
-    "without any, search. When steps_left is 0, finish.",
+    "without any, search.",
     tools="what may be done",
     max_step="steps planned in all",
     trajectory="the steps so far and their results",
     steps_left="steps that may follow this one",
     thought="what the results show and what is missing, in one or two sentences",
     step=_BRIEF_GRADING,
+)
+@otherwise(
+    MEMORY,
+    """
+    Take the next step towards answering the question: search for one fact, or finish with the answer.
+
+    Think first: which facts does the question need, which of them do the results in the trajectory show, and
+    which is the next that is missing? While one is missing, search for it: one fact, in a short query that
+    can be understood alone, with the names that earlier results gave. Do not repeat a query; where one
+    brought nothing of use, ask in other words or for another way to the same fact. An empty trajectory means
+    that nothing was searched yet, so search.
+
+    Finish when the results show the answer; after the last step it is asked for in any case. Answer from the
+    results where they show it, and from what you know where searches found nothing; answer the question
+    itself, not the last query.
+    Then look at the answer as a strict reader would.
+    """,
+    brief="Take the next step towards answering the question: search for one fact that no result shows yet, "
+    "or finish when the results in the trajectory show the answer. Without any results, search. Answer from "
+    "the results, and from what you know where searches found nothing.",
 )
 class AgentStep(dspy.Signature):
     """Take the next step towards answering the question: search for one fact, or finish with the answer.
@@ -319,8 +410,8 @@ class AgentStep(dspy.Signature):
     brought nothing of use, ask in other words or for another way to the same fact. An empty trajectory means
     that nothing was searched yet, so search.
 
-    Finish when the results show the answer, or when no step may follow this one. Answer from the results,
-    not from memory, and answer the question itself, not the last query.
+    Finish when the results show the answer; after the last step it is asked for in any case. Answer from the
+    results, not from memory, and answer the question itself, not the last query.
     Then look at the answer as a strict reader would.
     """
 
@@ -328,7 +419,7 @@ class AgentStep(dspy.Signature):
     max_step: int = dspy.InputField(desc="how many steps were planned in all")
     question: str = dspy.InputField(desc="what is to be answered in the end")
     trajectory: str = dspy.InputField(desc="the steps so far with their results; none at first")
-    steps_left: int = dspy.InputField(desc="how many steps may follow this one; at 0 finish")
+    steps_left: int = dspy.InputField(desc="how many steps may follow this one")
     thought: str = dspy.OutputField(desc="what the results show and what is missing, in one or two sentences")
     step: _step(("search",), True, "short") = dspy.OutputField(desc=_GRADING)  # type: ignore[valid-type]
 
@@ -367,6 +458,20 @@ class Reflect(dspy.Signature):
     "Answer the question from the trajectory in as few words as possible.",
     trajectory="the steps and their results",
     answer="a name, number or short phrase; your best guess if not found",
+)
+@otherwise(
+    MEMORY,
+    """
+    Answer the question from the trajectory in as few words as possible.
+
+    No step is left. Put together the facts that the results show, leave aside results about something else
+    with a similar name, and answer the question itself, not the last query. If the results do not show the
+    answer, give your best guess; never answer that it is not known.
+
+    Where that does not give the answer, answer from what you know.
+    """,
+    brief="Answer the question from the trajectory in as few words as possible.\n\n"
+    "Where that does not give the answer, answer from what you know.",
 )
 class ForcedAnswer(dspy.Signature):
     """Answer the question from the trajectory in as few words as possible.

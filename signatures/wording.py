@@ -3,11 +3,15 @@
 A signature's docstring and descriptions are its full text. The decorator `brief` gives the short one beside
 it; a field that it does not name has no description there. Both texts stay with the fields, whatever is
 inserted, deleted or redeclared, until `worded` leaves one of them. A signature without `brief` has one text.
+
+The decorator `otherwise` gives a signature a second pair of instructions, for another value of a knob; what
+changes texts changes both pairs, and `switched` puts the second in the place of the first.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +22,7 @@ import dspy
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound=type[dspy.Signature])
 _KEY = "brief"
+_OTHER = "otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,54 @@ def brief(task: str, **descriptions: str) -> Callable[[S], S]:
     return decorate
 
 
+@dataclass(frozen=True, slots=True)
+class OtherTexts:
+    """Instructions in both sizes that a signature has under the name `when`."""
+
+    when: str
+    full: str
+    brief: str
+
+
+def otherwise(when: str, full: str, *, brief: str) -> Callable[[S], S]:
+    """Give a signature the instructions `full` and `brief` for the case called `when`."""
+    other = OtherTexts(when, inspect.cleandoc(full), brief)
+
+    def decorate(signature: S) -> S:
+        for info in signature.model_fields.values():
+            info.json_schema_extra = {**_extra(info), _OTHER: other}
+        return signature
+
+    return decorate
+
+
+def other_case(signature: Any) -> str:
+    """The case that the second pair of instructions is for; "" where there is none."""
+    other = _other_texts(signature)
+    return other.when if other else ""
+
+
+def switched(signature: Any, case: str) -> Any:
+    """`signature` with its second pair of instructions, the first kept under the name `case`.
+
+    Raises TypeError where it has one pair only.
+    """
+    other = _other_texts(signature)
+    if other is None:
+        raise TypeError(f"{signature.__name__} has no second pair of instructions")
+    first = OtherTexts(case, signature.instructions, _short_task(signature))
+    fields = {
+        name: _with_extra(info, {**_extra(info), **({_OTHER: first} if _OTHER in _extra(info) else {})})
+        for name, info in signature.fields.items()
+    }
+    return with_texts(dspy.Signature(fields, ""), other.full, brief=other.brief)
+
+
+def _other_texts(signature: Any) -> OtherTexts | None:
+    others = (_extra(info).get(_OTHER) for info in signature.fields.values())
+    return next((other for other in others if other), None)
+
+
 def derived(derive: F) -> F:
     """Makes each signature that the function gives once, for arguments that are hashable.
 
@@ -52,13 +105,19 @@ def derived(derive: F) -> F:
 
 
 def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
-    """An input that is added to a signature, with both of its texts; `more` are marks that it bears."""
+    """An input that is added to a signature, with both of its texts; `more` are marks that it bears.
+
+    `echo` names the input that it repeats; an `optional` one is not described to a call that lacks it.
+    """
     return _field(dspy.InputField(desc=desc), brief, more)
 
 
-def output_field(desc: str, *, brief: str = "") -> Any:
-    """An output that is added to a signature, with both of its texts."""
-    return _field(dspy.OutputField(desc=desc), brief, {})
+def output_field(desc: str, *, brief: str = "", **more: Any) -> Any:
+    """An output that is added to a signature, with both of its texts; `more` are marks that it bears.
+
+    `unread` is its value where two replies give none that can be read (`ragc.programs.calls.forgiving`).
+    """
+    return _field(dspy.OutputField(desc=desc), brief, more)
 
 
 def _field(info: Any, brief: str, more: dict[str, Any]) -> Any:
@@ -74,9 +133,12 @@ def change_texts(
     The descriptions are those of `names`, else of all outputs. `more` is a paragraph at the end of the full
     instructions, which a signature with one text does not get.
     """
-    task = change(signature.instructions)
-    if more and more not in task and _short_task(signature):
-        task = f"{task}\n\n{more}"
+
+    def changed(text: str) -> str:
+        text = change(text)
+        return f"{text}\n\n{more}" if more and more not in text and _short_task(signature) else text
+
+    task = changed(signature.instructions)
     changing = signature.output_fields if names is None else names
     fields: dict[str, Any] = {}
     for name, info in signature.fields.items():
@@ -85,8 +147,28 @@ def change_texts(
         extra = {**extra, "desc": convert(extra["desc"])}
         if short is not None:
             extra[_KEY] = Brief(convert(short.desc), change(short.task))
+        if (other := extra.get(_OTHER)) is not None:
+            extra[_OTHER] = OtherTexts(other.when, changed(other.full), change(other.brief))
         fields[name] = _with_extra(info, extra)
     return dspy.Signature(fields, task)
+
+
+def with_texts(signature: Any, full: str, *, brief: str) -> Any:
+    """`signature` with the instructions `full` and the short ones `brief`; its descriptions stay."""
+    fields: dict[str, Any] = {}
+    for name, info in signature.fields.items():
+        extra = _extra(info)
+        if _KEY in extra:
+            extra = {**extra, _KEY: Brief(extra[_KEY].desc, brief)}
+        fields[name] = _with_extra(info, extra)
+    return dspy.Signature(fields, full)
+
+
+def with_paragraph(signature: Any, full: str, *, brief: str) -> Any:
+    """`signature` with a paragraph more at the end of its first instructions, `brief` in the short ones."""
+    return with_texts(
+        signature, f"{signature.instructions}\n\n{full}", brief=f"{_short_task(signature)}\n\n{brief}"
+    )
 
 
 def describe(signature: Any, name: str, desc: str, *, brief: str = "", kind: Any = None) -> Any:
@@ -112,7 +194,7 @@ def worded(signature: Any, wording: str) -> Any:
     task = _short_task(signature) if short else ""
     fields: dict[str, Any] = {}
     for name, info in signature.fields.items():
-        left = {key: value for key, value in extras[name].items() if key != _KEY}
+        left = {key: value for key, value in extras[name].items() if key not in (_KEY, _OTHER)}
         if short and _KEY in extras[name]:
             left["desc"] = extras[name][_KEY].desc or f"${{{name}}}"
         fields[name] = _with_extra(info, left)

@@ -31,10 +31,12 @@ class ChainOfNote(Vanilla):
         super().__init__(runtime, knobs)
         most = knobs.top_k + knobs.noise_n
         signature: Any = limited_to(ReadingNotes, most) if knobs.notes else ShortAnswer
-        signature = abstaining(signature) if knobs.abstain else signature
+        signature = self.reading(signature)
+        if knobs.abstain:
+            signature = abstaining(signature, own=self.may_know)
         note_tokens = _NOTE_TOKENS * most if knobs.notes else 0
         unknown = (UNKNOWN,) if knobs.abstain else ()
-        self.answer = self.answer_call(self.reading(signature), also=unknown, extra_tokens=note_tokens)
+        self.answer = self.answer_call(signature, also=unknown, extra_tokens=note_tokens)
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Search, then note and answer in one call."""

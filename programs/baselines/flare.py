@@ -30,9 +30,9 @@ from ragc.core import counters
 from ragc.errors import CapabilityMissing
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.baselines.knobs import FlareKnobs
-from ragc.programs.baselines.sentences import first_sentence
 from ragc.programs.calls.replies import field_tokens
 from ragc.programs.runtime import Runtime
+from ragc.programs.sentences import first_sentence
 from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Hit, Passage
 from ragc.signatures.draft import Conclude, NextSentence, SpanQuestion, UncertainSpans
@@ -142,7 +142,7 @@ class Flare(RagProgram):
         if knobs.finish == "short":
             self.answer = self.answer_call(Conclude)
         self.local = self.cut_source("local")
-        self.draft = self.predictor(self.reading(NextSentence, knows=True), max_tokens=80, logprobs=measured)
+        self.draft = self.predictor(self.reading(NextSentence), max_tokens=80, logprobs=measured)
         if knobs.uncertainty == "spans":
             self.doubts = self.predictor(UncertainSpans, max_tokens=160)
         if knobs.queries == "questions":

@@ -11,7 +11,8 @@ nothing new has to do with the question though documents are chosen, is the last
 are left out; the answer is written from the chosen documents in full; `top_up` is on, `asqa_sub_questions`
 off, and with it sub-questions are searched with the question in one query. A call that cannot be read changes
 nothing: the document stays as it is, the first of the window are chosen, the choice does not suffice; without
-a new query the round is the last.
+a new query the round is the last. Where nothing is found at all, a format that cites is answered from memory,
+without marks.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class LLatrieval(SelectingProgram):
             if not query:
                 record(Note(f"round {number}", "nothing further was asked"))
                 break
-        prediction = await self.answer_from(self.answer, question, chosen)
+        prediction = await self.answer_chosen(question, chosen)
         tallies = {"rounds": done, "documents": len(seen), "irrelevant": len(seen) - len(texts)}
         return dspy.Prediction(answer=prediction.answer, passages=prediction.passages, tallies=tallies)
 

@@ -82,7 +82,8 @@ class RagPredict(TypedPrompt):
         if not runtime.gateway.memo:
             return None
         epoch = runtime.gateway.epoch_of(target)
-        mark = prompt_digest(self.cached_fingerprint, self.template.wording, sampling, self.logprobs, target)
+        printed = self.for_inputs(inputs).cached_fingerprint
+        mark = prompt_digest(printed, self.template.wording, sampling, self.logprobs, target)
         return call_key(f"{mark} {epoch}" if epoch else mark, sample, inputs)
 
     def fits(self, **inputs: Any) -> bool:

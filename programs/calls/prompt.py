@@ -19,6 +19,7 @@ from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure
 from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
+from ragc.programs.calls.forgiving import forgiving
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter, read_laid_out
 from ragc.programs.calls.replies import Reading, read_reply, reply_schema
 from ragc.programs.runtime import Runtime
@@ -31,14 +32,15 @@ class PromptTemplate:
 
     `fingerprint` is a digest of all that shapes the prompt apart from the inputs, `wording` tells what is
     said of the inputs beside their names and types, `echoes` are the inputs that repeat another with that
-    other, `outputs` the output fields and `fields` how they are read, `of` the layout and the most
-    demonstrations shown.
+    other, `optional` those that a call may lack, `outputs` the output fields and `fields` how they are read,
+    `of` the layout and the most demonstrations shown.
     """
 
     prefix: tuple[Message, ...]
     fingerprint: str
     wording: str
     echoes: tuple[tuple[str, str], ...]
+    optional: tuple[str, ...]
     outputs: Mapping[str, Any]
     fields: tuple[Any, ...]
     of: tuple[str, int]
@@ -49,6 +51,7 @@ def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) ->
     style = adapter(layout)
     extras = [(name, info.json_schema_extra or {}) for name, info in signature.input_fields.items()]
     echoes = tuple((name, extra["echo"]) for name, extra in extras if extra.get("echo"))
+    optional = tuple(name for name, extra in extras if extra.get("optional"))
     shown = [fill_echoes(plain(demo), echoes) for demo in demos[:max_demos]]
     messages = [{"role": "system", "content": style.format_system_message(signature)}]
     messages += style.format_demos(signature, shown)
@@ -57,7 +60,7 @@ def render(signature: Any, demos: Sequence[Any], layout: str, max_demos: int) ->
     mark = digest([[list(m) for m in prefix], reply_schema(signature), fields, layout])
     outputs = signature.output_fields
     read = tuple((name, info.annotation, *info.metadata) for name, info in outputs.items())
-    return PromptTemplate(prefix, mark, repr(extras), echoes, outputs, read, (layout, max_demos))
+    return PromptTemplate(prefix, mark, repr(extras), echoes, optional, outputs, read, (layout, max_demos))
 
 
 def fill_echoes(values: Mapping[str, Any], echoes: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -114,7 +117,7 @@ class TypedPrompt(dspy.Predict):
         self._rendered: PromptTemplate | None = None
         self._printed: tuple[PromptTemplate | None, str] = (None, "")
         self._unchanged: tuple[PromptTemplate | None, Any] = (None, None)
-        self._views: tuple[PromptTemplate | None, dict[tuple[int, ...], TypedPrompt]] = (None, {})
+        self._views: tuple[PromptTemplate | None, dict[tuple[int | str, ...], TypedPrompt]] = (None, {})
         self._nearest = 0
         self.runtime, self.layout = runtime, layout
         self.role: Role = role
@@ -212,6 +215,8 @@ class TypedPrompt(dspy.Predict):
         """The chat messages that a call with `inputs` sends; no model is called."""
         if (elsewhere := self.made_elsewhere(inputs)) is not None:
             return elsewhere
+        if (shorter := self.for_inputs(inputs)) is not self:
+            return shorter.messages(**inputs)
         if self._nearest:
             places = nearest_first(self._demos, inputs)[: min(self._nearest, self.max_demos)]
             return self.view(places[::-1]).messages(**inputs)
@@ -231,15 +236,36 @@ class TypedPrompt(dspy.Predict):
 
     def view(self, places: tuple[int, ...]) -> TypedPrompt:
         """The same prompt with the demonstrations at `places`, in that order; made once for each choice."""
-        rendered, views = self._views
-        if rendered is not self.template or len(views) >= VIEWS:
-            views = {}
-            self._views = (self.template, views)
+        views = self._kept_views
         if places not in views:
             prompt = TypedPrompt(self.signature_sent, self.runtime, layout=self.layout, max_demos=len(places))
             prompt.demos = [self._demos[at] for at in places]
             views[places] = prompt
         return views[places]
+
+    def for_inputs(self, inputs: Mapping[str, Any]) -> TypedPrompt:
+        """The same prompt without the optional inputs that `inputs` lack; made once for each choice."""
+        absent = tuple(name for name in self.template.optional if name not in inputs)
+        if not absent:
+            return self
+        views = self._kept_views
+        if absent not in views:
+            signature = self.signature_sent
+            for name in absent:
+                signature = signature.delete(name)
+            prompt = TypedPrompt(signature, self.runtime, layout=self.layout, max_demos=self.max_demos)
+            prompt.demos, prompt.nearest = self._demos, self._nearest
+            views[absent] = prompt
+        return views[absent]
+
+    @property
+    def _kept_views(self) -> dict[tuple[int | str, ...], TypedPrompt]:
+        """The other forms of what is rendered now."""
+        rendered, views = self._views
+        if rendered is not self.template or len(views) >= VIEWS:
+            views = {}
+            self._views = (self.template, views)
+        return views
 
     def dump_state(self, *args: Any, **more: Any) -> dict[str, Any]:
         """DSPy's state, and `nearest` where the question decides what is shown."""
@@ -306,9 +332,10 @@ class TypedPrompt(dspy.Predict):
     def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[Reading | None, str]:
         """What `reply` says, or None and why it cannot be read. The second reply (`again`) should be JSON."""
         truncated = reply.finish == "length"
+        signature = forgiving(self._signature) if again else self._signature
         try:
             if again or self.layout in JSON_LAYOUTS:
-                return read_reply(self._signature, reply.text, truncated=truncated), ""
+                return read_reply(signature, reply.text, truncated=truncated), ""
             return read_laid_out(self._signature, reply.text, self.layout, truncated=truncated), ""
         except ParseFailure as error:
             return None, str(error)

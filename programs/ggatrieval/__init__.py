@@ -42,8 +42,17 @@ class GGatrievalKnobs(ReadingKnobs, AnswerKnobs):
     k_support: int = integer(5, 3, 10, "documents that support the answer (k)", paper="GGatrieval")
     rounds: int = integer(4, 1, 4, "at most this many rounds of retrieval (T)", paper="GGatrieval")
     window: int = integer(20, 10, 40, "documents that one selecting call sees (W)", paper="LLatrieval code")
+    align_form: str = choice(
+        "parts", ("parts", "sentences"),
+        "list the parts that a document speaks of; or read it first, in numbered sentences, and give the "
+        "sentence of every part, or none",
+        paper="not stated",
+    )  # fmt: skip
     fga_rerank: bool = switch(
-        True, "put documents that align with more of the question first", paper="GGatrieval"
+        True,
+        "put documents that align with more of the question first; where one window holds all of a round, "
+        "as at the defaults, their order tells the choosing call nothing, and decides top_up alone",
+        paper="GGatrieval",
     )
     fga_reflect: bool = switch(True, "the model checks its alignments once more", paper="GGatrieval")
     scqu: bool = switch(
@@ -113,7 +122,7 @@ FLOW: tuple[Step, ...] = (
         "align",
         "the components and the document",
         "its grade is at least crag_keep",
-        ("crag_keep", "fga_reflect"),
+        ("crag_keep", "align_form", "fga_reflect"),
         each=True,
     ),
     Step(
@@ -131,7 +140,13 @@ FLOW: tuple[Step, ...] = (
     Step("grade", "select", "the documents that are left in", knobs=("window", "k_support")),
     Step(START, _LOCAL, "the question, and its sub-questions", knobs=("candidates", "asqa_sub_questions")),
     Step("parse", "align", "the components found in the question, and each document", each=True),
-    Step(_LOCAL, "align", "the components and each new document", knobs=("fga_reflect",), each=True),
+    Step(
+        _LOCAL,
+        "align",
+        "the components and each new document",
+        knobs=("align_form", "fga_reflect"),
+        each=True,
+    ),
     Step("parse", "condense", "each document", knobs=("doc_condense",), each=True),
     Step(_LOCAL, "condense", "each new document", knobs=("doc_condense",), each=True),
     Step("parse", "answer", "no document", "nothing was found"),
@@ -210,6 +225,6 @@ METHOD = Method(
     GGatrievalKnobs,
     sources=("local",),
     demo_knobs={"candidates": 5, "rounds": 2, "k_support": 3, "window": 10, "chunk_size": 100},
-    demo_shaping_knobs=("cot", "fga_reflect", "scqu", "doc_condense", "verify", "crag_filter"),
+    demo_shaping_knobs=("cot", "align_form", "fga_reflect", "scqu", "doc_condense", "verify", "crag_filter"),
     flow=FLOW,
 )

@@ -6,7 +6,9 @@ A component counts only if it stands in the question, a segment only if it was c
 as `ragc.programs.ggatrieval.copying` tells.
 Documents are ordered by how much of the question they align with; the order decides which are chosen in the
 end, and how many of each label those are is counted.
-Differs: both checks are ours, computed on the text.
+Differs: a question word, such as who or when, is aligned with what answers it, of which the paper says
+nothing. Both checks are ours, computed on the text. With `align_form = "sentences"` the document comes first,
+in numbered sentences, and every part gets an entry, of which the paper says nothing either.
 """
 
 from __future__ import annotations
@@ -119,13 +121,14 @@ def components_of(reply: Any, question: str) -> tuple[str, ...]:
 
 
 def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query: str) -> Candidate:
-    """What an AlignComponent reply says of `passage`, less what does not hold; that is counted.
+    """What a reply of an aligning call says of `passage`, less what does not hold; that is counted.
 
-    A match without a verdict counts; without the output `synonyms` nothing is reworded.
+    A match without a verdict counts, one that names sentence 0 says that there is none; a piece copied from
+    another sentence than the one named counts. Without the output `synonyms` nothing is reworded.
     """
     n = len(components)
     text = format_passage(passage)
-    claims = [match for match in reply.aligned if match.segment.strip()]
+    claims = [match for match in reply.aligned if match.segment.strip() and getattr(match, "sentence", 1)]
     sound = [m for m in claims if m.component <= n and is_copied(m.segment, text)]
     real = {match.component for match in sound if getattr(match, "same", True)}
     if "reflected" in reply:  # as programs of the format ragc.compiled/1 ask for verdicts

@@ -1,15 +1,19 @@
 """Copies: whether a part stands in a question, and whether a segment was copied from a passage.
 
-A model that copies drops articles, brackets and inner commas, writes 1,500 as 1500 and 18 May as May 18, and
-changes case, accents, hyphens, quotes and marks of markup. None of that changes what is said. Texts are
-compared by `words_of`, in which none of it is left; only words, numbers and their order count.
+A model that copies drops articles, brackets and inner commas, writes 1,500 as 1500, 30,000,000 as 30 million,
+No. 1 as number 1, 1952-2022 as 1952 to 2022 and 18 May as May 18, and changes case, accents, hyphens, quotes,
+British spelling and marks of markup. None of that changes what is said. Texts are compared by `words_of`, in
+which none of it is left; only words, numbers and their order count.
 
 - A part stands in a question when its words stand there in order. Language splits what belongs together: an
   auxiliary and its verb ("When did the Titanic sink?"), a verb and its particle, what `and` joins. A gap may
-  not skip a negation; one that skips a name or number may not join two names into a third.
+  not skip a negation or the `than` of a comparison, whose sides change places without it; one that skips a
+  name or number may not join two names into a third.
 - A segment is copied when a window of the passage has its words in order, and `OVERLAP` of the words of both
   are shared. A word that carries a fact (any but articles, auxiliaries and the like) must be in the window; a
   number, a name, a negation or a qualifier (`former`, `nearly`) of the window may not be left out inside it.
+  What turns the words behind it into something else (`almost all`, `former mayor`, `not elected`) may not be
+  cut off in front of it, and no number be cut in two.
 
 GGatrieval, sections 3.1 and 3.2, asks the model for both and checks neither; the checks are ours.
 """
@@ -20,6 +24,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -41,25 +46,37 @@ _NEGATION = _set_of("""
     not no never nor neither none nobody nothing without cannot hardly barely unless except non
     nicht kein keine keinen ohne nie pas jamais sans aucun nunca sin nessuno mai senza не нет без 不 没 無
 """)
-_QUALIFIER = _NEGATION | _set_of("""
-    only almost nearly former formerly alleged allegedly reportedly possibly probably failed acting vice
-    deputy assistant ex fictional last next hundred thousand million billion half double
+_CHANGING = _set_of("""
+    almost nearly virtually practically former formerly alleged allegedly reportedly possibly probably failed
+    vice deputy assistant ex fictional next half
 """)
+_QUALIFIER = _NEGATION | _CHANGING | _set_of("only acting last hundred thousand million billion double")
+_TURNING = _CHANGING | (_NEGATION - _set_of("nie pas sin mai"))  # which are words of other languages too
+"""Words that make something else of what stands directly behind them."""
+
+_COMPARING = _set_of("than")
+_MAGNITUDES = {
+    "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12,
+}  # fmt: skip
+_BETWEEN = _set_of("to until till through")  # words that are a dash between two numbers
+_BRITISH_ENDING = re.compile(r"([bt])re(s?)$")
+_DECIMAL = re.compile(r"-?\d+(?:\.\d+)?")
+_APART = re.compile(r"[.!?;:,()\[\]\n\u2026]")
 _AUXILIARY = _set_of("""
     is am are was were be been being has have had do does did can could will would shall should may might must
 """)
-_NUMBERS = {
-    word: str(number)
-    for words in (
-        "one two three four five six seven eight nine ten eleven twelve",
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth",
-    )
-    for number, word in enumerate(words.split(), 1)
-}
+_CARDINALS = (
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+)  # fmt: skip
+_ORDINALS = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth",
+)  # fmt: skip
+_NUMBERS = {word: str(number) for words in (_CARDINALS, _ORDINALS) for number, word in enumerate(words, 1)}
 _JOINING = _set_of("and or")
 _NEAREST = 4  # beginnings of a part that are tried before a word; those before them skip more
 _MONTHS = _set_of("january february march april may june july august september october november december")
-_TYPED = str.maketrans("‘’‛´`“”„«»‐‑‒–—−", "'''''\"\"\"\"\"------")
+_TYPED = str.maketrans("‘’‛´`“”„«»‐‑‒–—−", "'''''\"\"\"\"\"------") | {ord("№"): "No."}
 _PLAIN = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ß": "ss", "æ": "ae", "œ": "oe", "ı": "i"}
 )
@@ -72,7 +89,9 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _LETTER = rf"(?:(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])"
 _WORD = re.compile(
     rf"(?<!\w)(?P<initials>[^\W\d_]\.(?:\x20?[^\W\d_]\.)+)"
-    r"|(?P<number>(?:(?<![\w)\]])(?<!\d\x20)-)?(?:\d{1,3}(?:[,'\x20\xa0\u202f]\d{3})+(?!\d)|\d+(?:\.\d+)*|(?<![\w.])\.\d+))"
+    r"|(?P<ordinal>(?<!\w)nos?\.(?=\x20?\d)|\#(?=\d))"
+    r"|(?P<number>(?:(?<![\w)\]])(?<!\d\x20)-)?"
+    r"(?:\d{1,3}(?:[,'\x20\xa0\u202f]\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)*|(?<![\w.])\.\d+))"
     r"(?:(?:st|nd|rd|th)\b)?"
     rf"|(?P<bare>{_LETTER}+?(?=n't\b))|(?P<negated>n't\b)"
     rf"|(?P<word>{_LETTER}+(?:\+\+|\#)?)|(?P<sign>[{_UNSPACED}])|(?P<ampersand>&)"
@@ -85,8 +104,9 @@ class Word(NamedTuple):
     """One word or number of a text.
 
     `key` is what is compared, `stem` the same without an ending. `is_capital` says that it begins with a
-    capital letter, `is_name` that it does where none must be, `is_aside` that it stands in brackets. `start`
-    and `end` are where it stands in `typed(text)`.
+    capital letter, `is_name` that it does where none must be, `is_aside` that it stands in brackets,
+    `is_apart` that a mark parts it from the word before. `start` and `end` are where it stands in
+    `typed(text)`.
     """
 
     key: str
@@ -94,13 +114,25 @@ class Word(NamedTuple):
     is_capital: bool
     is_name: bool
     is_aside: bool
+    is_apart: bool
     start: int
     end: int
 
     @property
     def is_fixed(self) -> bool:
         """Whether a copy that leaves it out says something else."""
-        return self.key in _QUALIFIER or self.stem[-1].isdigit()
+        return self.key in _QUALIFIER or self.is_number
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number, in digits or as a word."""
+        return self.stem[-1:].isdigit()
+
+    @property
+    def amount(self) -> Decimal | None:
+        """The number that a magnitude may follow, such as 30 or `two`; None for others."""
+        number = self.stem if self.key in _CARDINALS else self.key
+        return Decimal(number) if _DECIMAL.fullmatch(number) else None
 
 
 def typed(text: str) -> str:
@@ -123,8 +155,26 @@ def words_of(text: str) -> tuple[Word, ...]:
         if key not in _FREE:
             capital, (start, end) = match[0][0].isupper(), match.span()
             is_name = capital and not _begins_sentence(raw, start)
-            words.append(Word(key, _stem(key), capital, is_name, depth > 0, start, end))
-    return tuple(words)
+            is_apart = bool(words and _APART.search(raw, words[-1].end, start))
+            words.append(Word(key, _stem(key), capital, is_name, depth > 0, is_apart, start, end))
+    return tuple(_with_whole_numbers(words))
+
+
+def _with_whole_numbers(words: Sequence[Word]) -> list[Word]:
+    """`words` with 30 million as one number, and without the `to` of 1952 to 2022."""
+    whole: list[Word] = []
+    for i, word in enumerate(words):
+        last = whole[-1] if whole and not word.is_apart else None
+        if last is not None and word.key in _MAGNITUDES and last.amount is not None:
+            key = f"{(last.amount * _MAGNITUDES[word.key]).normalize():f}"
+            whole[-1] = last._replace(key=key, stem=key, end=word.end)
+        elif not (word.key in _BETWEEN and last and last.is_number and _goes_on_with_number(words, i)):
+            whole.append(word)
+    return whole
+
+
+def _goes_on_with_number(words: Sequence[Word], at: int) -> bool:
+    return at + 1 < len(words) and words[at + 1].is_number and not words[at + 1].is_apart
 
 
 def _key(text: str, kind: str, number: str | None) -> str:
@@ -132,6 +182,8 @@ def _key(text: str, kind: str, number: str | None) -> str:
         return re.sub(r"^(-?)\.", r"\g<1>0.", re.sub(r"[^\d.\-]", "", number))
     if kind == "negated":
         return "not"
+    if kind == "ordinal":
+        return "number"
     if kind == "ampersand":
         return "and"
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN)))
@@ -146,6 +198,7 @@ def _stem(key: str) -> str:
         return _NUMBERS[key]
     if len(key) < 5 or not key.isascii():
         return key
+    key = _BRITISH_ENDING.sub(r"\1er\2", key)
     key = key.replace("isa", "iza").replace("ise", "ize").replace("isi", "izi").replace("our", "or")
     for ending in ("ing", "ies", "es", "ed", "s", "y", "e"):
         if key.endswith(ending) and len(key) - len(ending) >= 3:
@@ -225,16 +278,29 @@ def _may_skip(words: Sequence[Word], left: int, right: int) -> bool:
         in_title = before.is_name and before.end == word.start  # the n't of Now You Don't
         if word.key in _NEGATION and not in_title:
             return False
+    if any(word.key in _COMPARING for word in skipped) or _says_of_another(ends[0], skipped):
+        return False
     if skipped[0].key in _JOINING:
         return True
-    if any(map(_is_number, skipped)) and any(map(_is_number, ends)):
+    if any(word.is_number for word in skipped) and any(word.is_number for word in ends):
         return False
-    naming = any(word.is_name or _is_number(word) for word in skipped)
+    naming = any(word.is_name or word.is_number for word in skipped)
     return not (naming and all(word.is_name and word.key not in _AUXILIARY for word in ends))
 
 
-def _is_number(word: Word) -> bool:
-    return word.key[-1].isdigit()
+def _says_of_another(left: Word, skipped: Sequence[Word]) -> bool:
+    """Whether what follows `skipped` is said of a name in it rather than of the name `left`.
+
+    So it is where `skipped` ends what is said of `left`, and begins anew behind `and`: "Canada smaller and
+    Australia".
+    """
+    joining = [i for i, word in enumerate(skipped) if word.key in _JOINING]
+    if not joining or not left.is_name:
+        return False
+    before, anew = skipped[: joining[0]], skipped[joining[-1] + 1 :]
+    return any(word.is_name for word in anew) and any(
+        not (word.is_name or word.is_number or word.key in _LIGHT) for word in before
+    )
 
 
 def find_run(part: str, text: str) -> tuple[int, int] | None:
@@ -265,10 +331,26 @@ def _literal(part: str) -> str:
 
 def is_copied(segment: str, text: str) -> bool:
     """Whether `segment` is a piece of `text`, up to what copying changes."""
-    if (literal := _literal(segment)) and re.search(literal, typed(text), re.IGNORECASE):
-        return True
     piece, words = words_of(segment), words_of(text)
+    if (literal := _literal(segment)) and any(
+        _is_whole(words, match.span()) for match in re.finditer(literal, typed(text), re.IGNORECASE)
+    ):
+        return True
     return _aligns(piece, words) or _aligns(_months_first(piece), _months_first(words))
+
+
+def _is_whole(words: Sequence[Word], span: tuple[int, int]) -> bool:
+    """Whether a copy of what stands at `span` cuts no number in two and off nothing that turns its words."""
+    start, end = span
+    if any(word.is_number and word.start < edge < word.end for word in words for edge in span):
+        return False
+    first = bisect_left(words, start, key=lambda word: word.start)
+    return first == len(words) or words[first].start >= end or not _is_turned(words, first)
+
+
+def _is_turned(words: Sequence[Word], at: int) -> bool:
+    """Whether the word directly before `at` makes something else of it."""
+    return 0 < at < len(words) and words[at - 1].key in _TURNING and not words[at].is_apart
 
 
 def _months_first(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -289,7 +371,7 @@ def _aligns(piece: Sequence[Word], words: Sequence[Word]) -> bool:
     if not piece or not _knows(piece, words):
         return False
     skips = [_skip_cost(words, j) for j in range(len(words))]
-    above: list[_Cost | None] = [(0, 0)] * (len(words) + 1)
+    above: list[_Cost | None] = [None if _is_turned(words, j) else (0, 0) for j in range(len(words) + 1)]
     before: list[_Cost | None] = [None] * (len(words) + 1)
     for i, word in enumerate(piece):
         row: list[_Cost | None] = [above[0] if word.key in _LIGHT else None]

@@ -11,18 +11,21 @@ before they are aligned, one call more in depth: the row CRAG of Tables 1 and 2.
 NONE.
 
 Differs: a component that is not in the question and a segment that is not in the document are dropped.
-Ties of r keep the order of retrieval, with the hits of several queries taken in turn, because scores of
-different queries do not compare. An unaligned component is reworded by the alignment call and put into
-the query by us. At most 800 characters of a document are made part of a query, behind the question, and
-queries start from the question unless `scqu_base` says prevQ. With `scqu` off a round reads on in the hits
-of the question. A document is a candidate once. Rounds end when nothing new is found. `top_up` is on and
-takes the best aligned documents first. Gold sub-questions are below the question, and are queries beside
-it in the first round; parts and later queries are those of the question alone.
+The order by labels acts where a round has more documents than a window holds beside those chosen before;
+at the defaults (N 10, W 20, k 5) it has not, the choosing call is told that order means nothing, and the
+order decides only which documents `top_up` takes. Ties of r keep the order of retrieval, with the hits of
+several queries taken in turn, because scores of different queries do not compare. An unaligned component is
+reworded by the alignment call and put into the query by us. At most 800 characters of a document are made
+part of a query, behind the question, and queries start from the question unless `scqu_base` says prevQ. With
+`scqu` off a round reads on in the hits of the question. A document is a candidate once. Rounds end when
+nothing new is found. Where nothing is found at all, a format that cites is answered from memory, without
+marks. `top_up` is on and takes the best aligned documents first. Gold sub-questions are below the question,
+and are queries beside it in the first round; parts and later queries are those of the question alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -44,9 +47,10 @@ from ragc.programs.ggatrieval.alignment import (
 )
 from ragc.programs.runtime import Runtime
 from ragc.programs.selection import SelectingProgram
+from ragc.programs.sentences import all_sentences
 from ragc.programs.trace import Note, at_least, record, together
-from ragc.records import Hit
-from ragc.signatures.align import PseudoDocument, SyntacticParse, alignment
+from ragc.records import Hit, Passage
+from ragc.signatures.align import PseudoDocument, SyntacticParse, alignment, sentence_alignment
 from ragc.signatures.answer import ShortAnswer
 from ragc.signatures.grade import RelevanceGrade
 from ragc.signatures.select import CondenseDocument, with_sub_questions
@@ -69,11 +73,13 @@ class GGatrieval(SelectingProgram):
     def __init__(self, runtime: Runtime, knobs: GGatrievalKnobs) -> None:
         super().__init__(runtime, knobs)
         self.local = self.cut_source("local")
-        aligning = alignment(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1)
+        aligning = alignment if knobs.align_form == "parts" else sentence_alignment
         if knobs.crag_filter:
             self.grade = self.predictor(RelevanceGrade, max_tokens=24)
         self.parse = self.predictor(SyntacticParse, max_tokens=200)
-        self.align = self.predictor(aligning, max_tokens=900)
+        self.align = self.predictor(
+            aligning(reflect=knobs.fga_reflect, reword=knobs.scqu and knobs.rounds > 1), max_tokens=900
+        )
         self.condense = self.condensing_call(CondenseDocument)
         self.imagine = self.predictor(PseudoDocument, max_tokens=150)
         self.select = self.selecting_call()
@@ -100,7 +106,7 @@ class GGatrieval(SelectingProgram):
         parts, new = await together(self._parse(question), self._candidates([question, *narrower], {}))
         chosen: list[Candidate] = []
         seen: dict[str, Candidate] = {}
-        rounds = 0
+        rounds, ordered = 0, False
         while new:
             rounds += 1
             new = await together(*(self._inspect(question, full_question, parts, c) for c in new))
@@ -109,6 +115,7 @@ class GGatrieval(SelectingProgram):
             relevant = [candidate for candidate in new if candidate.text]
             if relevant:
                 browse = [*chosen, *self._rank(relevant)]
+                ordered |= len(browse) > self.knobs.window
                 chosen = await self.choose(full_question, browse, lambda one: one.text, self._rank(browse))
                 record(Note(f"chosen, round {rounds}", names_of(chosen)))
             if rounds == self.knobs.rounds or (
@@ -116,6 +123,8 @@ class GGatrieval(SelectingProgram):
             ):
                 break
             new = await self._candidates(await self._queries(question, chosen), seen)
+        if self.knobs.fga_rerank and chosen and not ordered:
+            record(Note("order", "no choice had more documents than a window holds, where order says little"))
         return await self._answer(full_question, chosen, list(seen.values()), rounds)
 
     def _sub_questions(self, context: dict[str, Any]) -> list[str]:
@@ -167,10 +176,24 @@ class GGatrieval(SelectingProgram):
 
     async def _align(self, question: str, parts: tuple[str, ...], candidate: Candidate) -> Candidate:
         """`candidate` with its share; it stays NONE when the reply cannot be read."""
-        reply = await self.align.try_call(
-            question=question, components=list(parts), passage=format_passage(candidate.passage)
-        )
+        inputs: dict[str, Any] = {"question": question, "components": list(parts)}
+        if self.knobs.align_form == "parts":
+            reply = await self.align.try_call(**inputs, passage=format_passage(candidate.passage))
+        else:
+            reply = await self.align.try_call(**inputs, sentences=self._sentences(candidate.passage, inputs))
         return candidate if reply is None else to_candidate(reply, parts, candidate.passage, candidate.query)
+
+    def _sentences(self, passage: Passage, inputs: Mapping[str, Any]) -> list[str]:
+        """The sentences of `passage`, its title first, as many of the first as fit the aligning call."""
+        whole = all_sentences(format_passage(passage)) or [""]
+        fitting = self.shrink_to_fit(
+            self.align,
+            whole,
+            lambda subset: {**inputs, "sentences": subset},
+            lambda sentences: sentences[: len(sentences) * 9 // 10],
+            budgeted=False,
+        )
+        return fitting or whole[:1]
 
     def _rank(self, new: Sequence[Candidate]) -> list[Candidate]:
         """Best aligned first, ties as retrieved; as retrieved with `fga_rerank` off."""
@@ -208,7 +231,7 @@ class GGatrieval(SelectingProgram):
         """The answer from the final documents, with the counts of labels."""
         relevant = [candidate for candidate in seen if candidate.text]
         final = self._final(chosen, relevant)
-        prediction = await self.answer_from(self.answer, full_question, [c.passage for c in final])
+        prediction = await self.answer_chosen(full_question, [c.passage for c in final])
         filtered = sum(candidate.filtered for candidate in seen)
         more = {"irrelevant": len(seen) - len(relevant) - filtered, "filtered": filtered, "rounds": rounds}
         tallies = {**tally(seen, final[: len(prediction.passages)]), **more}

@@ -271,7 +271,7 @@ class OwnPredict(RagPredict):
         fields = [[name, str(info.annotation)] for name, info in self.signature.fields.items()]
         state = self.signature.dump_state()
         mark = digest([to_json(self.adapter), state, fields, [plain(demo) for demo in self._demos], mode])
-        return PromptTemplate((), mark, repr(state), (), outputs, read, mode)
+        return PromptTemplate((), mark, repr(state), (), (), outputs, read, mode)
 
     @property
     def unchanged(self) -> Any:

@@ -47,6 +47,10 @@ _GROWS = When("depth_for", tuple(DEPTHS), otherwise=(When("max_depth", greater_t
 _SEARCHES = When("mode", ("search_on_demand",), otherwise=(_GROWS,))
 
 
+_SEARCHES_TWICE = When("depth_for", tuple(DEPTHS), otherwise=(When("max_depth", greater_than=1.0),))
+"""The tree has paths of more than one search."""
+
+
 @dataclass(frozen=True)
 class RqRagKnobs(ReadingKnobs, AnswerKnobs):
     """How far and wide the tree grows, and how its answers are weighed. `temperature` is the answers'."""
@@ -73,6 +77,11 @@ class RqRagKnobs(ReadingKnobs, AnswerKnobs):
         3, 1, 6, "most searches on demand", when=When("mode", ("search_on_demand",)), paper="RQ-RAG demo"
     )
     width: str = choice(WIDTHS[0], WIDTHS, "kinds of query", when=_SEARCHES, paper="RQ-RAG")
+    branching: str = choice(
+        "all", ("all", "turn"),
+        "kinds of query after a search: all again, or only the one whose turn is next",
+        when=_SEARCHES_TWICE, searched=False, paper="RQ-RAG: all",
+    )  # fmt: skip
     retrieve_threshold: float = real(
         0.0, 0.0, 1.0, "answer without a search when one is less likely needed than this", step=0.1,
         threshold=True, when=_GROWS, paper="RQ-RAG code",
@@ -153,7 +162,7 @@ FLOW: tuple[Step, ...] = (
             other,
             "the trajectory",
             "the path searched for query before, and is shorter than max_depth",
-            ("max_depth", "depth_for", "width"),
+            ("max_depth", "depth_for", "width", "branching"),
             each=True,
         )
         for k in _KINDS
@@ -165,7 +174,7 @@ FLOW: tuple[Step, ...] = (
             k,
             "the trajectory with what was found",
             "the path is shorter than max_depth",
-            ("max_depth", "depth_for", "width"),
+            ("max_depth", "depth_for", "width", "branching"),
             each=True,
         )
         for k in _KINDS
@@ -192,14 +201,12 @@ FLOW: tuple[Step, ...] = (
 
 
 def narrow_demos(setting: Mapping[str, Value]) -> Mapping[str, Value]:
-    """`setting` with one kind of query on the tree: decompose where it is among the kinds, else the first.
+    """`setting` with the kinds of query in turn on the tree.
 
-    Paths of two searches show every call with and without a trajectory, in 5 calls in the place of 25.
+    Paths of two searches show every kind of query with and without a trajectory, in 13 calls in the place of
+    25 for three kinds.
     """
-    kinds = str(setting["width"]).split("+")
-    if setting["mode"] != "tree":
-        return setting
-    return {**setting, "width": "decompose" if "decompose" in kinds else kinds[0]}
+    return {**setting, "branching": "turn"} if setting["mode"] == "tree" else setting
 
 
 METHOD = Method(

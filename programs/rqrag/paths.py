@@ -41,13 +41,15 @@ Path = tuple[Step, ...]
 class FinishedPath:
     """A path with its answer; `score` is higher-is-better and of the kind that the knob `select` names.
 
-    `passages` are those that the answer was given from, which may be fewer than the path found.
+    `passages` are those that the answer was given from, which may be fewer than the path found. `exact` says
+    that a score by log probabilities is of the answer alone, not of the whole reply.
     """
 
     path: Path
     passages: tuple[Passage, ...]
     answer: str
     score: float
+    exact: bool = True
 
 
 def passages_of(path: Path) -> tuple[Passage, ...]:

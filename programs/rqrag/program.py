@@ -5,15 +5,20 @@ each kind while it is shorter than the depth: with 3 kinds and depth 2 that is 1
 13 answers, with depth 4 120, 120 and 121, less the searches of repeated queries. Searching on demand is the
 authors' demo: one path, whose steps the model chooses. The paper's upper bound, the best score of any of
 `candidates`, is the metric `upper_bound@f1`, or with the name of another metric of texts.
-Differs: the control tokens of the fine-tuned model are typed calls on any model. The trajectory is given as
-one text a search; a query that its path searched for before is not searched again, which the authors' code
-does, unless `exclude_seen` asks for further passages. A query that is empty or unreadable ends its branch,
-where the authors' code searches for nothing and shows a dummy result; an answer that cannot be read is left
-out of the choice. Oldest evidence goes first when a path does not fit. For `retrieve_threshold` the model
-says how likely a search is needed before the tree grows, where the authors' code reads it off the control
-tokens and then leaves out the grown paths. Perplexity of prompt and evidence (the code) needs log
-probabilities that no target gives, and is left out. Without log probabilities `vote`, `judge` and
-`confidence` stand in for the model's own confidence, added over equal answers unless `pooled` is off.
+Differs: the control tokens of the fine-tuned model are typed calls on any model. Passages are cut at
+`chunk_size` tokens, 200 unless a recipe says otherwise, where the paper takes them whole. With `branching`
+`turn` a path goes on with the next kind of query only, as it does where demonstrations are collected. The
+trajectory is given as one text a search; a query that its path searched for before is not searched again,
+which the authors' code does, unless `exclude_seen` asks for further passages. A query that is empty or
+unreadable ends its branch, where the authors' code searches for nothing and shows a dummy result; an answer
+that cannot be read is left out of the choice. Oldest evidence goes first when a path does not fit. For
+`retrieve_threshold` the model says how likely a search is needed before the tree grows, where the authors'
+code reads it off the control tokens and then leaves out the grown paths. Perplexity of prompt and evidence
+(the code) needs log probabilities that no target gives, and is left out. Where an answer's tokens are not
+found in a reply that was mended, the mean over the whole reply is its confidence; such answers are counted
+as `unspelled`. Without log probabilities `vote`, `judge` and `confidence` stand in for the model's own
+confidence, added over equal answers unless `pooled` is off; a confidence that cannot be read in two replies
+is 0.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from ragc.core.text import escape_markers
 from ragc.errors import CapabilityMissing, ParseFailure
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.predict import RagPredict
-from ragc.programs.calls.replies import field_tokens
+from ragc.programs.calls.spelled import value_tokens
 from ragc.programs.rqrag import BY_LOGPROBS, BY_OTHERS, RqRagKnobs
 from ragc.programs.rqrag import paths as selection
 from ragc.programs.rqrag.paths import (
@@ -46,6 +51,7 @@ from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Passage
 from ragc.signatures.grade import NeedRetrieval
 from ragc.signatures.query import (
+    UNREAD,
     AnswerPath,
     DecomposeQuery,
     DisambiguateQuery,
@@ -54,6 +60,7 @@ from ragc.signatures.query import (
     choosing,
     with_confidence,
 )
+from ragc.targets.base import TokenLogprob
 
 QUERIES = {"rewrite": RewriteQuery, "decompose": DecomposeQuery, "disambiguate": DisambiguateQuery}
 CONFIDENCE, REASONED = 20, 100
@@ -65,20 +72,29 @@ def _draw(number: int) -> dict[str, Any]:
     return {"temperature": 1.0, "rollout_id": number + 1}
 
 
-def _logprobs(reply: Any, *fields: str) -> tuple[float, ...]:
-    """Log probabilities of the tokens of `fields`, as far as there are any."""
-    drawn = reply.get("logprobs") or ()
-    return tuple(
-        t.logprob for name in fields if name in reply for t in field_tokens(drawn, name, reply[name])
-    )
+def _logprobs(reply: Any, *fields: str) -> tuple[tuple[float, ...], bool]:
+    """Log probabilities of the tokens of `fields`, and whether all of their values were found in the reply.
+
+    Where one was not, those of the whole reply.
+    """
+    drawn: Sequence[TokenLogprob] = reply.get("logprobs") or ()
+    spelled: list[TokenLogprob] = []
+    for name in fields:
+        if not str(reply.get(name) or "").strip():
+            continue
+        tokens = value_tokens(drawn, name, reply[name])
+        if not tokens:
+            return tuple(token.logprob for token in drawn), False
+        spelled += tokens
+    return tuple(token.logprob for token in spelled), True
 
 
 class RqRag(RagProgram):
     """Searches the source `local`; a target with the role `judge` scores where there is one, else `main`."""
 
     call_knobs = (
-        "mode", "depth_for", "max_depth", "search_limit", "width", "retrieve_threshold", "select_for",
-        "select", "n_conf_samples",
+        "mode", "depth_for", "max_depth", "search_limit", "width", "branching", "retrieve_threshold",
+        "select_for", "select", "n_conf_samples",
     )  # fmt: skip
 
     def __init__(self, runtime: Runtime, knobs: RqRagKnobs) -> None:
@@ -104,7 +120,7 @@ class RqRag(RagProgram):
             self.need = self.predictor(NeedRetrieval, max_tokens=30)
         sure = self.select == "confidence"
         self.answer = self.answer_call(
-            self.reading(with_confidence(AnswerPath) if sure else AnswerPath, knows=True),
+            self.reading(with_confidence(AnswerPath) if sure else AnswerPath),
             extra_tokens=CONFIDENCE * sure,
             logprobs=scored,
         )
@@ -117,7 +133,9 @@ class RqRag(RagProgram):
         knobs = self.knobs
         if knobs.mode != "tree":
             return int(2 * knobs.search_limit + 1)
-        answers = sum(len(self.kinds) ** depth for depth in range(knobs.depth + 1))
+        first = len(self.kinds)
+        ends = [first if knobs.branching == "turn" else first**depth for depth in range(1, knobs.depth + 1)]
+        answers = 1 + sum(ends)
         scoring = {"vote": knobs.n_conf_samples, "judge": 1}.get(self.select, 0)
         return int(self.gated + answers - 1 + answers * (1 + scoring))
 
@@ -132,7 +150,11 @@ class RqRag(RagProgram):
             answer=won.answer,
             passages=won.passages,
             candidates=tuple(one.answer for one in finished),
-            tallies={"trajectories": len(finished), "depth": len(won.path)},
+            tallies={
+                "trajectories": len(finished),
+                "depth": len(won.path),
+                "unspelled": sum(not one.exact for one in finished),
+            },
         )
 
     def _choose_path(self, finished: Sequence[FinishedPath]) -> FinishedPath:
@@ -155,8 +177,14 @@ class RqRag(RagProgram):
         """All paths that go on from `path`, answered; none where it is long enough or no search is needed."""
         if len(path) == self.knobs.depth or not (path or await self._needs_search(question)):
             return []
-        branches = await together(*(self._branch(question, path, kind) for kind in self.kinds))
+        branches = await together(*(self._branch(question, path, kind) for kind in self._next_kinds(path)))
         return [one for part in branches for one in part]
+
+    def _next_kinds(self, path: Path) -> Sequence[str]:
+        """The kinds of query that `path` goes on with: all, or the one after that of its last search."""
+        if self.knobs.branching == "all" or not path:
+            return self.kinds
+        return (self.kinds[(self.kinds.index(path[-1].kind) + 1) % len(self.kinds)],)
 
     async def _branch(self, question: str, path: Path, kind: str) -> list[FinishedPath]:
         step = await self._step(question, path, kind)
@@ -195,7 +223,8 @@ class RqRag(RagProgram):
         if not query:
             self._drop(kind, "an empty query")
             return None
-        return Step(kind, query, await self._find(path, query), _logprobs(reply, "query"))
+        logprobs = self._written(kind, reply, "query")[0] if self.select in BY_LOGPROBS else ()
+        return Step(kind, query, await self._find(path, query), logprobs)
 
     async def _find(self, path: Path, query: str) -> tuple[Passage, ...]:
         """What `query` finds; with `exclude_seen`, beside the passages of `path`.
@@ -225,19 +254,33 @@ class RqRag(RagProgram):
         )
         if reply is None:
             return []
-        score = await self._score(
-            question, shown_path, reply, [None if d is None else d.answer for d in drawn]
-        )
-        return [FinishedPath(path, passages_of(shown_path), reply.answer.strip(), score)]
+        passages, answer = passages_of(shown_path), reply.answer.strip()
+        if self.select in BY_LOGPROBS:
+            return [FinishedPath(path, passages, answer, *self._likelihood(shown_path, reply))]
+        draws_said = [None if draw is None else draw.answer for draw in drawn]
+        score = await self._score(question, shown_path, reply, draws_said)
+        return [FinishedPath(path, passages, answer, score)]
+
+    def _likelihood(self, path: Path, reply: Any) -> tuple[float, bool]:
+        """The score of `reply` by log probabilities, and whether it is of the answer alone."""
+        by_perplexity = self.select == "ppl"
+        written, exact = self._written("answer", reply, *(("reasoning",) if by_perplexity else ()), "answer")
+        if by_perplexity:
+            queries = [logprob for step in path for logprob in step.logprobs]
+            return -selection.perplexity([*queries, *written] if written else ()), exact
+        return selection.confidence(written, self.knobs.conf_by if exact else "mean"), exact
+
+    @staticmethod
+    def _written(about: str, reply: Any, *fields: str) -> tuple[tuple[float, ...], bool]:
+        """As `_logprobs`, with a note where the whole reply stands in."""
+        logprobs, exact = _logprobs(reply, *fields)
+        if logprobs and not exact:
+            record(Note(about, "its tokens were not found in the reply; all of it stands in for them"))
+        return logprobs, exact
 
     async def _score(self, question: str, path: Path, reply: Any, drawn: Sequence[str | None]) -> float:
+        """The score of the answer `reply` where no log probabilities say it; `drawn` are other draws."""
         match self.select:
-            case "ppl":
-                queries = [p for step in path for p in step.logprobs]
-                written = _logprobs(reply, "reasoning", "answer")
-                return -selection.perplexity([*queries, *written] if written else ())
-            case "conf" | "ensemble":
-                return selection.confidence(_logprobs(reply, "answer"), self.knobs.conf_by)
             case "vote":
                 return selection.agreement(reply.answer, drawn)
             case "confidence":
@@ -260,10 +303,10 @@ class RqRag(RagProgram):
         )
 
     def _share(self, percent: int) -> float:
-        """`percent` as a share; 0 when it is no percentage."""
-        if 0 <= percent <= 100:
+        """`percent` as a share; 0 when none could be read."""
+        if percent != UNREAD:
             return percent / 100
-        self._drop(self.select, f"{percent} is no percentage")
+        self._drop(self.select, "it could not be read")
         return 0.0
 
     def _drop(self, about: str, why: str) -> None:

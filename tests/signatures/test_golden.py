@@ -20,8 +20,15 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replies import reply_schema
 from ragc.programs.knobs import WORDINGS
 from ragc.programs.runtime import Runtime
-from ragc.signatures.answer import FORMATS, ShortAnswer, apply_format, with_question, with_reasoning
-from ragc.signatures.wording import description, worded
+from ragc.signatures.answer import (
+    FORMATS,
+    MEMORY,
+    ShortAnswer,
+    apply_format,
+    with_question,
+    with_reasoning,
+)
+from ragc.signatures.wording import description, other_case, switched, worded
 from ragc.testing import SchemaReplies, ScriptedTarget
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -38,6 +45,11 @@ def collect_signatures() -> dict[str, Any]:
             mine = isinstance(value, type) and issubclass(value, dspy.Signature)
             if mine and value.__module__ == module.__name__:
                 by_name[f"{info.name}.{name}"] = value
+    for name, signature in list(by_name.items()):
+        if case := other_case(signature):
+            by_name[f"{name}+{'own_knowledge' if case == MEMORY else 'no_knowledge'}"] = switched(
+                signature, ""
+            )
     by_name["answer.ShortAnswer+reasoned"] = with_reasoning(ShortAnswer)
     by_name["answer.ShortAnswer+both"] = with_question(ShortAnswer, "both")
     for name in FORMATS:
@@ -86,6 +98,27 @@ def test_prompts_are_short_and_name_neither_us_nor_a_library_nor_a_paper(name: s
     for word in ("ragc", "dspy", "prefrag", "rag-x", "ragx", "ggatrieval", "rq-rag", "slimplm", "paper"):
         assert word not in prompt.lower()
     assert len(prompt) <= MOST[wording]
+
+
+AGAINST_MEMORY = (
+    "use only",
+    "alone",
+    "not from memory",
+    "rather than from memory",
+    "never fill",
+    "says nothing",
+)
+FOR_MEMORY = ("what you know", "else from memory", "or from memory", "over your memory")
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+@pytest.mark.parametrize("name", [name for name in SIGNATURES if name.endswith("_knowledge")])
+def test_a_prompt_on_own_knowledge_does_not_contradict_itself(name: str, wording: str) -> None:
+    task = " ".join(worded(SIGNATURES[name], wording).instructions.lower().split())
+    task = task.replace("understood alone", "")
+    allows = any(words in task for words in FOR_MEMORY)
+    forbids = any(words in task for words in AGAINST_MEMORY)
+    assert (allows, forbids) == (not name.endswith("no_knowledge"), name.endswith("no_knowledge"))
 
 
 ONE_TEXT = {name for name in SIGNATURES if name.startswith("judge.")}

@@ -20,7 +20,7 @@ from ragc.signatures.answer import (
     with_reasoning,
 )
 from ragc.signatures.claims import reader
-from ragc.signatures.step import AnswerFromSteps
+from ragc.signatures.query import AnswerPath
 from ragc.signatures.wording import brief, change_texts, describe, description, output_field, worded
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 
@@ -107,12 +107,30 @@ def test_what_is_made_of_the_reader_is_made_of_both_of_its_texts() -> None:
     assert texts(reader("long", own_knowledge=True)[1], "brief")[0].endswith("not sure of.")
 
 
-def test_a_rule_on_own_knowledge_leaves_nothing_that_is_against_it() -> None:
-    knowing, strict = with_knowledge(ShortAnswer, own=True), with_knowledge(AnswerFromSteps, own=False)
-    assert "Use only" not in texts(knowing, "full")[0]
-    assert "what you know" not in texts(strict, "full")[0]
-    for signature, rule in ((knowing, "answer from what you know."), (strict, "only your memory gives.")):
-        assert all(texts(signature, wording)[0].endswith(rule) for wording in WORDINGS)
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_each_value_of_own_knowledge_has_a_text_of_its_own(wording: str) -> None:
+    strict: Any = with_knowledge(ShortAnswer, own=False)
+    knowing: Any = with_knowledge(AnswerPath, own=True)
+    assert (strict, knowing) == (ShortAnswer, AnswerPath)
+    for signature, own in ((ShortAnswer, True), (AnswerPath, False)):
+        other = with_knowledge(signature, own=own)
+        assert texts(other, wording)[0] != texts(signature, wording)[0]
+        assert texts(other, wording)[1] == texts(signature, wording)[1]
+        assert texts(with_knowledge(other, own=not own), wording) == texts(signature, wording)
+        assert with_knowledge(other, own=own) is other
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_the_second_texts_are_worded_as_the_first_are(wording: str) -> None:
+    before = with_knowledge(with_reasoning(apply_format(AnswerPath, "list")), own=False)
+    after = with_reasoning(apply_format(with_knowledge(AnswerPath, own=False), "list"))
+    assert texts(before, wording) == texts(after, wording)
+    assert "in as few words" not in texts(before, wording)[0]
+
+
+def test_a_signature_without_a_text_for_own_knowledge_is_named() -> None:
+    with pytest.raises(TypeError, match="Hue does not say how it is worded for own_knowledge = True"):
+        with_knowledge(Hue, own=True)
 
 
 def test_rules_of_a_format_are_said_once() -> None:

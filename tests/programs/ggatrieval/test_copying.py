@@ -48,6 +48,14 @@ from ragc.programs.ggatrieval.copying import find_run, is_copied, is_part, key_o
         ("Who wrote the book?", "rot", False),
         ("Who votes for it?", "voted", True),
         ("Who is dying?", "dy", False),
+        ("Is Canada greater than Australia?", "Canada greater Australia", False),
+        ("Is Australia or Canada greater than Brazil?", "Canada greater", True),
+        ("Is Canada smaller and Australia greater?", "Canada greater", False),
+        ("Is Canada smaller and Australia greater?", "Australia greater", True),
+        ("Did Anna of Rome and Bonn write?", "Did Anna write", True),
+        ("Is Australia greater than Canada?", "is greater than", True),
+        ("Which No. 1 hit lasted from 1952 to 2022?", "number 1 hit", True),
+        ("Which No. 1 hit lasted from 1952 to 2022?", "from 1952-2022", True),
     ],
 )
 def test_the_words_of_a_part_stand_in_order(question: str, part: str, stands: bool) -> None:
@@ -104,6 +112,66 @@ PASSAGE = (
 )
 def test_a_copy_may_differ_in_form(segment: str) -> None:
     assert is_copied(segment, PASSAGE)
+
+
+SUMMIT = (
+    "Almost all members climbed 8,848.86 metres in 1952–2022; no. 4 of them, former mayor Tom Lee, reached "
+    "No. 1 on the chart. Nearly 30,000,000 fans (not 1.5 million readers) were not in the theatre. The vice-"
+    "president was not elected; half the town cheered him. Is it so? No. Anna left. He was acting mayor."
+)
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        "8848.86 metres",
+        "climbed 8,848.86 meters",
+        "almost all members",
+        "in 1952-2022",
+        "in 1952 to 2022",
+        "reached number 1 on the chart",
+        "reached #1 on the chart",
+        "Number 4 of them",
+        "reached No. 1 on the chart",
+        "nearly 30 million fans",
+        "Nearly 30 million fans",
+        "not 1,500,000 readers",
+        "in the theater",
+        "former mayor Tom Lee",
+        "Tom Lee",
+        "Anna left",
+        "vice president",
+        "half the town",
+        "cheered him",
+    ],
+)
+def test_numbers_and_spellings_may_be_written_in_other_ways(segment: str) -> None:
+    assert is_copied(segment, SUMMIT)
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        "8848 metres",
+        "8,848",
+        "all members",
+        "all members climbed 8848.86 metres",
+        "mayor Tom Lee",
+        "elected",
+        "president was not elected",
+        "in the theatre in 1952",
+        "the town cheered him",
+        "30 fans",
+        "30,000",
+        "30 billion fans",
+        "1.5 readers",
+        "1.5 million readers",
+        "1 million readers",
+        "in 1952 to 2021",
+    ],
+)
+def test_what_is_cut_in_front_or_in_a_number_is_no_copy(segment: str) -> None:
+    assert not is_copied(segment, SUMMIT)
 
 
 @pytest.mark.parametrize(

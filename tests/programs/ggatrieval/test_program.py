@@ -13,6 +13,7 @@ from ragc.errors import SourceError, UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.ggatrieval import GGatrievalKnobs
 from ragc.programs.ggatrieval.alignment import conversion, reword
+from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.programs.method import Method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, Search
@@ -141,7 +142,22 @@ def test_one_round_parses_aligns_selects_verifies_and_answers() -> None:
     assert notes(prediction) == {
         "labels, round 1": "2 FULL, 2 PARTIAL, 2 NONE",
         "chosen, round 1": "p2 FULL, p5 FULL, p1 PARTIAL, p4 PARTIAL, p0 NONE",
+        "order": "no choice had more documents than a window holds, where order says little",
     }
+
+
+@pytest.mark.parametrize(
+    ("knobs", "noted"),
+    [
+        ({"candidates": 10, "window": 10}, True),
+        ({"candidates": 11, "window": 10}, False),
+        ({"candidates": 6, "window": 10, "rounds": 2}, False),
+        ({"fga_rerank": False}, False),
+    ],
+)
+def test_it_is_noted_that_the_order_of_one_window_decides_little(knobs: dict[str, Any], noted: bool) -> None:
+    prediction = build_program(target(), **{"rounds": 1, **knobs})(question=QUESTION)
+    assert ("order" in notes(prediction)) is noted
 
 
 def test_rounds_are_bounded_and_the_last_one_is_not_verified() -> None:
@@ -263,6 +279,31 @@ def test_the_verifying_call_is_shown_questions_with_their_answers(knobs: dict[st
     shown = [f"Which {i}?\nThis {i}" in request.messages[-1].content for i in range(3)]
     assert shown == [i < n for i in range(3)]
     assert ("Examples:" in request.messages[-1].content) is (n > 0)
+    assert ("Examples:" in request.messages[0].content) is (n > 0)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_a_verifying_call_without_examples_says_nothing_of_them(wording: str, layout: str) -> None:
+    calls: list[Any] = []
+    for shown in (1, 0):
+        program = build_program(target(), verify_demo=shown, wording=wording, layout=layout)
+        calls.append(dict(program.named_predictors())["verify"])
+    inputs = {"question": QUESTION, "documents": ["Anna wrote it."]}
+    assert calls[0].request(**inputs) == calls[1].request(**inputs)
+    system = calls[0].messages(**inputs, examples=["Which?\nThis."])[0].content
+    assert "other questions, each with an answer" in system
+
+
+def test_a_call_with_examples_is_no_replay_of_one_without() -> None:
+    model = target()
+    program = build_program(model, rounds=2)
+    program(question=QUESTION)
+    before = len(read_prompts(model, "verify"))
+    predictors: Any = dict(program.named_predictors())
+    predictors["answer"].demos = [{"question": "Which?", "passages": ["d"], "answer": "This"}]
+    program(question=QUESTION)
+    assert len(read_prompts(model, "verify")) == 2 * before
 
 
 def test_an_evaluator_may_drop_candidates_before_they_are_aligned() -> None:
@@ -605,6 +646,21 @@ def test_an_empty_search_and_a_failing_source_end_in_an_answer() -> None:
         assert counts(model) == {"parse": 1, "align": 0, "imagine": 0, "select": 0, "verify": 0, "answer": 1}
 
 
+@pytest.mark.parametrize(
+    ("form", "task", "stands"),
+    [("cited", "in one paragraph", False), ("cited_list", "each in few words", False), ("short", "", True)],
+)
+def test_with_nothing_to_cite_no_marks_are_demanded(form: str, task: str, stands: bool) -> None:
+    model = target()
+    prediction = build_program(model, ListSource([]), answer_format=form)(question=QUESTION)
+    request = model.requests[-1]
+    assert ("Passages:\nnone" in request.messages[-1].content) is stands
+    assert task in request.messages[0].content
+    assert ("[1]" in request.messages[0].content) is False
+    assert ("answer" in notes(prediction)) is not stands
+    assert prediction.passages == ()
+
+
 def test_replies_that_cannot_be_read_are_noted_and_the_question_is_answered() -> None:
     def garbage(request: ChatRequest) -> Said:
         return {"answer": "Anna"} if '"answer"' in request.messages[0].content else "{}"
@@ -725,3 +781,71 @@ def test_parts_that_touch_are_both_reworded_and_of_two_that_overlap_the_longer_o
     assert reword("red book of hours", {"red book": "tome", "book of hours": "psalter"}) == "red psalter"
     assert reword("C#C++", {"C#": "a", "C++": "b"}) == "ab"
     assert reword("When did it sink?", {"did sink": "went down"}) == "When did it sink?"
+
+
+def finding(component: int, sentence: int, segment: str, *, same: bool = True) -> dict[str, Any]:
+    return {"component": component, "sentence": sentence, "segment": segment, "same": same}
+
+
+NO_FINDING = {"component": 1, "sentence": None, "segment": None, "same": False}
+NUMBERED = Passage("p", "Books", "Nobody was there. Anna wrote the red book. She was in Bonn.")
+
+
+@pytest.mark.parametrize(
+    ("entries", "label", "dropped"),
+    [
+        ([finding(1, 3, "wrote"), finding(2, 3, "the red book")], "full", 0),
+        ([finding(1, 3, "wrote"), finding(2, 0, "", same=False)], "partial", 0),
+        ([finding(1, 0, "wrote"), finding(2, 0, "the Red book")], "none", 0),
+        ([finding(1, 3, "wrote"), finding(2, 3, "the blue book")], "partial", 1),
+        ([finding(1, 3, "wrote"), finding(2, 3, "the red book", same=False)], "partial", 0),
+        ([NO_FINDING, finding(2, 3, "red book")], "partial", 0),
+    ],
+)  # fmt: skip
+def test_every_part_has_an_entry_with_a_sentence_or_none(
+    entries: list[dict[str, Any]], label: str, dropped: int
+) -> None:
+    reply = {"aligned": entries, "synonyms": []}
+    model = target(script={"align": reply, "select": {"ids": [1]}})
+    prediction = build_program(model, ListSource([NUMBERED]), rounds=1, align_form="sentences")(
+        question=QUESTION
+    )
+    assert (prediction.counters[label], prediction.counters["dropped"]) == (1, dropped)
+    (shown,) = read_prompts(model, "align")
+    assert shown == (
+        "Sentences:\n[1] Books\n[2] Nobody was there.\n[3] Anna wrote the red book.\n[4] She was in Bonn.\n"
+        f"Question: {QUESTION}\nComponents:\n[1] wrote\n[2] the  Red book"
+    )
+
+
+@pytest.mark.parametrize("wording", ["full", "brief"])
+@pytest.mark.parametrize("reflect", [True, False])
+def test_the_example_of_numbered_sentences_is_a_reply_with_a_part_that_is_absent(
+    wording: str, reflect: bool
+) -> None:
+    model = target(script={"align": {"aligned": [], "synonyms": []}, "select": {"ids": [1]}})
+    knobs = {"align_form": "sentences", "fga_reflect": reflect, "wording": wording, "rounds": 1}
+    build_program(model, ListSource([NUMBERED]), **knobs)(question=QUESTION)
+    request = next(request for request in model.requests if stage(request) == "align")
+    (line,) = [line for line in request.messages[0].content.splitlines() if line.startswith('"aligned": ')]
+    entries = json.loads(line.removeprefix('"aligned": '))
+    assert request.schema is not None
+    kind = next(iter(request.schema["$defs"].values()))
+    assert all(list(entry) == kind["required"] for entry in entries)
+    assert [entry["component"] for entry in entries] == [1, 2, 3, 4]
+    assert entries[-1]["sentence"] == 0
+
+
+def test_a_document_of_many_sentences_is_cut_to_what_fits_the_aligning_call() -> None:
+    long = Passage("p", "Books", "Anna wrote the red book. " + "It is so. " * 3000)
+    model = target(
+        script={"align": {"aligned": [finding(1, 2, "wrote")], "synonyms": []}, "select": {"ids": []}},
+        context_tokens=3000,
+    )
+    prediction = build_program(model, ListSource([long]), rounds=1, align_form="sentences", top_up=False)(
+        question=QUESTION
+    )
+    assert prediction.counters["partial"] == 1
+    shown = read_prompts(model, "align")[0]
+    assert "[1] Books\n[2] Anna wrote the red book.\n[3] It is so." in shown
+    assert shown.count("It is so.") < 3000

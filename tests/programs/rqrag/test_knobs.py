@@ -84,29 +84,52 @@ def reply(request: ChatRequest) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("width", "collected"),
-    [
-        (WIDTHS[0], "decompose"),
-        ("rewrite+decompose", "decompose"),
-        ("rewrite+disambiguate", "rewrite"),
-        ("disambiguate", "disambiguate"),
-    ],
+    ("width", "calls"),
+    [(WIDTHS[0], 13), ("rewrite+decompose", 9), ("rewrite+disambiguate", 9), ("disambiguate", 5)],
 )
-def test_demonstrated_queries_have_trajectories(width: str, collected: str) -> None:
+def test_demonstrated_queries_of_every_kind_have_trajectories(width: str, calls: int) -> None:
     start = RqRagKnobs().to_json()
     setting = RQRAG.demo_setting(start, {**start, "width": width, "depth_for": "musique"})
-    assert (setting["width"], setting["depth_for"], setting["max_depth"]) == (collected, "own", 2)
-    program = RQRAG.build(Runtime({"main": ScriptedTarget(reply)}, {"local": ListSource(PASSAGES)}), setting)
-    assert program.most_calls() == 5
+    assert (setting["width"], setting["depth_for"], setting["max_depth"]) == (width, "own", 2)
+    target = ScriptedTarget(reply)
+    program = RQRAG.build(Runtime({"main": target}, {"local": ListSource(PASSAGES)}), setting)
+    assert program.most_calls() == calls
+    program(question="Where was the director of Ed Wood born?")
+    assert len(target.requests) == calls
+    target.requests.clear()
 
     async def run() -> Any:
         scorer = Scorer.of(get("em"))
         limit = asyncio.Semaphore(1)
         return await collect(program, TRAIN, scorer, n_demos=8, filled=8, threshold=1.0, limit=limit)
 
-    demos = asyncio.run(run()).demos[collected]
-    assert {len(demo["trajectory"]) for demo in demos} == {0, 1}  # DSPy draws one call of each question
-    assert all("Passage 1: " in demo["trajectory"][0] for demo in demos if demo["trajectory"])
+    collected = asyncio.run(run()).demos
+    for kind in width.split("+"):
+        demos = collected[kind]
+        assert {len(demo["trajectory"]) for demo in demos} == {0, 1}  # DSPy draws one call of each question
+        assert all("Passage 1: " in demo["trajectory"][0] for demo in demos if demo["trajectory"])
+
+
+@pytest.mark.parametrize(
+    ("width", "depth", "paths"),
+    [
+        ("rewrite+decompose", 1, ["", "rewrite", "decompose"]),
+        ("rewrite+decompose", 2, ["", "rewrite", "rewrite decompose", "decompose", "decompose rewrite"]),
+        ("decompose", 2, ["", "decompose", "decompose decompose"]),
+    ],
+)
+def test_in_turn_a_path_goes_on_with_the_next_kind(width: str, depth: int, paths: list[str]) -> None:
+    target = ScriptedTarget(reply)
+    knobs = {"width": width, "max_depth": depth, "branching": "turn", "exclude_seen": True}
+    program = RQRAG.build(Runtime({"main": target}, {"local": ListSource(PASSAGES)}), knobs)
+    assert len(program(question="Where?").candidates) == len(paths)
+    answered = [
+        " ".join(re.findall(r"^\[\d+\] (\w+): ", request.messages[-1].content, re.MULTILINE))
+        for request in target.requests
+        if '"answer"' in request.messages[0].content
+    ]
+    assert sorted(answered) == sorted(paths)
+    assert program.most_calls() == len(target.requests)
 
 
 def test_on_demand_demonstrations_offer_all_kinds_of_the_setting() -> None:

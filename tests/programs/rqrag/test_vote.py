@@ -90,6 +90,24 @@ def test_a_confidence_that_is_no_percentage_is_asked_for_once_more() -> None:
     assert (prediction.answer, prediction.counters["repairs"], prediction.counters["mended"]) == ("x", 2, 2)
 
 
+@pytest.mark.parametrize("stated", ["high", 300, -1, None])
+def test_an_answer_stays_whose_confidence_cannot_be_read(stated: Any) -> None:
+    def unsure(request: ChatRequest) -> Any:
+        return {"answer": "Lyon"} if stated is None else {"answer": "Lyon", "confidence": stated}
+
+    target = ScriptedTarget(
+        fork(root=unsure, rewrite={"answer": "Nice", "confidence": 5}), capabilities=("logprobs",)
+    )
+    knobs = {"max_depth": 1, "width": "rewrite", "select": "confidence"}
+    prediction = build_program(target, **knobs)(question="Capital?")
+    assert prediction.candidates == ("Lyon", "Nice")
+    assert (prediction.answer, prediction.counters["dropped"], prediction.counters["repairs"]) == (
+        "Nice",
+        1,
+        1,
+    )
+
+
 def test_a_draw_or_a_judgement_that_cannot_be_read_counts_for_nothing() -> None:
     def draws(request: ChatRequest) -> Any:
         return "?" if request.sample else {"answer": "Lyon"}

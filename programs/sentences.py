@@ -1,4 +1,4 @@
-"""Where the first sentence of a text ends, without a model of the language.
+"""Where the sentences of a text end, without a model of the language.
 
 A sentence ends at a mark of its end that white space or the end of the text follows, or at the end of a
 line. A full stop after an abbreviation, an initial or a number in front of a text ends none, nor does one
@@ -31,6 +31,16 @@ def first_sentence(text: str) -> tuple[str, bool]:
         if mark.group() == "\n" or _ends(text, mark):
             return text[: mark.end()].rstrip(), True
     return text, False
+
+
+def all_sentences(text: str) -> list[str]:
+    """The sentences of `text` in order, without white space around them; [] for a blank text."""
+    rest, sentences = text.strip(), list[str]()
+    while rest:
+        first, _ = first_sentence(rest)
+        sentences.append(first)
+        rest = rest[len(first) :].lstrip()
+    return sentences
 
 
 def _ends(text: str, mark: re.Match[str]) -> bool:

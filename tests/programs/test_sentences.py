@@ -1,4 +1,4 @@
-"""The first sentence of a text, in real language."""
+"""The sentences of a text, in real language."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from ragc.programs.baselines.sentences import first_sentence
+from ragc.programs.sentences import all_sentences, first_sentence
 from tests.paths import SHARED_DATA
 
 PARAGRAPHS = SHARED_DATA / "hotpotqa" / "orig" / "hipporag_hotpotqa_train100.json.gz"
@@ -38,6 +38,18 @@ def test_the_first_sentence_ends_where_a_reader_ends_it(text: str, first: str) -
 @pytest.mark.parametrize("text", ["", "Ann was born in War", "She lived with Dr.", "It was sold in the U.S."])
 def test_a_sentence_without_its_end_is_called_so(text: str) -> None:
     assert first_sentence(text) == (text, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (" A title\nAnn sang.  Dr. Lee danced! ", ["A title", "Ann sang.", "Dr. Lee danced!"]),
+        ("It was sold in the U.S.", ["It was sold in the U.S."]),
+        (" \n ", []),
+    ],
+)
+def test_a_text_is_cut_into_its_sentences(text: str, sentences: list[str]) -> None:
+    assert all_sentences(text) == sentences
 
 
 @pytest.mark.skipif(not PARAGRAPHS.exists(), reason="HotpotQA's paragraphs are not beside the repository")
