@@ -29,7 +29,7 @@ from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
 from ragc.signatures.wording import worded
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
+from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
 SLIM = Method(
@@ -79,7 +79,7 @@ def proxy(**says: Any) -> ScriptedTarget:
         tokens = (text[:-3], 0.0), (text[-3:-2], math.log(says["drawn"])), (text[-2:], 0.0)
         return dataclasses.replace(plain_reply, logprobs=tuple(TokenLogprob(*token) for token in tokens))
 
-    able = ("schema", "seed") if says.get("bare") else ("schema", "logprobs", "seed")
+    able: tuple[Capability, ...] = ("schema",) if says.get("bare") else ("schema", "logprobs", "seed")
     return ScriptedTarget(reply, hold=says.get("hold", False), capabilities=able)
 
 
