@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -34,6 +33,7 @@ from pathlib import Path
 from statistics import median
 
 from experiments.benchmarks.scoring.auc import difference, separation
+from experiments.benchmarks.scoring.resumed import Resumed
 from ragc import recipe
 from ragc.core import event_loop
 from ragc.core.digest import digest
@@ -116,18 +116,6 @@ def draw(asked: Sequence[Asked], limit: int | None) -> list[Asked]:
     return random.Random(SEED).sample(list(asked), limit)
 
 
-def read_judged(path: Path) -> dict[tuple[str, ...], Judged]:
-    """The judgements in the file at `path`, by key; a last line that a kill cut off is left out."""
-    if not path.exists():
-        return {}
-    judged: dict[tuple[str, ...], Judged] = {}
-    for line in path.read_text("utf-8").splitlines(keepends=True):
-        if line.endswith("\n"):
-            one = Judged(**json.loads(line))
-            judged[one.key] = one
-    return judged
-
-
 def judge_of(target: Target, store: CallStore, wording: str, asks: str, by: str) -> SlimPLM:
     """SlimPLM on `target`, of which the draft and the judge are called."""
     runtime = Runtime({"main": target, "proxy": target}, {"local": ListSource([])}, store=store)
@@ -185,13 +173,12 @@ async def judge_all(
 ) -> list[Judged]:
     """The judgements of every question; those that `out` lacks are made and added to it."""
     await target.open(None)
-    there = read_judged(out)
-    _drop_cut_line(out)
     free = asyncio.Semaphore(target.concurrency)
     programs = [
         judge_of(target, store, wording, asks, by) for wording in wordings for asks in JUDGED for by in kinds
     ]
-    with out.open("a", encoding="utf-8") as file:
+    with Resumed(out) as lines:
+        there = {one.key: one for one in (Judged(**row) for row in lines.there)}
 
         async def one(program: SlimPLM, question: Asked) -> Judged:
             knobs: SlimPLMKnobs = program.knobs
@@ -200,20 +187,10 @@ async def judge_all(
                 return there[key]
             async with free:
                 judged = await judge(program, question)
-            file.write(json.dumps(asdict(judged)) + "\n")
-            file.flush()
+            lines.add(asdict(judged))
             return judged
 
         return await asyncio.gather(*(one(program, question) for question in asked for program in programs))
-
-
-def _drop_cut_line(path: Path) -> None:
-    """Removes what a kill left of a line at the end of the file."""
-    if path.exists():
-        content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            path.write_bytes(whole)
 
 
 def report(judged: Iterable[Judged]) -> Iterator[str]:

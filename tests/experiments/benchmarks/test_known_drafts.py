@@ -15,7 +15,6 @@ from experiments.benchmarks.scoring.known_drafts import (
     draw,
     judge_all,
     main,
-    read_judged,
     read_questions,
     report,
 )
@@ -81,7 +80,7 @@ def test_drafts_are_judged_in_both_forms_and_wordings(questions: Path, tmp_path:
         ("correctness", "2"): pytest.approx(0.9), ("correctness", "3"): pytest.approx(0.2),
     }  # fmt: skip
     assert len(target.requests) == 6 + 12  # a draft is shared by both forms
-    assert list(read_judged(out).values()) == sorted(judged, key=[*read_judged(out).values()].index)
+    assert len(out.read_text("utf-8").splitlines()) == len(judged)
 
 
 @pytest.mark.parametrize(("kind", "high", "low"), [("text", 1.0, 0.0), ("confidence", 0.9, 0.2)])
