@@ -131,8 +131,8 @@ def test_a_base_that_cannot_say_the_rows_is_refused_before_its_weights_are_read(
         AutoTokenizer=SimpleNamespace(from_pretrained=lambda path: Letters()),
         AutoModelForCausalLM=SimpleNamespace(from_pretrained=unread),
     )
-    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "transformers", transformers)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
     (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n", "utf-8")
     status, error = run(capsys, "train.toml", "--out", "tuned")
     assert (status, problem in " ".join(error.split())) == (2, True), error
