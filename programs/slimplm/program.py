@@ -151,17 +151,17 @@ class SlimPLM(RagProgram):
         super().__init__(runtime, knobs)
         _check(runtime, knobs)
         most, self._judge_by = knobs.proxy_tokens, _judge_by(runtime, knobs)
-        asked = judgements(knobs.judge_asks, self._judge_by)
+        calls = judgements(knobs.judge_asks, self._judge_by)
         judging: dict[str, Any] = {
             "role": "proxy", "max_tokens": 128, "logprobs": self._judge_by == "logprobs"
         }  # fmt: skip
         self.draft = self.predictor(ProxyAnswer, role="proxy", max_tokens=most)
-        self.judge = self.predictor(asked.draft, **judging)
+        self.judge = self.predictor(calls.draft, **judging)
         self.parts = self.predictor(QuestionSplit, role="proxy", max_tokens=most)
-        self.claims = self.predictor(asked.split, role="proxy", max_tokens=most)
-        self.claim_judge = self.predictor(asked.claim, **judging)
+        self.claims = self.predictor(calls.split, role="proxy", max_tokens=most)
+        self.claim_judge = self.predictor(calls.claim, **judging)
         self._judge_texts = tuple(
-            worded(signature, knobs.wording).instructions for signature in (asked.draft, asked.labelled_draft)
+            worded(signature, knobs.wording).instructions for signature in (calls.draft, calls.labelled_draft)
         )
         plain, from_passages = reader(knobs.answer_format, knobs.own_knowledge)
         self.chat = self.answer_call(plain, cot=knobs.known_cot)

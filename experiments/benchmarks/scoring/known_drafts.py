@@ -57,7 +57,7 @@ KINDS = ("text", "confidence", "logprobs")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PopQuestion:
     """A question of PopQA with its gold answers and the page views of its subject."""
 
     id: str
@@ -91,9 +91,9 @@ class Judged:
         return (self.judge, self.id, self.wording, self.asks, self.by)
 
 
-def read_questions(path: Path) -> list[Asked]:
+def read_questions(path: Path) -> list[PopQuestion]:
     """The questions at `path`. Raises DataError for a row without question, answers or page views."""
-    asked: list[Asked] = []
+    questions: list[PopQuestion] = []
     problems: list[str] = []
     for row in rows(path):
         if not row.problems and "answers" in row.values:
@@ -103,17 +103,17 @@ def read_questions(path: Path) -> list[Asked]:
             row.problems.append("`s_pop` is missing, the page views of the subject")
         problems += [f"{row.location}: {text}" for text in row.problems]
         views = question.extra.get("s_pop", 0)
-        asked.append(Asked(question.id, question.question, question.answers, int(str(views))))
-    if problems or not asked:
+        questions.append(PopQuestion(question.id, question.question, question.answers, int(str(views))))
+    if problems or not questions:
         raise DataError(str(path), problems[:20] or ["has no questions"])
-    return asked
+    return questions
 
 
-def draw(asked: Sequence[Asked], limit: int | None) -> list[Asked]:
+def draw(questions: Sequence[PopQuestion], limit: int | None) -> list[PopQuestion]:
     """`limit` of the questions, drawn with a fixed seed; all of them without a limit."""
-    if limit is None or limit >= len(asked):
-        return list(asked)
-    return random.Random(SEED).sample(list(asked), limit)
+    if limit is None or limit >= len(questions):
+        return list(questions)
+    return random.Random(SEED).sample(list(questions), limit)
 
 
 def judge_of(target: Target, store: CallStore, wording: str, asks: str, by: str) -> SlimPLM:
@@ -133,12 +133,14 @@ def name_of(program: SlimPLM) -> str:
     return digest([model, [[message.content for message in messages] for messages in sent]])[:16]
 
 
-async def judge(program: SlimPLM, asked: Asked) -> Judged:
+async def judge(program: SlimPLM, question: PopQuestion) -> Judged:
     """The judgement of the proxy's draft for one question."""
     knobs: SlimPLMKnobs = program.knobs
-    reply = await program.draft.try_call(question=asked.question)
+    reply = await program.draft.try_call(question=question.question)
     draft = reply.heuristic_answer.strip() if reply else ""
-    verdict = await program.judge.try_call(question=asked.question, heuristic_answer=draft) if draft else None
+    verdict = (
+        await program.judge.try_call(question=question.question, heuristic_answer=draft) if draft else None
+    )
     score: float | None = None
     if verdict is not None:
         match knobs.judge_by:
@@ -150,13 +152,13 @@ async def judge(program: SlimPLM, asked: Asked) -> Judged:
                 score = probability(verdict)
     return Judged(
         judge=name_of(program),
-        id=asked.id,
+        id=question.id,
         wording=knobs.wording,
         asks=knobs.judge_asks,
         by=knobs.judge_by,
         draft=draft,
-        right=bool(draft) and popqa_match(draft, asked.answers) > 0,
-        popularity=asked.popularity,
+        right=bool(draft) and popqa_match(draft, question.answers) > 0,
+        popularity=question.popularity,
         known=score is not None and score > 0.5,
         score=score,
     )
@@ -164,7 +166,7 @@ async def judge(program: SlimPLM, asked: Asked) -> Judged:
 
 async def judge_all(
     target: Target,
-    asked: Sequence[Asked],
+    questions: Sequence[PopQuestion],
     out: Path,
     *,
     store: CallStore,
@@ -180,7 +182,7 @@ async def judge_all(
     with Resumed(out) as lines:
         there = {one.key: one for one in (Judged(**row) for row in lines.there)}
 
-        async def one(program: SlimPLM, question: Asked) -> Judged:
+        async def one(program: SlimPLM, question: PopQuestion) -> Judged:
             knobs: SlimPLMKnobs = program.knobs
             key = (name_of(program), question.id, knobs.wording, knobs.judge_asks, knobs.judge_by)
             if key in there:
@@ -190,7 +192,9 @@ async def judge_all(
             lines.add(asdict(judged))
             return judged
 
-        return await asyncio.gather(*(one(program, question) for question in asked for program in programs))
+        return await asyncio.gather(
+            *(one(program, question) for question in questions for program in programs)
+        )
 
 
 def report(judged: Iterable[Judged]) -> Iterator[str]:
@@ -211,8 +215,8 @@ def report(judged: Iterable[Judged]) -> Iterator[str]:
     for wording in dict.fromkeys(wording for wording, _, _ in groups):
         drafts = next(group for key, group in groups.items() if key[0] == wording)
         views = [float(one.popularity) for one in drafts.values()]
-        told = _area(views, [one.right for one in drafts.values()])
-        yield f"page views alone, {wording} drafts: right {told}"
+        area = _area(views, [one.right for one in drafts.values()])
+        yield f"page views alone, {wording} drafts: right {area}"
 
 
 def _line(name: str, group: Sequence[Judged]) -> str:
@@ -266,11 +270,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     specs = recipe.load(args.recipe, args.sets).target_specs()
     target = build_target(specs["proxy" if "proxy" in specs else "main"])
     kinds = args.by or ("logprobs" if "logprobs" in target.capabilities else "confidence",)
-    asked = draw(read_questions(args.questions), args.limit)
+    questions = draw(read_questions(args.questions), args.limit)
     judged = event_loop.run(
-        judge_all(target, asked, args.out, store=open_store(), kinds=kinds, wordings=args.wording)
+        judge_all(target, questions, args.out, store=open_store(), kinds=kinds, wordings=args.wording)
     )
-    print(f"{target.name}, {len(asked)} questions")
+    print(f"{target.name}, {len(questions)} questions")
     print("\n".join(report(judged)))
 
 

@@ -84,7 +84,7 @@ class Aligned:
     id: str
     wording: str
     form: str
-    found: tuple[bool, ...]
+    present: tuple[bool, ...]
     segments: tuple[tuple[str, ...], ...]
     readable: bool
 
@@ -94,9 +94,9 @@ class Aligned:
         return (self.call, self.id)
 
 
-def label_of(found: Sequence[bool]) -> str:
-    """The label of a document of whose question these parts are found."""
-    return "FULL" if all(found) else "PARTIAL" if any(found) else "NONE"
+def label_of(present: Sequence[bool]) -> str:
+    """The label of a document of whose question these parts are there."""
+    return "FULL" if all(present) else "PARTIAL" if any(present) else "NONE"
 
 
 def read_pairs(path: Path = PAIRS) -> list[Pair]:
@@ -163,7 +163,7 @@ async def align(program: AligningAlone, pair: Pair, form: str) -> Aligned:
     calls = [event for event in prediction.trace if isinstance(event, Call)]
     matches = [_as_object(match) for match in calls[0].outputs["aligned"]] if calls else []
     of_part = [[m for m in matches if m.component == number] for number in range(1, len(pair.parts) + 1)]
-    found = [
+    present = [
         to_candidate(dspy.Prediction(aligned=own), pair.parts, pair.passage, pair.question).share > 0
         for own in of_part
     ]
@@ -173,7 +173,7 @@ async def align(program: AligningAlone, pair: Pair, form: str) -> Aligned:
         pair.id,
         program.knobs.wording,
         form,
-        tuple(found),
+        tuple(present),
         tuple(map(tuple, segments)),
         bool(calls),
     )
@@ -213,7 +213,9 @@ async def align_all(
 
 
 def _aligned(row: Mapping[str, Any]) -> Aligned:
-    return Aligned(**{**row, "found": tuple(row["found"]), "segments": tuple(map(tuple, row["segments"]))})
+    return Aligned(
+        **{**row, "present": tuple(row["present"]), "segments": tuple(map(tuple, row["segments"]))}
+    )
 
 
 def says_part(segments: Iterable[str], pieces: Iterable[str]) -> bool:
@@ -239,15 +241,15 @@ def _figures(group: Sequence[tuple[Pair, Aligned]]) -> Iterator[str]:
     absent, present, copies = list[tuple[str, bool]](), list[tuple[str, bool]](), list[tuple[str, bool]]()
     for pair, one in group:
         text = format_passage(pair.passage)
-        for part, pieces, found, segments in zip(
-            pair.parts, pair.pieces, one.found, one.segments, strict=True
+        for part, pieces, aligned, segments in zip(
+            pair.parts, pair.pieces, one.present, one.segments, strict=True
         ):
             copies += [(pair.id, key_of(s) == key_of(part) and not is_copied(part, text)) for s in segments]
             if pieces:
-                present.append((pair.id, found and says_part(segments, pieces)))
+                present.append((pair.id, aligned and says_part(segments, pieces)))
             else:
-                absent.append((pair.id, not found))
-    labels = [(pair.id, label_of(one.found) == pair.label) for pair, one in group]
+                absent.append((pair.id, not aligned))
+    labels = [(pair.id, label_of(one.present) == pair.label) for pair, one in group]
     for name, flags in (("absent", absent), ("present", present), ("label", labels), ("copies", copies)):
         yield f"  {name:<8} {_share(flags)}"
 

@@ -44,11 +44,11 @@ def proxy(drafts: Any = DRAFTS, *, able: bool = True) -> ScriptedTarget:
 
     def reply(request: ChatRequest) -> Reply:
         assert request.schema is not None
-        asked = request.messages[-1].content
+        inputs = request.messages[-1].content
         *_, name = request.schema["properties"]
         if name == "heuristic_answer":
-            return Reply(json.dumps({name: next(text for word, text in drafts.items() if word in asked)}))
-        likely = 0.9 if "likely right" not in request.messages[0].content or "Feilden" not in asked else 0.2
+            return Reply(json.dumps({name: next(text for word, text in drafts.items() if word in inputs)}))
+        likely = 0.9 if "likely right" not in request.messages[0].content or "Feilden" not in inputs else 0.2
         if name == "confidence":
             return Reply(json.dumps({"reason": "", name: round(likely * 10) * 10}))
         word = "yes" if likely > 0.5 else "no"
@@ -63,8 +63,8 @@ def proxy(drafts: Any = DRAFTS, *, able: bool = True) -> ScriptedTarget:
 
 def measure(target: ScriptedTarget, path: Path, out: Path, **more: Any) -> list[Judged]:
     options: dict[str, Any] = {"kinds": ("logprobs",), "wordings": ("full", "brief"), **more}
-    asked = read_questions(path)
-    return event_loop.run(judge_all(target, asked, out, store=CallStore(None), **options))
+    popqa = read_questions(path)
+    return event_loop.run(judge_all(target, popqa, out, store=CallStore(None), **options))
 
 
 def test_drafts_are_judged_in_both_forms_and_wordings(questions: Path, tmp_path: Path) -> None:
@@ -131,9 +131,9 @@ def test_the_table_shows_that_style_tells_nothing_and_correctness_does(
 def test_what_cannot_be_read_is_counted(questions: Path, tmp_path: Path) -> None:
     def reply(request: ChatRequest) -> str:
         assert request.schema is not None
-        asked = request.messages[-1].content
+        inputs = request.messages[-1].content
         if "heuristic_answer" in request.schema["properties"]:
-            return '{"heuristic_answer": " "}' if "Mona" in asked else '{"heuristic_answer": "A draft."}'
+            return '{"heuristic_answer": " "}' if "Mona" in inputs else '{"heuristic_answer": "A draft."}'
         return "no judgement at all"
 
     target = ScriptedTarget(reply, capabilities=("schema",))
@@ -146,10 +146,10 @@ def test_what_cannot_be_read_is_counted(questions: Path, tmp_path: Path) -> None
 
 
 def test_questions_are_checked_and_drawn_with_a_fixed_seed(tmp_path: Path, questions: Path) -> None:
-    asked = read_questions(questions)
-    assert [one.id for one in draw(asked, None)] == ["1", "2", "3"]
-    assert draw(asked, 2) == draw(asked, 2)
-    assert len(draw(asked, 2)) == 2
+    every = read_questions(questions)
+    assert [one.id for one in draw(every, None)] == ["1", "2", "3"]
+    assert draw(every, 2) == draw(every, 2)
+    assert len(draw(every, 2)) == 2
     table = tmp_path / "popQA.tsv"
     table.write_text(
         'id\tquestion\tpossible_answers\ts_pop\n7\tWho was Ann?\t["a poet", "poet"]\t12\n', "utf-8"

@@ -386,8 +386,8 @@ def test_pages_are_cut_into_paragraphs_and_the_best_of_each_page_comes_first() -
 def test_a_page_without_line_breaks_is_cut_at_sentences_into_paragraphs() -> None:
     sentences = [f"In the year {1000 + i} the river flooded the old town on its banks." for i in range(60)]
     page = Passage("flat", "Floods", " ".join(sentences))
-    found = [Hit(page, 1.0), Hit(Passage("short", "S", " ".join(sentences[:9])), 0.5)]
-    cut, whole = references.found_pages([found]).pages
+    hits = [Hit(page, 1.0), Hit(Passage("short", "S", " ".join(sentences[:9])), 0.5)]
+    cut, whole = references.found_pages([hits]).pages
     assert len(cut) > 1
     assert [paragraph.id for paragraph in whole] == ["short"]
     for paragraph in cut:
@@ -599,14 +599,14 @@ def test_the_judge_may_ask_how_likely_a_draft_is_right(wording: str) -> None:
     prediction = correctness(small, wording=wording)(question=QUESTION)
     usual = build_program(speaker(), plain, wording=wording)(question=QUESTION)
     assert (calls(prediction), queries(prediction)) == (calls(usual), queries(usual))
-    asked, before = read_prompts(small), read_prompts(plain)
-    same = [one == other for one, other in zip(asked, before, strict=True)]
+    prompts, before = read_prompts(small), read_prompts(plain)
+    same = [one == other for one, other in zip(prompts, before, strict=True)]
     assert same == [True, False, True, False, False, False]  # the draft and the parts of the question stay
-    for prompt in (asked[1], asked[4]):
+    for prompt in (prompts[1], prompts[4]):
         assert "likely right" in prompt
         assert "not whether it is true" not in prompt.lower()
         assert "Do not judge whether" not in prompt
-    assert "keeps the word of doubt" in asked[3]
+    assert "keeps the word of doubt" in prompts[3]
     assert [r.schema for r in small.requests] == [r.schema for r in plain.requests]
 
 
@@ -621,15 +621,15 @@ def test_a_confidence_is_that_the_draft_or_the_claim_is_right() -> None:
 def test_labelled_drafts_come_with_instructions_that_speak_of_them() -> None:
     program = fitted(judge_asks="correctness")
     bare = correctness(drafting()).judge.signature.instructions
-    told = program.judge.signature.instructions
-    assert "judging by the examples" in told
+    labelled = program.judge.signature.instructions
+    assert "judging by the examples" in labelled
     assert "example" not in bare
     program(question="who built the eiffel tower")
-    assert any(told in prompt for prompt in read_prompts(program.runtime.targets["proxy"]))  # type: ignore[arg-type]
+    assert any(labelled in prompt for prompt in read_prompts(program.runtime.targets["proxy"]))  # type: ignore[arg-type]
     program.labels = ()
     assert program.judge.signature.instructions == bare
     program.labels = [("who?", "she", "yes"), ("who else?", "he", "no")]
-    assert program.judge.signature.instructions == told
+    assert program.judge.signature.instructions == labelled
     assert fitted(judge_asks="correctness", judge_demos=0).judge.signature.instructions == bare
     assert (
         fitted().judge.signature.instructions
