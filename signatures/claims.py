@@ -4,13 +4,15 @@ Claims and queries (section 3.3 and Table 8): `ClaimSplit` takes an answer apart
 each, `ClaimKnown` judges one of them, and `QuestionSplit` writes queries from the question alone.
 
 Proxy model (sections 3.1 and 3.2): it decides between two answers of the main model, without passages and
-with them. `reader` gives the main model's calls (Table 9). `with_judgement` swaps a judgement's yes or no
-for a confidence. The proxy's answer has the name `heuristic_answer`, so that it is never taken for the
-answer.
+with them. `JudgeKnown` and `ClaimKnown` look at how an answer or a claim is put, `DraftCorrect` and
+`ClaimCorrect` ask how likely it is right; `judgements` chooses between them, with a yes or no or with a
+confidence. `reader` gives the main model's calls (Table 9). The proxy's answer has the name
+`heuristic_answer`, so that it is never taken for the answer.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -160,6 +162,96 @@ class JudgeKnown(dspy.Signature):
 
 
 @brief(
+    "Say whether a first answer to the question is likely right.\n\n"
+    "Answers about what many texts tell are mostly right. Answers about little-known persons, places or "
+    "works, exact numbers and dates, or with doubt in them are mostly wrong, even if they sound definite.",
+    heuristic_answer="a first answer, from memory",
+    reason="how well known the subject is, and any doubt, in a few words",
+    known="yes: likely right; no: it may be wrong",
+)
+class DraftCorrect(dspy.Signature):
+    """Say whether a first answer to the question, given from memory, is likely right.
+
+    Whoever answers from memory states what is made up as firmly as what is known. So a definite name, number
+    or date is no evidence. Weigh two things:
+
+    1. How widely the subject is written about. What countless texts tell, such as capitals, famous works and
+    great events, is mostly remembered right. A little-known person, place or work, one of several of the same
+    name, or a detail that few texts give, is mostly remembered wrong.
+    2. The doubt of the answer itself: words such as "probably" or "I believe", an admission that it does not
+    know, facts that do not fit together, or an answer to another question.
+
+    Say no when the answer may as well be wrong.
+    """
+
+    question: str = dspy.InputField(desc="what was asked")
+    heuristic_answer: str = dspy.InputField(desc="a first answer to it, written from memory")
+    reason: str = dspy.OutputField(
+        default="",
+        desc="what speaks for and against the first answer, in a sentence: how widely its subject is written "
+        "about, and what doubt it shows",
+    )
+    known: Literal["yes", "no"] = dspy.OutputField(
+        desc="yes if the first answer is likely right, no if it may as well be wrong"
+    )
+
+
+@brief(
+    "Say whether the claim, made from memory, is likely right.\n\n"
+    "Claims about what many texts tell are mostly right. Claims about little-known persons, places or works, "
+    "exact numbers and dates, or with doubt in them are mostly wrong, even if they sound definite.",
+    claim="written from memory, on what the query asks",
+    reason="how well known the subject is, and any doubt, in a few words",
+    known="yes: likely right; no: it may be wrong",
+)
+class ClaimCorrect(dspy.Signature):
+    """Say whether a claim, made from memory, is likely right, so that its query need not be searched.
+
+    Whoever writes from memory states what is made up as firmly as what is known. So a definite name, number
+    or date is no evidence. Weigh two things:
+
+    1. How widely the subject is written about. What countless texts tell is mostly remembered right. A
+    little-known person, place or work, one of several of the same name, or a detail that few texts give, is
+    mostly remembered wrong.
+    2. The doubt of the claim itself: words such as "probably" or "about", or a statement that passes over
+    what the query asks.
+
+    Say no when the claim may as well be wrong.
+    """
+
+    query: str = dspy.InputField(desc="what would be searched for")
+    claim: str = dspy.InputField(desc="a statement on it, written from memory")
+    reason: str = dspy.OutputField(
+        default="",
+        desc="what speaks for and against the claim, in a sentence: how widely its subject is written about, "
+        "and what doubt it shows",
+    )
+    known: Literal["yes", "no"] = dspy.OutputField(
+        desc="yes if the claim is likely right, no if it may as well be wrong"
+    )
+
+
+@brief(
+    "Say whether a first answer to the question is likely right, judging by the examples.\n\n"
+    "They show answers by the same model to other questions, and whether each was right.",
+    heuristic_answer="a first answer, from memory",
+    reason="what speaks for and against it, in a few words",
+    known="yes: likely right; no: it may be wrong",
+)
+class LabelledDraftCorrect(DraftCorrect):
+    """Say whether a first answer to the question is likely right, judging by the examples.
+
+    Each example is an answer that the same model gave from memory to another question, with whether it was
+    right: the gold answers of that question decided. They show which subjects and which details this model
+    remembers, and what its wrong answers look like. Ask of the new answer whether its subject is written
+    about as widely as those of the right ones, and whether it shows doubt. A definite name, number or date is
+    no evidence: wrong answers have them too.
+
+    Say no when the answer may as well be wrong.
+    """
+
+
+@brief(
     "Answer the question from the passages and from what you know in as few words as possible.",
     answer="a name, number or short phrase",
 )
@@ -178,14 +270,52 @@ class KnowingAnswer(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
+JUDGED = ("style", "correctness")
+"""What a judgement may ask: how an answer is put, or how likely it is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgements:
+    """The calls that decide what is searched, before they are worded.
+
+    `split` takes the draft apart into the claims that `claim` judges. `draft` judges the draft, as
+    `labelled_draft` does where it is shown labelled ones.
+    """
+
+    draft: Any
+    labelled_draft: Any
+    split: Any
+    claim: Any
+
+
 @derived
-def with_judgement(signature: Any, by: str) -> Any:
-    """`signature` as it is, or with a `confidence` in percent in the place of `known`."""
+def judgements(asks: str, by: str) -> Judgements:
+    """The judgements that ask for `asks`, one of `JUDGED`; `by` "confidence" has them say a percentage.
+
+    Those that ask for correctness are given claims with the doubt of the draft in them.
+    """
+    if asks == "style":
+        drafted, labelled, split, claimed = JudgeKnown, JudgeKnown, ClaimSplit, ClaimKnown
+        of_draft = of_claim = "no search is needed"
+    else:
+        drafted, labelled, claimed = DraftCorrect, LabelledDraftCorrect, ClaimCorrect
+        split = change_texts(ClaimSplit, lambda text: f"{text}\n\n{_DOUBT}", names=())
+        of_draft, of_claim = "the first answer is right", "the claim is right"
     if by != "confidence":
-        return signature
+        return Judgements(drafted, labelled, split, claimed)
+    return Judgements(
+        _confident(drafted, of_draft), _confident(labelled, of_draft), split, _confident(claimed, of_claim)
+    )
+
+
+_DOUBT = 'Where the answer is in doubt ("probably", "I think", "about"), the claim keeps the word of doubt.'
+
+
+def _confident(signature: Any, what: str) -> Any:
+    """`signature` with a `confidence` in percent that `what` holds, in the place of `known`."""
     sure = output_field(
-        "how sure you are, in percent, that no search is needed; 50 where as much speaks for one as against",
-        brief="how sure you are, in percent, that no search is needed",
+        f"how sure you are, in percent, that {what}; 50 where as much speaks for one as against",
+        brief=f"how sure you are, in percent, that {what}",
     )
     return signature.delete("known").append("confidence", sure, Percent)
 

@@ -68,15 +68,24 @@ class SlimPLMKnobs(ReadingKnobs, AnswerKnobs):
         when=When("use_qf", (False,)),
         paper="SlimPLM, w/o QF: flags in its code, all in its text",
     )
+    judge_asks: str = choice(
+        "style",
+        ("style", "correctness"),
+        "judgements look at how the draft is put; or ask how likely it is right, by how widely its subject "
+        "is written about and by its own doubt, which claims then keep",
+        paper="ours; SlimPLM fine-tunes its judge on whether drafts are right",
+    )
     judge_by: str = choice(
         "text",
         ("text", "confidence", "logprobs"),
-        "judgements say yes or no, or how sure they are, or how likely the word they say was",
+        "judgements say yes or no, or how sure they are, or how likely the word they say was; `auto` is the "
+        "last where the proxy gives log probabilities, else the first",
+        also=("auto",),
         paper="SlimPLM; its code offers a score",
     )
     judge_threshold: float = real(
         0.5, 0.0, 1.0, "known if surer than this; 1 always searches", step=0.1, threshold=True,
-        when=When("judge_by", ("confidence", "logprobs")), paper="SlimPLM code, score 0",
+        when=When("judge_by", ("confidence", "logprobs", "auto")), paper="SlimPLM code, score 0",
     )  # fmt: skip
     judge_demos: int = integer(
         6, 0, 16, "train questions shown to the judge with the proxy's draft and whether it was right",
@@ -137,7 +146,7 @@ FLOW: tuple[Step, ...] = (
         "judge",
         "heuristic_answer",
         "it is not empty",
-        ("use_qj", "judge_by", "judge_threshold", "judge_demos"),
+        ("use_qj", "judge_asks", "judge_by", "judge_threshold", "judge_demos"),
     ),
     Step("judge", "chat", "the question", "it says that the answer is known"),
     *(
@@ -152,7 +161,13 @@ FLOW: tuple[Step, ...] = (
         Step(node, _LOCAL, "the question", "the answer is not known", ("use_qr", "include_original_query"))
         for node in ("draft", "judge")
     ),
-    Step("claims", "claim_judge", "each claim and its query", knobs=("use_qf", "judge_by"), each=True),
+    Step(
+        "claims",
+        "claim_judge",
+        "each claim and its query",
+        knobs=("use_qf", "judge_asks", "judge_by"),
+        each=True,
+    ),
     Step("parts", _LOCAL, "each query whose need_search is yes", knobs=("pages_per_query",), each=True),
     Step(
         "claims",
@@ -194,6 +209,6 @@ METHOD = Method(
     optional_roles=("proxy",),
     sources=("local",),
     demo_knobs={"pages_per_query": 3, "refs_max": 2, "proxy_tokens": 128, "chunk_size": 100},
-    demo_shaping_knobs=("cot", "known_cot", "judge_by"),
+    demo_shaping_knobs=("cot", "known_cot", "judge_asks", "judge_by"),
     flow=FLOW,
 )

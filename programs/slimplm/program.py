@@ -4,14 +4,16 @@ Paper: SlimPLM, sections 3.1 to 3.3, with the ablations and the costs of 4.6; qu
 those of the authors' code. The proxy answers, its answer is judged, and if the question passes for known
 the main model answers without passages. Else the proxy's answer is taken apart into claims, those that
 pass for known are left out, and the rest are searched.
-Differs: the fine-tuned judge and rewriter are prompts, and each of their uses is a call of its own that
-can be tuned alone: the question and the proxy's answer are taken apart at once by two calls, question
-and claims are judged by two. The proxy answers in a few sentences, and five claims and five parts of the
-question count at most. An empty proxy answer counts as not known, without a judging call. Claims and parts
-without a word of what they are taken from are dropped, and queries of the same words are one, where the
-authors' code takes over all that it can read (`usable_items`, `unique_queries`). A score is a stated
-confidence or the probability of the judgement's word, in the place of the difference of two likelihoods. The
-main model answers as briefly as in the other methods unless `answer_format` says otherwise. `top_k` 1 and a
+Differs: the fine-tuned judge and rewriter are prompts, and each of their uses is a call of its own that can
+be tuned alone: the question and the proxy's answer are taken apart at once by two calls, question and claims
+are judged by two. The proxy answers in a few sentences, and five claims and five parts of the question count
+at most. An empty proxy answer counts as not known, without a judging call. Claims and parts without a word of
+what they are taken from are dropped, and queries of the same words are one, where the authors' code takes
+over all that it can read (`usable_items`, `unique_queries`). A score is a stated confidence or the
+probability of the judgement's word, in the place of the difference of two likelihoods. The prompts of the
+judge look at how a draft is put; with `judge_asks = "correctness"` they ask what the paper's judge is trained
+on, whether it is right, claims keep words of doubt, and labels come with instructions of their own. The main
+model answers as briefly as in the other methods unless `answer_format` says otherwise. `top_k` 1 and a
 repetition penalty are not sent. What cannot be read counts as no claims, or as not known. The labels that the
 paper fine-tunes its judge on are demonstrations here: `fit` drafts the train questions, labels the drafts and
 shows as many right ones as wrong ones; claims are judged without.
@@ -44,14 +46,12 @@ from ragc.records import Passage, Question
 from ragc.signatures.answer import with_question
 from ragc.signatures.claims import (
     MOST,
-    ClaimKnown,
-    ClaimSplit,
-    JudgeKnown,
     ProxyAnswer,
     QuestionSplit,
+    judgements,
     reader,
-    with_judgement,
 )
+from ragc.signatures.wording import worded
 
 
 def probability(reply: Any) -> float:
@@ -150,13 +150,19 @@ class SlimPLM(RagProgram):
     def __init__(self, runtime: Runtime, knobs: SlimPLMKnobs) -> None:
         super().__init__(runtime, knobs)
         _check(runtime, knobs)
-        most, by = knobs.proxy_tokens, knobs.judge_by
-        judging: dict[str, Any] = {"role": "proxy", "max_tokens": 128, "logprobs": by == "logprobs"}
+        most, self._judge_by = knobs.proxy_tokens, _judge_by(runtime, knobs)
+        calls = judgements(knobs.judge_asks, self._judge_by)
+        judging: dict[str, Any] = {
+            "role": "proxy", "max_tokens": 128, "logprobs": self._judge_by == "logprobs"
+        }  # fmt: skip
         self.draft = self.predictor(ProxyAnswer, role="proxy", max_tokens=most)
-        self.judge = self.predictor(with_judgement(JudgeKnown, by), **judging)
+        self.judge = self.predictor(calls.draft, **judging)
         self.parts = self.predictor(QuestionSplit, role="proxy", max_tokens=most)
-        self.claims = self.predictor(ClaimSplit, role="proxy", max_tokens=most)
-        self.claim_judge = self.predictor(with_judgement(ClaimKnown, by), **judging)
+        self.claims = self.predictor(calls.split, role="proxy", max_tokens=most)
+        self.claim_judge = self.predictor(calls.claim, **judging)
+        self._judge_texts = tuple(
+            worded(signature, knobs.wording).instructions for signature in (calls.draft, calls.labelled_draft)
+        )
         plain, from_passages = reader(knobs.answer_format, knobs.own_knowledge)
         self.chat = self.answer_call(plain, cot=knobs.known_cot)
         self.local = self.cut_source("local")
@@ -169,7 +175,8 @@ class SlimPLM(RagProgram):
         """Train questions with the proxy's draft and whether it was right; `fit` makes them.
 
         Where there are any, they are what the judge of the question is shown, in the place of other
-        demonstrations. Raises UsageError for another label.
+        demonstrations, and its instructions speak of them unless they were changed. Raises UsageError for
+        another label.
         """
         return self._labels
 
@@ -185,8 +192,11 @@ class SlimPLM(RagProgram):
                         f"A label is a question, a draft, and 'yes' or 'no', found {str(label)[:80]}."
                     )
         self._labels = tuple(checked)
-        if checked and self.knobs.judge_demos:
-            shown = checked[: self.knobs.judge_demos]
+        shown = checked[: self.knobs.judge_demos]
+        text, other = self._judge_texts[:: 1 if shown else -1]
+        if self.judge.signature.instructions == text != other:
+            self.judge.signature = self.judge.signature.with_instructions(other)
+        if shown:
             outputs = self.judge.signature.output_fields
             self.judge.demos = [demonstration(label, outputs) for label in shown]
 
@@ -272,9 +282,9 @@ class SlimPLM(RagProgram):
         reply = await spent.ask(call, **inputs)
         if reply is None:
             return False
-        if self.knobs.judge_by == "text":
+        if self._judge_by == "text":
             return bool(reply.known == "yes")
-        sure = reply.confidence / 100 if self.knobs.judge_by == "confidence" else probability(reply)
+        sure = reply.confidence / 100 if self._judge_by == "confidence" else probability(reply)
         record(Note(call.name, f"{sure:.2f} sure that no search is needed"))
         return above("judge_threshold", sure, self.knobs.judge_threshold)
 
@@ -335,6 +345,14 @@ class SlimPLM(RagProgram):
         return self.passages_that_fit(self.answer, capped_passages, question=question)
 
 
+def _judge_by(runtime: Runtime, knobs: SlimPLMKnobs) -> str:
+    """What judgements go by: as the knob says; `auto` is logprobs where the proxy gives them, else text."""
+    if knobs.judge_by != "auto":
+        return knobs.judge_by
+    able = "proxy" in runtime.targets and "logprobs" in runtime.target("proxy").capabilities
+    return "logprobs" if able else "text"
+
+
 def _check(runtime: Runtime, knobs: SlimPLMKnobs) -> None:
     """Raise when `knobs` ask for what no target offers."""
     if not (knobs.use_qj or knobs.use_qr):
@@ -349,5 +367,5 @@ def _check(runtime: Runtime, knobs: SlimPLMKnobs) -> None:
     if judges and knobs.judge_by == "logprobs" and "logprobs" not in target.capabilities:
         raise CapabilityMissing(
             f"judge_by = logprobs needs log probabilities from [targets.proxy], and {target.name} gives "
-            "none; set the knob judge_by to text or confidence."
+            "none; set the knob judge_by to text, confidence or auto."
         )

@@ -5,7 +5,8 @@ Differs: references are dealt across queries first; from page to page in the ord
 those of the first two or three queries fill all places. Without an embedder among the sources paragraphs are
 ranked by BM25 among all paragraphs found, where the authors embed them with E5. Each page is taken whole,
 since no more than the references shown can come from one; passages cut from the same page count as one page;
-a line that only repeats the title is no paragraph.
+a line that only repeats the title is no paragraph. A paragraph of more than `PARAGRAPH_TOKENS`, as of a page
+without line breaks, is cut at its sentences.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from ragc.corpora.chunking.chunk import chunk_passage
 from ragc.records import Hit, Passage
+
+PARAGRAPH_TOKENS = 300
+"""The longest paragraph in tokens: twice the share of each of 20 references in a prompt of 3000 tokens."""
 
 Page = tuple[Passage, ...]
 """The paragraphs of a page."""
@@ -57,19 +62,20 @@ def found_pages(hit_lists: Iterable[Sequence[Hit]]) -> Results:
 def paragraphs(passage: Passage) -> Iterator[Passage]:
     """The paragraphs of a passage: between blank lines, or lines where there are none or in a marked dump.
 
-    A passage of one paragraph is its own. Others have the id `parent#start`; `start` is the offset in
-    the parent's text.
+    One of more than `PARAGRAPH_TOKENS` is cut at sentences, or words where it has none. A passage of one
+    paragraph is its own. Others have the id `parent#start`; `start` is the offset in the parent's text.
     """
     text = passage.text
     for start, end in _spans(text):
         part = text[start:end].rstrip()
         if not part.strip() or _MARKED.match(part) or part.strip() == passage.title:
             continue
-        if part == text.rstrip():
-            yield passage
-        else:
-            at = passage.start + start
-            yield replace(passage, id=f"{passage.parent}#{at}", text=part, start=at)
+        for piece in chunk_passage(replace(passage, text=part, start=0), PARAGRAPH_TOKENS):
+            if piece.text == text.rstrip():
+                yield passage
+            else:
+                at = passage.start + start + piece.start
+                yield replace(passage, id=f"{passage.parent}#{at}", text=piece.text, start=at)
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from ragc.errors import UsageError
-from ragc.finetuning.encode import UNLEARNED, check_template, example, preference_length
+from ragc.finetuning.encode import (
+    UNLEARNED,
+    check_base,
+    check_template,
+    control_tokens,
+    example,
+    preference_length,
+)
 from ragc.finetuning.rows import TrainRow
 
 START, END = "<s>", "</s>"
@@ -89,6 +96,43 @@ def test_messages_need_a_chat_template() -> None:
     with pytest.raises(UsageError, match="llama-base has no chat template"):
         check_template(Words(template=""), [messages("a", "b")], "llama-base")
     check_template(Words(template=""), [TrainRow("", {"text": "a"})], "llama-base")
+
+
+def trajectory() -> TrainRow:
+    texts = (
+        "Sky ?",
+        "[S_Rewritten_Query] sky",
+        "[R_Evidences] It is blue. [/R_Evidences]",
+        "[A_Response] blue",
+    )
+    return messages(*texts)
+
+
+def test_replies_in_control_tokens_need_a_base_that_has_them() -> None:
+    assert control_tokens([trajectory()]) == ("[S_Rewritten_Query]", "[A_Response]")
+    check_base(Words(), [trajectory()], "a base that has them")
+
+    class Pieces(Words):
+        """Spells control tokens in pieces, as a tokenizer that was not taught them."""
+
+        def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+            return super().__call__(text.replace("_", " "), add_special_tokens=add_special_tokens)
+
+    with pytest.raises(UsageError, match=r'\(\[S_Rewritten_Query\], \[A_Response\]\).*form = "calls"'):
+        check_base(Pieces(), [trajectory()], "llama")
+    with pytest.raises(UsageError, match="llama has no chat template"):
+        check_base(Pieces(template=""), [trajectory()], "llama")
+    for texts in (
+        ("a", "b"),
+        ("a", "[A_Response] b", "c", "d"),
+        ("a", "[1] b"),
+        ("a", '{"query": "[A_Response]"}'),
+    ):
+        assert control_tokens([messages(*texts)]) == ()
+        check_base(Pieces(), [messages(*texts)], "llama")
+    assert control_tokens([trajectory(), messages("a", "b")]) == ()
+    pair = {"prompt": "Sky ?", "chosen": "[A_Response] blue", "rejected": "[A_Response] red"}
+    assert control_tokens([TrainRow("", pair)]) == ("[A_Response]",)
 
 
 def test_a_preference_is_as_long_as_its_longer_reply() -> None:

@@ -43,6 +43,7 @@ def test_the_files_that_come_along_say_what_the_papers_say(tmp_path: Path) -> No
     assert prefrag.batch * prefrag.gradient_accumulation == 8
     rqrag = effective("rqrag-sft", tmp_path)
     assert (rqrag.method, rqrag.learning_rate, rqrag.warmup, rqrag.max_length) == ("sft", 2e-5, 0.03, 4096)
+    assert rqrag.batch * rqrag.gradient_accumulation == 32
     judge = effective("slimplm-judge", tmp_path)
     assert (judge.learning_rate, judge.epochs, judge.weight_decay, judge.warmup) == (1e-4, 2.0, 0.01, 0.1)
     assert (judge.batch * judge.gradient_accumulation, judge.seed) == (64, 1234)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,6 +94,48 @@ def test_what_is_no_model_and_no_place_for_one_is_refused(
         status, error = run(capsys, *words)
         assert (status, problem in " ".join(error.split())) == (2, True), error
     assert (folder / "mine/notes.txt").read_text("utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("row", "template", "problem"),
+    [
+        (
+            {"messages": [{"role": "user", "content": "Sky?"}, {"role": "assistant", "content": "blue"}]},
+            "",
+            "has no",
+        ),
+        ({"prompt": "Sky?", "completion": "[A_Response] blue"}, "chat", 'training_data.form = "calls"'),
+    ],
+)
+def test_a_base_that_cannot_say_the_rows_is_refused_before_its_weights_are_read(
+    folder: Path,
+    installed: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    row: Any,
+    template: str,
+    problem: str,
+) -> None:
+    class Letters:
+        eos_token, bos_token_id, chat_template = "", None, template
+
+        def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+            return {"input_ids": list(map(ord, text))}
+
+    def unread(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the weights were read")
+
+    cuda = SimpleNamespace(device_count=lambda: 0, is_available=lambda: False)
+    torch = SimpleNamespace(cuda=cuda, OutOfMemoryError=MemoryError, float32="float32", bfloat16="bfloat16")
+    transformers = SimpleNamespace(
+        AutoTokenizer=SimpleNamespace(from_pretrained=lambda path: Letters()),
+        AutoModelForCausalLM=SimpleNamespace(from_pretrained=unread),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
+    (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n", "utf-8")
+    status, error = run(capsys, "train.toml", "--out", "tuned")
+    assert (status, problem in " ".join(error.split())) == (2, True), error
 
 
 OUTCOME: dict[str, Any] = {

@@ -7,7 +7,8 @@ a server tokenizes the prompt and the model goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,48 @@ def preference_length(tokenizer: Any, row: TrainRow) -> int:
         else [fields["prompt"] + fields[name] for name in ("chosen", "rejected")]
     )
     return max(len(_tokens(tokenizer, text)) for text in texts) + (not row.conversational)
+
+
+def check_base(tokenizer: Any, rows: Sequence[TrainRow], base: str) -> None:
+    """Raise UsageError when the base with this tokenizer cannot learn `rows`, or could but not say them.
+
+    Messages need a chat template, and control tokens a tokenizer that has each as one token.
+    """
+    check_template(tokenizer, rows, base)
+    unknown = [mark for mark in control_tokens(rows) if len(_tokens(tokenizer, mark)) != 1]
+    if unknown:
+        shown = ", ".join(unknown[:3])
+        raise UsageError(
+            f"Every reply of the rows begins with a control token ({shown}), and {base} has no such token: "
+            "it would learn to spell it, and no program reads it. Make rows of the program's own calls, for "
+            'RQ-RAG with training_data.form = "calls"; or add the tokens to the base, and decode by them '
+            "yourself."
+        )
+
+
+_CONTROL = re.compile(r"\s*(\[[A-Za-z]+_\w+\])")
+
+
+def control_tokens(rows: Sequence[TrainRow]) -> tuple[str, ...]:
+    """The marks such as `[A_Response]` that replies begin with, if every reply of `rows` does; else none."""
+    marks: dict[str, None] = {}
+    for row in rows:
+        for reply in _replies(row):
+            begins = _CONTROL.match(reply)
+            if begins is None:
+                return ()
+            marks[begins[1]] = None
+    return tuple(marks)
+
+
+def _replies(row: TrainRow) -> Iterator[str]:
+    """All that is learned of `row`, and what is preferred to what."""
+    for name, value in row.fields.items():
+        if isinstance(value, str):
+            if name != "prompt":
+                yield value
+        elif name != "prompt":
+            yield from (message["content"] for message in value if message["role"] == "assistant")
 
 
 def check_template(tokenizer: Any, rows: Sequence[TrainRow], base: str) -> None:

@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,9 @@ class _Run:
 
         settings, progress = self.settings, self.progress
         progress.phase("loading the base", None)
-        tokenizer, model = self._open()
-        encode.check_template(tokenizer, train_rows, self.base.name)
+        tokenizer = self._tokenizer()
+        encode.check_base(tokenizer, [*train_rows, *held_rows], self.base.name)
+        model = self._model()
         limit = min(settings.max_length, _context(model))
         trained, tokens, too_long = self._fitting(tokenizer, train_rows, limit)
         held, _, held_too_long = self._fitting(tokenizer, held_rows, limit)
@@ -174,17 +176,28 @@ class _Run:
         able = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
         return "bfloat16" if able else "float32"
 
-    def _open(self) -> tuple[Any, Any]:
-        """The tokenizer and the model of the base. Raises UsageError."""
+    def _tokenizer(self) -> Any:
+        """The tokenizer of the base, by which it may be refused before its weights are read.
+
+        Raises UsageError.
+        """
+        from transformers import AutoTokenizer
+
+        return self._opened(AutoTokenizer.from_pretrained)
+
+    def _model(self) -> Any:
+        """The model of the base. Raises UsageError."""
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM
 
         short = self.settings.lora_rank and self._dtype() == "bfloat16"
+        dtype = torch.bfloat16 if short else torch.float32
+        return self._opened(partial(AutoModelForCausalLM.from_pretrained, dtype=dtype))
+
+    def _opened(self, opening: Callable[[str], Any]) -> Any:
+        """What `opening` makes of the base. Raises UsageError."""
         try:
-            tokenizer = AutoTokenizer.from_pretrained(self.base.path)
-            model = AutoModelForCausalLM.from_pretrained(
-                self.base.path, dtype=torch.bfloat16 if short else torch.float32
-            )
+            return opening(self.base.path)
         except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
             where = (
                 "" if self.base.local else "; without a network to the hub name a directory or a GGUF file"
@@ -192,7 +205,6 @@ class _Run:
             raise UsageError(
                 f"The base {self.base.name!r} cannot be opened: {redact(first_line(error))}{where}."
             ) from error
-        return tokenizer, model
 
     def _fitting(
         self, tokenizer: Any, rows: Sequence[TrainRow], limit: int
@@ -287,7 +299,7 @@ class _Run:
             trainer = SFTTrainer(model, args=SFTConfig(**arguments), **named)
         else:
             if not settings.lora_rank:
-                named["ref_model"] = self._open()[1]
+                named["ref_model"] = self._model()
             trainer = DPOTrainer(model, args=DPOConfig(**arguments, beta=settings.beta), **named)
         trainer.remove_callback(PrinterCallback)  # it writes to stdout, where results go
         return trainer

@@ -412,8 +412,8 @@ class TrainingDataTable(Model):
     )
     form: Annotated[str, Choice("form of trajectories", FORMS)] = Field(
         default="tokens",
-        description="What the rows of rqrag-sft hold: a whole trajectory with control tokens, or one typed "
-        "call of the program each (calls).",
+        description="What the rows of rqrag-sft hold: a whole trajectory with control tokens (tokens), for a "
+        "base that has them and a program of your own; or one typed call of rqrag each (calls), for ragc.",
     )
     retention: Annotated[float, Number(low=0, high=1)] = Field(
         default=0.0,

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ragc import metrics
+from ragc.corpora.chunking import tokens
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.corpora.rerank.embedding import EmbedReranker
 from ragc.errors import CapabilityMissing, SourceError, UsageError
@@ -28,7 +29,7 @@ from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
 from ragc.signatures.answer import FORMATS, UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
 from ragc.signatures.wording import worded
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage
+from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
 SLIM = Method(
@@ -58,12 +59,13 @@ PARTS = [part("river of Paris", "Paris river"), part("what is Paris", "Paris", "
 def proxy(**says: Any) -> ScriptedTarget:
     """A proxy that answers by the kind of call; `says` overrides replies by output field.
 
-    `values` may be a function of the user message; `drawn` is the probability of the word it says.
+    `values` may be a function of the user message; `drawn` is the probability of the word it says. A `bare`
+    one gives no probabilities.
     """
     replies: dict[str, Any] = {
         "heuristic_answer": DRAFT, "known": "no", "confidence": 0, "claims": CLAIMS, "questions": PARTS
     }  # fmt: skip
-    replies |= {name: value for name, value in says.items() if name not in ("hold", "drawn")}
+    replies |= {name: value for name, value in says.items() if name not in ("hold", "drawn", "bare")}
 
     def reply(request: ChatRequest) -> Reply:
         assert request.schema is not None
@@ -77,7 +79,8 @@ def proxy(**says: Any) -> ScriptedTarget:
         tokens = (text[:-3], 0.0), (text[-3:-2], math.log(says["drawn"])), (text[-2:], 0.0)
         return dataclasses.replace(plain_reply, logprobs=tuple(TokenLogprob(*token) for token in tokens))
 
-    return ScriptedTarget(reply, hold=says.get("hold", False))
+    able: tuple[Capability, ...] = ("schema",) if says.get("bare") else ("schema", "logprobs", "seed")
+    return ScriptedTarget(reply, hold=says.get("hold", False), capabilities=able)
 
 
 def speaker(**more: Any) -> ScriptedTarget:
@@ -380,6 +383,22 @@ def test_pages_are_cut_into_paragraphs_and_the_best_of_each_page_comes_first() -
     assert [p.text for p in zipped.passages] == ["It flows through Paris.", "Just one river", "Paris"]
 
 
+def test_a_page_without_line_breaks_is_cut_at_sentences_into_paragraphs() -> None:
+    sentences = [f"In the year {1000 + i} the river flooded the old town on its banks." for i in range(60)]
+    page = Passage("flat", "Floods", " ".join(sentences))
+    hits = [Hit(page, 1.0), Hit(Passage("short", "S", " ".join(sentences[:9])), 0.5)]
+    cut, whole = references.found_pages([hits]).pages
+    assert len(cut) > 1
+    assert [paragraph.id for paragraph in whole] == ["short"]
+    for paragraph in cut:
+        assert tokens.count(paragraph.text) <= references.PARAGRAPH_TOKENS
+        assert paragraph.text.startswith("In the year")
+        assert paragraph.text.endswith("banks.")
+        assert page.text[paragraph.start :].startswith(paragraph.text)
+        assert (paragraph.id, paragraph.parent) == (f"flat#{paragraph.start}", "flat")
+    assert " ".join(paragraph.text for paragraph in cut) == page.text
+
+
 def test_dealing_and_capping_are_pure_functions() -> None:
     a, b, c, d, e, f = (Passage(name, "", name) for name in "abcdef")
     uneven = references.Results(((a, b, c), (d,), (e, f)), ((0, 1), (2, 0)))
@@ -567,6 +586,93 @@ def test_labels_are_saved_and_stand_in_the_place_of_other_demonstrations(tmp_pat
         twin.learned = {"weights": []}
 
 
+# What its judgements ask
+
+
+def correctness(small: ScriptedTarget, **knobs: Any) -> RagProgram:
+    return build_program(speaker(), small, judge_asks="correctness", **knobs)
+
+
+@pytest.mark.parametrize("wording", ["full", "brief"])
+def test_the_judge_may_ask_how_likely_a_draft_is_right(wording: str) -> None:
+    small, plain = proxy(), proxy()
+    prediction = correctness(small, wording=wording)(question=QUESTION)
+    usual = build_program(speaker(), plain, wording=wording)(question=QUESTION)
+    assert (calls(prediction), queries(prediction)) == (calls(usual), queries(usual))
+    prompts, before = read_prompts(small), read_prompts(plain)
+    same = [one == other for one, other in zip(prompts, before, strict=True)]
+    assert same == [True, False, True, False, False, False]  # the draft and the parts of the question stay
+    for prompt in (prompts[1], prompts[4]):
+        assert "likely right" in prompt
+        assert "not whether it is true" not in prompt.lower()
+        assert "Do not judge whether" not in prompt
+    assert "keeps the word of doubt" in prompts[3]
+    assert [r.schema for r in small.requests] == [r.schema for r in plain.requests]
+
+
+def test_a_confidence_is_that_the_draft_or_the_claim_is_right() -> None:
+    small = proxy()
+    correctness(small, judge_by="confidence")(question=QUESTION)
+    judged = [prompt for prompt in read_prompts(small) if "in percent" in prompt]
+    assert ["that the first answer is right" in prompt for prompt in judged] == [True, False, False]
+    assert ["that the claim is right" in prompt for prompt in judged] == [False, True, True]
+
+
+def test_labelled_drafts_come_with_instructions_that_speak_of_them() -> None:
+    program = fitted(judge_asks="correctness")
+    bare = correctness(drafting()).judge.signature.instructions
+    labelled = program.judge.signature.instructions
+    assert "judging by the examples" in labelled
+    assert "example" not in bare
+    program(question="who built the eiffel tower")
+    assert any(labelled in prompt for prompt in read_prompts(program.runtime.targets["proxy"]))  # type: ignore[arg-type]
+    program.labels = ()
+    assert program.judge.signature.instructions == bare
+    program.labels = [("who?", "she", "yes"), ("who else?", "he", "no")]
+    assert program.judge.signature.instructions == labelled
+    assert fitted(judge_asks="correctness", judge_demos=0).judge.signature.instructions == bare
+    assert (
+        fitted().judge.signature.instructions
+        == build_program(speaker(), drafting()).judge.signature.instructions
+    )
+
+
+def test_instructions_of_the_judge_that_were_changed_stay() -> None:
+    program = correctness(drafting())
+    program.judge.signature = program.judge.signature.with_instructions("Judge the draft.")
+    program.labels = [("who?", "she", "yes"), ("who else?", "he", "no")]
+    assert program.judge.signature.instructions == "Judge the draft."
+    assert len(program.judge.demos) == 2
+
+
+def test_instructions_that_speak_of_labels_are_saved_with_them(tmp_path: Any) -> None:
+    program = fitted(judge_asks="correctness")
+    program.save(tmp_path / "state.json")
+    twin = correctness(drafting())
+    twin.load(tmp_path / "state.json")
+    assert twin.judge.signature.instructions == program.judge.signature.instructions
+    inputs = {"question": QUESTION, "heuristic_answer": DRAFT}
+    assert twin.judge.messages(**inputs) == program.judge.messages(**inputs)
+
+
+@pytest.mark.parametrize("asks", ["style", "correctness"])
+def test_probabilities_decide_where_the_proxy_gives_them_and_words_where_not(asks: str) -> None:
+    able = proxy(known="yes", drawn=0.6)
+    prediction = build_program(speaker(), able, judge_asks=asks, judge_by="auto", judge_threshold=0.7)(
+        question=QUESTION
+    )
+    assert ("judge", "0.60 sure that no search is needed") in notes(prediction)
+    assert calls(prediction)[-1] == "answer"
+    unable = proxy(known="yes", bare=True)
+    prediction = build_program(speaker(), unable, judge_asks=asks, judge_by="auto", judge_threshold=0.7)(
+        question=QUESTION
+    )
+    assert (calls(prediction), [r.logprobs for r in unable.requests]) == (
+        ["draft", "judge", "chat"],
+        [False, False],
+    )
+
+
 # With an embedder
 
 
@@ -646,7 +752,7 @@ def test_the_probability_of_the_word_decides_against_the_threshold(
 
 def test_probabilities_that_the_proxy_does_not_give_are_refused_before_the_first_call() -> None:
     small = ScriptedTarget([], capabilities=("schema",))
-    with pytest.raises(CapabilityMissing, match="set the knob judge_by to text or confidence"):
+    with pytest.raises(CapabilityMissing, match="set the knob judge_by to text, confidence or auto"):
         build_program(speaker(), small, judge_by="logprobs")
     for knobs in ({"judge_by": "logprobs", "use_qj": False, "use_qf": False}, {"judge_by": "confidence"}):
         assert build_program(speaker(), small, **knobs).most_calls() > 1

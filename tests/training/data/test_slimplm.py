@@ -161,6 +161,19 @@ def test_rewrites_are_the_teacher_s_parts_and_claims_in_the_proxy_s_prompts(fold
         assert reply[name][0]["query"].endswith("colour")
 
 
+def test_rows_of_judges_that_ask_for_correctness_are_in_those_prompts(folder: Path) -> None:
+    sets = (*ALL, "knobs.judge_asks=correctness")
+    judged = maker(folder, "slimplm-judge")(models(), sets=sets)
+    assert all("is likely right" in row["messages"][0]["content"] for row in judged.rows)
+    teaching = models(teacher=annotate)
+    rewritten = maker(folder, "slimplm-rewrites")(teaching, "rewrites.jsonl", sets=sets)
+    claims = [row for row in rewritten.rows if "claims" in row["messages"][-1]["content"]]
+    annotated = [r.messages[0].content for r in teaching["teacher"].requests if "claims" in fields(r)]
+    assert claims
+    for text in (*(row["messages"][0]["content"] for row in claims), *annotated):
+        assert "keeps the word of doubt" in text
+
+
 def test_annotations_that_are_of_no_use_are_counted(folder: Path) -> None:
     def nothing(request: ChatRequest) -> dict[str, Any] | str:
         return {"questions": []} if "questions" in fields(request) else "nothing to say"

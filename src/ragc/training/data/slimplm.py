@@ -23,7 +23,7 @@ from ragc.optimizers.task import Task
 from ragc.programs.slimplm.program import Label, SlimPLM, demonstration, usable_items
 from ragc.programs.trace import together
 from ragc.records import Question
-from ragc.signatures.claims import ClaimSplit, QuestionSplit
+from ragc.signatures.claims import QuestionSplit, judgements
 from ragc.targets.base import Sampling
 from ragc.training.data.base import (
     Gathered,
@@ -152,7 +152,8 @@ class Rewrites:
         self.task = task
         self._drafts = drafts = _program(task)
         self._parts = teacher_call(drafts.parts, QuestionSplit, sampling=_ANNOTATING)
-        self._claims = teacher_call(drafts.claims, ClaimSplit, sampling=_ANNOTATING)
+        split = judgements(drafts.knobs.judge_asks, "text").split
+        self._claims = teacher_call(drafts.claims, split, sampling=_ANNOTATING)
 
     @property
     def facts(self) -> dict[str, Any]:
