@@ -13,7 +13,7 @@ from ragc import metrics as known_metrics
 from ragc.core import extras
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
-from ragc.metrics import citations, crag, judge, retrieval, rouge
+from ragc.metrics import citations, crag, judge, retrieval, rouge, upper_bound
 from ragc.metrics.base import families
 from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.recipe import GridSpec, Recipe, SourceSpec
@@ -36,6 +36,9 @@ _METRICS = {
     "rougeLsum": ("rouge_score", "punkt"),
     "rqrag_f1": ("ftfy",),
 }
+"""The modules of the extra `metrics` that a metric needs, by its id without what stands before "@"."""
+_FAMILIES = {citations.CITATIONS: ("punkt",)}
+"""Those that the grader of a family needs."""
 
 
 def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True) -> None:
@@ -115,7 +118,9 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
     pooled = (known_metrics.get(name) for metric in named for name in metric.pools)
     metric_ids = tuple(dict.fromkeys((*named, *pooled)))
     for metric in metric_ids:
-        yield from _missing(f"Metric {metric.id!r}", "metrics", _METRICS.get(metric.id, ()))
+        scored = metric.id.removeprefix(f"{upper_bound.NAME}@")
+        modules = _METRICS.get(scored, _FAMILIES.get(metric.reads, ()))
+        yield from _missing(f"Metric {metric.id!r}", "metrics", modules)
         if metric.id.partition("@")[0] in (*retrieval.CUT, "mrr") and not extras.is_installed("pytrec_eval"):
             yield (
                 f"Metric {metric.id!r} needs pytrec_eval, which is not installed; "

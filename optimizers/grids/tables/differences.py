@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragc.core.display import quantity
 from ragc.core.redact import redact
+from ragc.optimizers.grids.tables import recipes
 from ragc.optimizers.grids.tables.result import Cell
 from ragc.optimizers.grids.tables.table import Table
+from ragc.programs import method
+from ragc.programs.origin import DIFFERS, clauses, origin_of
 from ragc.recipe.load import set_keys
 
 _SETTINGS = ("knobs", "sources", "search", "seed")
@@ -37,11 +40,22 @@ def sentences(
         *_samples(table, done),
         *_unanswered(done),
         *_sources(table, done),
+        *_stand_ins(table, done, sets),
+        *_train(table, done),
         *_metrics(table, backends, unmeasured),
         "Prompts are worded by us, and replies are held to a schema where the model's server can.",
+        *_programs(table, done),
         *table.notes,
         *(f"{row.id}: {row.note}" for row in table.rows if row.note and _ran(row.id, done)),
     )
+
+
+def _programs(table: Table, cells: list[Cell]) -> Iterator[str]:
+    """What the paper's own program does otherwise, where one of its rows ran."""
+    own = table.id.partition("-")[0]
+    if any(table.row(cell.row).program == own for cell in cells):
+        for text in origin_of(method(own)).get(DIFFERS, ()):
+            yield from (f"{own}: {part.rstrip('.')}." for part in clauses(text, semicolons=False))
 
 
 def _ran(row: str, cells: list[Cell]) -> bool:
@@ -98,6 +112,43 @@ def _sources(table: Table, cells: list[Cell]) -> Iterator[str]:
     for name, listed in kinds.items():
         if paper := table.setting.get(name):
             yield f"Source {name}: {', '.join(listed)} here; {paper} in the paper."
+
+
+def _stand_ins(table: Table, cells: list[Cell], sets: Sequence[str]) -> Iterator[str]:
+    """That a source is played by one half of another's passages."""
+    for name, other in recipes.stand_ins(table, sets).items():
+        if any(name in cell.sources for cell in cells):
+            yield (
+                f"Nobody configured the source {name}: it searches one half of the passages and {other} "
+                f"the other half, told apart by passage id, so {other} finds less than in the paper. The "
+                f"real one is --set sources.{name}.kind={name}; {other} then searches all."
+            )
+
+
+def _train(table: Table, cells: list[Cell]) -> Iterator[str]:
+    """What rows learned from."""
+    for data in dict.fromkeys(cell.data for cell in cells if cell.train):
+        learners = [cell for cell in cells if cell.data == data and cell.train]
+        named = ", ".join(cell.row for cell in learners)
+        if table.examples:
+            what = f"the {quantity(len(table.examples), 'example')} of the table"
+        else:
+            sizes = "/".join(f"{size:,}" for size in sorted({cell.train for cell in learners}))
+            held_out = learners[0].held_out
+            of = (
+                f"questions of {learners[0].questions}, which are not answered"
+                if held_out
+                else "train questions"
+            )
+            what = f"{sizes} {of}"
+        yield f"Learned on {data}: {named} from {what}."
+        for cell in learners:
+            wanted = table.row(cell.row).demos
+            if cell.demos < wanted:
+                yield (
+                    f"Demonstrations of {cell.row} on {data}: {cell.demos} of {wanted}; what the other train "
+                    "questions found does not support their gold answers."
+                )
 
 
 def _metrics(table: Table, backends: Mapping[str, str], unmeasured: Mapping[str, str]) -> Iterator[str]:

@@ -43,6 +43,15 @@ class Plan:
         self.left_out: list[str] = []
         self.unmeasured: dict[str, str] = {}
 
+    @property
+    def warnings(self) -> list[str]:
+        """What will be missing from the result, known before anything is sent."""
+        left_out = [f"Left out: {text}" for text in dict.fromkeys(self.left_out)]
+        return [
+            *left_out,
+            *(f"Not measured: {name}, because {why}." for name, why in self.unmeasured.items()),
+        ]
+
     def cells(self, rows: Sequence[TableRow], uses: Sequence[DataUse]) -> list[Planned]:
         """The cells of `rows` on `uses` that this machine can run, in the order of the table.
 

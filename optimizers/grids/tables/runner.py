@@ -17,6 +17,7 @@ from ragc.core import event_loop, outputs
 from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest, pretty
+from ragc.core.display import quantity
 from ragc.core.progress import Progress, listening
 from ragc.corpora.files.splits import draw
 from ragc.errors import (
@@ -25,18 +26,25 @@ from ragc.errors import (
     RagcError,
     StoreError,
     TargetError,
+    UsageError,
 )
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import evaluate
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.grids.tables import curve, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Plan, Planned
 from ragc.optimizers.grids.tables.result import Cell, Reproduction
+from ragc.optimizers.grids.tables.same_requests import (
+    REQUESTS,
+    NotingLedger,
+    digest_of,
+    noting,
+    same_requests,
+)
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
-from ragc.optimizers.plan.call_bounds import REQUESTS
+from ragc.optimizers.plan.call_bounds import REQUESTS as REQUESTS_A_CALL
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.space import Candidate
@@ -52,6 +60,8 @@ from ragc.targets.base import Target, TargetSpec
 TRAIN = 200
 """Train questions of a row that learns from them, where the table names no number."""
 RESULT = "result.json"
+DEMOS = "demos"
+"""The key of a row's number of demonstrations of one call; absent for none."""
 Result = TypeVar("Result")
 
 
@@ -93,7 +103,9 @@ class TableRun:
         """Runs `planned` and writes the result. Raises as `reproduce`."""
         study = planned[0].recipe.study
         calls = store or open_store(study.store, keep=study.keep)
-        ledger = FileLedger(None, planned[0].recipe.budget)
+        ledger = NotingLedger(None, planned[0].recipe.budget)
+        for text in self.plan.warnings:
+            self.progress.note(text)
         started = time.monotonic()
         try:
             with counting(Counters()) as spent, event_loop.frozen_gc():
@@ -124,6 +136,7 @@ class TableRun:
             counters,
             self.folder,
             targets=self._names,
+            same=same_requests({(cell.data, cell.row): cell.requests for cell in cells}),
         )
         return self._write(result)
 
@@ -133,7 +146,7 @@ class TableRun:
 
     def bound(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
         """What `planned` would send at most, a JSON object a cell. Sends nothing."""
-        ledger = FileLedger(None, planned[0].recipe.budget)
+        ledger = NotingLedger(None, planned[0].recipe.budget)
         try:
             return self._each(planned, CallStore(None), ledger, self._bound_cell)
         finally:
@@ -145,7 +158,7 @@ class TableRun:
         self,
         planned: Sequence[Planned],
         calls: CallStore,
-        ledger: FileLedger,
+        ledger: NotingLedger,
         work: Callable[[Planned, Task], Result],
     ) -> list[Result]:
         """What `work` gives for each cell, on the task of its group; in the order of the groups."""
@@ -163,7 +176,7 @@ class TableRun:
         self,
         group: Sequence[Planned],
         calls: CallStore,
-        ledger: FileLedger,
+        ledger: NotingLedger,
         work: Callable[[Planned, Task], Result],
     ) -> Iterator[Result]:
         """What `work` gives for the cells of a group; those that fail are left out with their reason."""
@@ -201,7 +214,7 @@ class TableRun:
             "data": planned.use.id,
             "questions": len(work.questions),
             "answered": len(work.questions) - len(work.open),
-            "lm_calls": int(REQUESTS * about) if math.isfinite(about) else None,
+            "lm_calls": int(REQUESTS_A_CALL * about) if math.isfinite(about) else None,
             "lm_calls_about": int(about) if math.isfinite(about) else None,
         }
 
@@ -282,26 +295,40 @@ class TableRun:
             {name: source.kind for name, source in searched.items()},
             planned.located.questions.name,
             rows.path,
+            {one["id"]: one.get(REQUESTS, "") for one in answered},
+            train=len(task.train),
+            demos=max((one.get(DEMOS, 0) for one in answered), default=0),
+            held_out="train" not in planned.located.paths,
         )
 
     def _sample(self, planned: Planned, task: Task) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
         """The questions of a cell and its train questions; a smaller limit is the beginning of a larger one.
 
-        Where the data set has no train file, demonstrations come out of the same questions, which are not
-        answered then.
+        Train questions are those of the table, else of the train file of the data set, else up to half of its
+        questions, which are not answered then. Raises UsageError where a row that learns would have none.
         """
         pool = [replace(question, split="") for question in task.dev]
-        learns = recipes.takes_train(self.table, planned.row)
-        n_train = (self.table.train or TRAIN) if learns else 0
-        train: tuple[Question, ...] = ()
-        if n_train and task.train:
+        wanted, train = self._train_wanted(planned.row), self.table.examples
+        held_out = 0
+        if wanted and not train and task.train:
             held = [replace(question, split="") for question in task.train]
-            train = draw(held, {"train": min(n_train, len(held))}, task.seed)["train"]
-            n_train = 0
-        n_train = min(n_train, len(pool) - 1)
+            train = draw(held, {"train": min(wanted, len(held))}, task.seed)["train"]
+        elif wanted and not train:
+            held_out = min(wanted, len(pool) // 2)
         most = self.limit or planned.use.sample or len(pool)
-        drawn = draw(pool, {"dev": min(most, len(pool) - n_train), "train": n_train}, task.seed)
-        return drawn["dev"], train or drawn["train"]
+        drawn = draw(pool, {"dev": min(most, len(pool) - held_out), "train": held_out}, task.seed)
+        train = (train or drawn["train"]) if wanted else ()
+        if wanted and len(train) < max(1, planned.row.demos):
+            raise UsageError(
+                f"Row {planned.row.id} of {self.table.id} learns from {quantity(wanted, 'train question')}, "
+                f"and {planned.use.id} has {len(train)} beside those that are answered; add a train file to "
+                f"{planned.located.questions.parent}."
+            )
+        return drawn["dev"], train
+
+    def _train_wanted(self, row: TableRow) -> int:
+        """The number of train questions that `row` learns from; 0 for one that does not learn."""
+        return (row.train or self.table.train or TRAIN) if recipes.takes_train(self.table, row) else 0
 
     async def _program(
         self, task: Task, row: TableRow, knobs: Mapping[str, Any], limit: asyncio.Semaphore
@@ -322,10 +349,14 @@ class TableRun:
         limit: asyncio.Semaphore,
     ) -> None:
         """Answers `questions`; each row is written as soon as it is there."""
+        shown = max((len(call.demos) for _, call in program.named_predictors()), default=0)
 
         async def one(question: Question) -> None:
-            (row,) = await evaluate(program, [question], task.scorer, limit=limit, done=self.progress.step)
-            rows.append(row.to_json())
+            with noting() as sent:
+                (row,) = await evaluate(
+                    program, [question], task.scorer, limit=limit, done=self.progress.step
+                )
+            rows.append(row.to_json() | {REQUESTS: digest_of(sent)} | ({DEMOS: shown} if shown else {}))
 
         work = [asyncio.ensure_future(one(question)) for question in questions]
         try:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from ragc.errors import ArtefactError, UnknownName
+from ragc.records import Question
 
 Kind = Literal["table", "curve"]
 KINDS: tuple[Kind, ...] = ("table", "curve")
@@ -40,9 +41,10 @@ class TableRow:
     """A setting of a program.
 
     `figures` has the paper's figures by model, in the order of the table's columns; NaN where it prints none.
-    `needs` names what the user adds: sources that the table does not configure, or `train` questions. `demos`
-    is the number of labelled demonstrations shown. `at` is its place on the x-axis of a curve, `series` the
-    line that it belongs to. `note` is a remark on the row in words.
+    `needs` names what the user adds: sources that the table does not configure, or a `train` file. `train`
+    is the number of questions that the row learns from, held out of the data set where it has no train file.
+    `demos` is the number of labelled demonstrations made of them. `at` is its place on the x-axis of a curve,
+    `series` the line that it belongs to. `note` is a remark on the row in words.
     """
 
     id: str
@@ -52,6 +54,7 @@ class TableRow:
     figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     demos: int = 0
+    train: int = 0
     at: float | str | None = None
     series: str = ""
     note: str = ""
@@ -66,8 +69,11 @@ class Table:
     """A table or a curve of a paper.
 
     `model` is the paper's model whose figures are compared unless another is named. `setting` says in words
-    what the paper used, by the name of a role, of a source, or of a family of metrics. `notes` are sentences
-    on what our programs, metrics and knobs do otherwise. `axis` names the x-axis of a curve.
+    what the paper used, by the name of a role, of a source, or of a family of metrics. `examples` are the
+    train questions of rows that learn, in place of those of the data set. `stand_ins` has, by the name of a
+    source that the user may have, the source that shares its passages with it until then: each searches one
+    half of them. `notes` are sentences on what our programs, metrics and knobs do otherwise. `axis` names the
+    x-axis of a curve.
     """
 
     id: str
@@ -82,6 +88,8 @@ class Table:
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     setting: Mapping[str, str] = field(default_factory=dict)
     train: int = 0
+    examples: tuple[Question, ...] = ()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
     axis: str = ""
     notes: tuple[str, ...] = ()
 
@@ -173,10 +181,23 @@ def load(id: str) -> Table:
     raise UnknownName("table", id, table_ids())
 
 
-_ROW_KEYS = {"id", "program", "knobs", "sources", "figures", "needs", "demos", "at", "series", "note"}
+_ROW_KEYS = {
+    "id",
+    "program",
+    "knobs",
+    "sources",
+    "figures",
+    "needs",
+    "demos",
+    "train",
+    "at",
+    "series",
+    "note",
+}
 _USE_KEYS = {"metrics", "knobs", "sample", "corpus"}
 _KEYS = {"order", "paper", "about", "kind", "model", "roles", "knobs", "sources", "setting", "train", "axis"}
-_KEYS |= {"notes", "data", "rows"}
+_KEYS |= {"notes", "data", "rows", "examples", "stand_ins"}
+_EXAMPLE_KEYS = {"question", "answer", "domain"}
 
 
 def parse(values: Mapping[str, Any], name: str) -> Table:
@@ -216,9 +237,25 @@ def _table(values: Mapping[str, Any], id: str) -> Table:
         sources=values.get("sources", {}),
         setting=values.get("setting", {}),
         train=values.get("train", 0),
+        examples=tuple(_example(n, one) for n, one in enumerate(values.get("examples", ()), 1)),
+        stand_ins=_stand_ins(values),
         axis=values.get("axis", ""),
         notes=tuple(values.get("notes", ())),
     )
+
+
+def _example(number: int, values: Mapping[str, Any]) -> Question:
+    _check_keys(values, _EXAMPLE_KEYS, f"example {number}")
+    more = {"domain": values["domain"]} if "domain" in values else {}
+    return Question(f"example-{number}", values["question"], (values["answer"],), extra=more)
+
+
+def _stand_ins(values: Mapping[str, Any]) -> Mapping[str, str]:
+    stand_ins: Mapping[str, str] = values.get("stand_ins", {})
+    for name, other in stand_ins.items():
+        if name in values.get("sources", {}) or other not in values.get("sources", {}):
+            raise ValueError(f"the stand-in {name!r} takes the place of a source beside {other!r}")
+    return stand_ins
 
 
 def _use(id: str, values: Mapping[str, Any]) -> DataUse:
