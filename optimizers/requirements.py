@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from ragc import metrics as known_metrics
 from ragc.core import extras
+from ragc.corpora.embed.base import ALIASES, DEFAULT
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
 from ragc.metrics import citations, crag, judge, retrieval, rouge, upper_bound
@@ -22,6 +23,7 @@ from ragc.targets.base import TargetSpec
 
 _DENSE = extras.EXTRAS["dense"]
 _ONNX = ("onnxruntime", "tokenizers")
+_MODELS, _PACKAGE = "sentence_transformers", "sentence-transformers"
 _SOURCES = {
     "dense": ("dense", _DENSE),
     "hybrid": ("dense", _DENSE),
@@ -57,6 +59,7 @@ def lacking(
     problems = [*_data(recipe)]
     for name, source in recipe.sources.items():
         problems += _source(f"Source {name!r}", source)
+        problems += _encoders(recipe, source)
     for name, target in recipe.target_specs().items() if targets else ():
         problems += _target(f"Target {name!r}", target)
     problems += _metrics(recipe) if metrics else ()
@@ -93,6 +96,19 @@ def _source(who: str, spec: SourceSpec) -> Iterator[str]:
     rerank = str(spec.options.get("rerank", ""))
     if rerank.partition(":")[::2] in (("embed", ""), ("embed", "minilm")):
         yield from _missing(f"{who}, reranked by {rerank!r},", "dense", _ONNX)
+
+
+def _encoders(recipe: Recipe, spec: SourceSpec) -> Iterator[str]:
+    """The models of a source that sentence-transformers runs, where it is not installed."""
+    dense = spec.options if spec.kind == "dense" else spec.options.get("dense") or {}
+    kind, _, model = (part.strip() for part in str(spec.options.get("rerank") or "").partition(":"))
+    named = [("embedder", str(dense.get("model") or "")), ("embedder" if kind == "embed" else kind, model)]
+    for what, name in named:
+        full = ALIASES.get(name, name)
+        own = full.removeprefix("sentence-transformers/") == DEFAULT or recipe.path(full).is_dir()
+        if what in ("embedder", "cross") and full and not own and not extras.is_installed(_MODELS):
+            label = "cross-encoder" if what == "cross" else what
+            yield f"The {label} {full!r} needs {_MODELS}, which is not installed; run: pip install {_PACKAGE}"
 
 
 def _target(who: str, spec: TargetSpec) -> Iterator[str]:

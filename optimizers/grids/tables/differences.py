@@ -41,7 +41,7 @@ def sentences(
         *_unanswered(done),
         *_sources(table, done),
         *_stand_ins(table, done, sets),
-        *_train(table, done),
+        *_learned(done),
         *_metrics(table, backends, unmeasured),
         "Prompts are worded by us, and replies are held to a schema where the model's server can.",
         *_programs(table, done),
@@ -125,30 +125,17 @@ def _stand_ins(table: Table, cells: list[Cell], sets: Sequence[str]) -> Iterator
             )
 
 
-def _train(table: Table, cells: list[Cell]) -> Iterator[str]:
-    """What rows learned from."""
-    for data in dict.fromkeys(cell.data for cell in cells if cell.train):
-        learners = [cell for cell in cells if cell.data == data and cell.train]
-        named = ", ".join(cell.row for cell in learners)
-        if table.examples:
-            what = f"the {quantity(len(table.examples), 'example')} of the table"
-        else:
+def _learned(cells: list[Cell]) -> Iterator[str]:
+    """What rows learned from, and what they showed."""
+    for data in dict.fromkeys(cell.data for cell in cells):
+        there = [cell for cell in cells if cell.data == data]
+        if learners := [cell for cell in there if cell.train]:
+            held_out = f"questions of {learners[0].questions}, which are not answered"
+            of = held_out if learners[0].held_out else "train questions"
             sizes = "/".join(f"{size:,}" for size in sorted({cell.train for cell in learners}))
-            held_out = learners[0].held_out
-            of = (
-                f"questions of {learners[0].questions}, which are not answered"
-                if held_out
-                else "train questions"
-            )
-            what = f"{sizes} {of}"
-        yield f"Learned on {data}: {named} from {what}."
-        for cell in learners:
-            wanted = table.row(cell.row).demos
-            if cell.demos < wanted:
-                yield (
-                    f"Demonstrations of {cell.row} on {data}: {cell.demos} of {wanted}; what the other train "
-                    "questions found does not support their gold answers."
-                )
+            yield f"Learned on {data}: {', '.join(cell.row for cell in learners)} from {sizes} {of}."
+        if showing := ", ".join(f"{cell.row} {cell.demos}" for cell in there if cell.demos):
+            yield f"Demonstrations on {data}, worded by us: {showing}."
 
 
 def _metrics(table: Table, backends: Mapping[str, str], unmeasured: Mapping[str, str]) -> Iterator[str]:

@@ -18,7 +18,6 @@ from ragc.optimizers.requirements import lacking
 from ragc.programs import Method, method
 from ragc.recipe import Recipe, write
 from ragc.recipe.load import parse, set_keys
-from ragc.recipe.resolved import LABELLED
 
 SEED = 1
 """The seed of the sample, unless `--set seed=` names another."""
@@ -74,11 +73,6 @@ def _sources(table: Table, row: TableRow, sets: Sequence[str]) -> dict[str, Mapp
 
 def _half(source: Mapping[str, Any], half: str) -> dict[str, Any]:
     return {**source, "options": {**source.get("options", {}), "half": half}}
-
-
-def with_demos(recipe: Recipe, row: TableRow) -> Recipe:
-    """`recipe` with the labelled demonstrations that `row` shows."""
-    return replace(recipe, search=replace(recipe.search, demos=row.demos, demo_kinds=(LABELLED,)))
 
 
 def unmeasured(recipe: Recipe, metrics: Sequence[str]) -> dict[str, str]:
@@ -137,4 +131,4 @@ def _tables(
 
 def takes_train(table: Table, row: TableRow) -> bool:
     """Whether `row` learns from train questions."""
-    return bool(row.demos or row.train or table.train or "train" in row.needs)
+    return bool(row.train or table.train or "train" in row.needs)

@@ -10,7 +10,7 @@ from typing import Any
 from ragc import metrics
 from ragc.core.display import describe, dollars, quantity
 from ragc.metrics.stats.intervals import Interval
-from ragc.optimizers.grids.tables.same_requests import SameRequests
+from ragc.optimizers.grids.tables.same_requests import SameRequests, Sent
 from ragc.optimizers.grids.tables.table import Table
 
 PERCENT = 100.0
@@ -25,8 +25,8 @@ class Cell:
 
     `there` is the number of questions in the data set's file, `passages` that of its passages, 0 where the
     sources have none of their own. `sources` names the kind of each source. `path` is the file of the rows.
-    `requests` has a digest of those of each question. The row learned from `train` questions, which were
-    `held_out` of those in the file, and had `demos` demonstrations of them at most for one call.
+    `sent` is what it did for each question. The row learned from `train` questions, which were
+    `held_out` of those in the file, and showed `demos` demonstrations.
     """
 
     row: str
@@ -39,7 +39,7 @@ class Cell:
     sources: Mapping[str, str]
     questions: str
     path: Path
-    requests: Mapping[str, str] = field(default_factory=dict)
+    sent: Sent = field(default_factory=lambda: Sent({}, {}))
     train: int = 0
     demos: int = 0
     held_out: bool = False
@@ -150,7 +150,7 @@ class Reproduction:
             if any(0 < figure["n"] < MIN_QUESTIONS for cell in self.cells for figure in self.figures(cell)):
                 out.append(f"Below {MIN_QUESTIONS} questions an interval holds nearly any figure: {TOO_FEW}.")
         if self.same:
-            out += ["", "Rows that show no difference:"]
+            out += ["", "Rows that sent the same requests:"]
             out += [f"- {one.sentence()}" for one in self.same]
         out += ["", "What differs from the paper:"]
         out += [f"- {text}" for text in self.differs]

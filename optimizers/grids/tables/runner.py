@@ -32,26 +32,23 @@ from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import evaluate
-from ragc.optimizers.grids.tables import curve, differences, recipes
+from ragc.optimizers.grids.tables import curve, demonstrations, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Plan, Planned
 from ragc.optimizers.grids.tables.result import Cell, Reproduction
 from ragc.optimizers.grids.tables.same_requests import (
     REQUESTS,
     NotingLedger,
+    Sent,
     digest_of,
     noting,
     same_requests,
 )
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.optimizers.plan.call_bounds import REQUESTS as REQUESTS_A_CALL
-from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.storage import InMemoryAttributes
-from ragc.optimizers.space import Candidate
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import LABELLED
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets import build as build_target
@@ -60,8 +57,6 @@ from ragc.targets.base import Target, TargetSpec
 TRAIN = 200
 """Train questions of a row that learns from them, where the table names no number."""
 RESULT = "result.json"
-DEMOS = "demos"
-"""The key of a row's number of demonstrations of one call; absent for none."""
 Result = TypeVar("Result")
 
 
@@ -136,7 +131,7 @@ class TableRun:
             counters,
             self.folder,
             targets=self._names,
-            same=same_requests({(cell.data, cell.row): cell.requests for cell in cells}),
+            same=same_requests({(cell.data, cell.row): cell.sent for cell in cells}),
         )
         return self._write(result)
 
@@ -205,9 +200,8 @@ class TableRun:
         work = self._cell_work(planned, task)
         program = work.task.method.build(work.task.runtime, dict(work.knobs))
         train, judged = len(work.task.train), families(work.task.metrics)
-        learning = train * (2 * program.most_calls() if planned.row.demos else program.fit_calls)
-        questions = [*work.open, *(work.task.train if planned.row.demos else ())]
-        judging = sum(most_judge_calls(judged, task.recipe.assessing, one) for one in questions)
+        learning = train * program.fit_calls
+        judging = sum(most_judge_calls(judged, task.recipe.assessing, one) for one in work.open)
         about = len(work.open) * program.most_calls() + (learning + judging if work.open else 0)
         return {
             "row": planned.row.id,
@@ -221,12 +215,11 @@ class TableRun:
     def _cell_work(self, planned: Planned, task: Task) -> CellWork:
         """The task of a cell, its knobs, and the rows that are there."""
         questions, train = self._sample(planned, task)
-        row = planned.row
-        recipe = recipes.with_demos(planned.recipe, row) if row.demos else planned.recipe
+        row, recipe = planned.row, planned.recipe
         task = replace(task, recipe=recipe, splits={"dev": questions, "train": train})
         knobs = task.method.knobs.of(recipe.fixed(task.method)).to_json()
         path = self.folder / f"{row.id}.{planned.use.id}.jsonl"
-        rows = CellRows(path, _mark(task, knobs, row, planned.use))
+        rows = CellRows(path, _mark(task, knobs, planned))
         return CellWork(task, knobs, questions, rows)
 
     def _leave_out(self, cells: Sequence[Planned], error: RagcError) -> None:
@@ -271,7 +264,7 @@ class TableRun:
             if open_questions:
                 with listening(self.progress.note):
                     await task.runtime.open(self.progress.download)
-                program = await self._program(task, row, work.knobs, limit)
+                program = await self._program(task, planned, work.knobs)
                 await self._answer(program, task, open_questions, rows, limit)
         finally:
             rows.close()
@@ -295,33 +288,36 @@ class TableRun:
             {name: source.kind for name, source in searched.items()},
             planned.located.questions.name,
             rows.path,
-            {one["id"]: one.get(REQUESTS, "") for one in answered},
+            Sent(
+                {one["id"]: one.get(REQUESTS, "") for one in answered},
+                {one["id"]: one["prediction"] for one in answered},
+            ),
             train=len(task.train),
-            demos=max((one.get(DEMOS, 0) for one in answered), default=0),
+            demos=len(planned.demos),
             held_out="train" not in planned.located.paths,
         )
 
     def _sample(self, planned: Planned, task: Task) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
         """The questions of a cell and its train questions; a smaller limit is the beginning of a larger one.
 
-        Train questions are those of the table, else of the train file of the data set, else up to half of its
-        questions, which are not answered then. Raises UsageError where a row that learns would have none.
+        Train questions are those of the train file of the data set, else up to half of its questions, which
+        are not answered then. Raises UsageError where a row that learns would have none.
         """
         pool = [replace(question, split="") for question in task.dev]
-        wanted, train = self._train_wanted(planned.row), self.table.examples
-        held_out = 0
-        if wanted and not train and task.train:
+        wanted, held_out = self._train_wanted(planned.row), 0
+        train: tuple[Question, ...] = ()
+        if wanted and task.train:
             held = [replace(question, split="") for question in task.train]
             train = draw(held, {"train": min(wanted, len(held))}, task.seed)["train"]
-        elif wanted and not train:
+        elif wanted:
             held_out = min(wanted, len(pool) // 2)
         most = self.limit or planned.use.sample or len(pool)
         drawn = draw(pool, {"dev": min(most, len(pool) - held_out), "train": held_out}, task.seed)
-        train = (train or drawn["train"]) if wanted else ()
-        if wanted and len(train) < max(1, planned.row.demos):
+        train = train or drawn["train"]
+        if wanted and not train:
             raise UsageError(
                 f"Row {planned.row.id} of {self.table.id} learns from {quantity(wanted, 'train question')}, "
-                f"and {planned.use.id} has {len(train)} beside those that are answered; add a train file to "
+                f"and {planned.use.id} has none beside the one that is answered; add a train file to "
                 f"{planned.located.questions.parent}."
             )
         return drawn["dev"], train
@@ -330,13 +326,12 @@ class TableRun:
         """The number of train questions that `row` learns from; 0 for one that does not learn."""
         return (row.train or self.table.train or TRAIN) if recipes.takes_train(self.table, row) else 0
 
-    async def _program(
-        self, task: Task, row: TableRow, knobs: Mapping[str, Any], limit: asyncio.Semaphore
-    ) -> RagProgram:
-        if row.demos:
-            builder = ProgramBuilder(task, InMemoryAttributes(), limit, self.progress)
-            return await builder.program(Candidate(knobs=dict(knobs), demos=row.demos, demo_kind=LABELLED))
+    @staticmethod
+    async def _program(task: Task, planned: Planned, knobs: Mapping[str, Any]) -> RagProgram:
+        """The program of a cell, with its demonstrations and what it learns from train questions."""
         program = task.method.build(task.runtime, knobs)
+        if planned.demos:
+            demonstrations.show(program, planned.demos)
         await task.fit(program)
         return program
 
@@ -349,14 +344,13 @@ class TableRun:
         limit: asyncio.Semaphore,
     ) -> None:
         """Answers `questions`; each row is written as soon as it is there."""
-        shown = max((len(call.demos) for _, call in program.named_predictors()), default=0)
 
         async def one(question: Question) -> None:
             with noting() as sent:
                 (row,) = await evaluate(
                     program, [question], task.scorer, limit=limit, done=self.progress.step
                 )
-            rows.append(row.to_json() | {REQUESTS: digest_of(sent)} | ({DEMOS: shown} if shown else {}))
+            rows.append(row.to_json() | {REQUESTS: digest_of(sent)})
 
         work = [asyncio.ensure_future(one(question)) for question in questions]
         try:
@@ -402,15 +396,15 @@ def _passages(source: object) -> int:
     return len(getattr(corpus, "passages", ()))
 
 
-def _mark(task: Task, knobs: Mapping[str, Any], row: TableRow, use: DataUse) -> str:
+def _mark(task: Task, knobs: Mapping[str, Any], planned: Planned) -> str:
     """The digest of all that the rows of a cell depend on."""
-    facts = task.facts
+    facts, shown = task.facts, [demo.to_json() for demo in planned.demos]
     return digest(
         [
             facts["versions"]["ragc"],
             [facts["sources"], facts["targets"], facts["data"]["dev"]],
-            [task.method.id, dict(knobs), row.demos, [question.id for question in task.train]],
+            [task.method.id, dict(knobs), shown, [question.id for question in task.train]],
             [asdict(task.recipe.assessing), list(task.recipe.report)],
-            use.id,
+            planned.use.id,
         ]
     )[:16]

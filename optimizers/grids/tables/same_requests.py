@@ -49,42 +49,52 @@ def digest_of(sent: Sequence[str]) -> str:
 class SameRequests:
     """Two or more `rows` that send the same requests for all `questions` questions of `data`.
 
-    `settled` says that program, settings and sources are equal, so that this holds for every question.
+    `answers` says whether their answers are the same, too: those of rows that choose among equal replies, or
+    compare them with another threshold, may not be.
     """
 
     data: str
     rows: tuple[str, ...]
     questions: int
-    settled: bool = False
+    answers: bool = True
 
     def sentence(self) -> str:
         """What that means, in words."""
-        where = f"{' and '.join(self.rows)} on {self.data}"
-        if self.settled:
-            return f"{where}: equal program, settings and sources, so their figures cannot differ."
-        asked = quantity(self.questions, "question")
-        return f"{where}: the same requests for all of {asked}, so these figures cannot differ."
+        asked, first = quantity(self.questions, "question"), " and ".join(self.rows)
+        if self.answers:
+            return f"{first} on {self.data}: the same requests and answers for all of {asked}."
+        return (
+            f"{first} on {self.data}: the same requests for all of {asked}; their answers differ by what "
+            "they make of equal replies."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
-        return {"data": self.data, "rows": list(self.rows), "questions": self.questions}
+        listed = {"data": self.data, "rows": list(self.rows), "questions": self.questions}
+        return listed | {"same_answers": self.answers}
 
 
-def same_requests(sent: Mapping[tuple[str, str], Mapping[str, str]]) -> tuple[SameRequests, ...]:
-    """The rows that sent the same; `sent` has the digest of each question by data set and row.
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a row did for each question, by its id: a digest of its requests, and its answer."""
 
-    A row of which some digest is not known is compared with none, and so is one that sent nothing at all.
-    """
-    groups: dict[tuple[str, str], list[str]] = {}
-    sizes: dict[tuple[str, str], int] = {}
-    for (data, row), digests in sent.items():
-        if any(digests.values()):
-            key = data, digest(dict(digests))
-            groups.setdefault(key, []).append(row)
-            sizes[key] = len(digests)
-    return tuple(
-        SameRequests(key[0], tuple(rows), sizes[key]) for key, rows in groups.items() if len(rows) > 1
-    )
+    requests: Mapping[str, str]
+    answers: Mapping[str, str | None]
+
+
+def same_requests(rows: Mapping[tuple[str, str], Sent]) -> tuple[SameRequests, ...]:
+    """The rows that sent the same, by data set and row; one that sent nothing at all is like no other."""
+    groups: dict[tuple[str, str], list[tuple[str, Sent]]] = {}
+    for (data, row), sent in rows.items():
+        if any(sent.requests.values()):
+            groups.setdefault((data, digest(dict(sent.requests))), []).append((row, sent))
+    found = []
+    for (data, _), alike in groups.items():
+        if len(alike) > 1:
+            answers = alike[0][1].answers
+            same = all(sent.answers == answers for _, sent in alike)
+            found.append(SameRequests(data, tuple(row for row, _ in alike), len(answers), same))
+    return tuple(found)
 
 
 def would_be_same(
@@ -103,7 +113,7 @@ def would_be_same(
         facts = [recipe.method.id, knobs, sources, cell.row.demos, cell.row.train]
         groups.setdefault((cell.use.id, digest(facts)), []).append(cell.row.id)
     return tuple(
-        SameRequests(data, tuple(rows), questions.get((data, rows[0]), 0), settled=True)
+        SameRequests(data, tuple(rows), questions.get((data, rows[0]), 0))
         for (data, _), rows in groups.items()
         if len(rows) > 1
     )

@@ -15,7 +15,6 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from ragc.errors import ArtefactError, UnknownName
-from ragc.records import Question
 
 Kind = Literal["table", "curve"]
 KINDS: tuple[Kind, ...] = ("table", "curve")
@@ -26,7 +25,8 @@ class DataUse:
     """How a table uses a data set.
 
     `metrics` are its columns. `knobs` are set for every program that has them. `sample` is the number of
-    questions in the paper, 0 where it is not known; `corpus` are the paper's passages, in words.
+    questions in the paper, 0 where it is not known; `corpus` are the paper's passages, in words. `demos`
+    names the demonstrations (`ragc.optimizers.grids.tables.demonstrations`) of rows that show some.
     """
 
     id: str
@@ -34,6 +34,7 @@ class DataUse:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     sample: int = 0
     corpus: str = ""
+    demos: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class TableRow:
     `figures` has the paper's figures by model, in the order of the table's columns; NaN where it prints none.
     `needs` names what the user adds: sources that the table does not configure, or a `train` file. `train`
     is the number of questions that the row learns from, held out of the data set where it has no train file.
-    `demos` is the number of labelled demonstrations made of them. `at` is its place on the x-axis of a curve,
-    `series` the line that it belongs to. `note` is a remark on the row in words.
+    `demos` is the number of demonstrations that the answering call has. `at` is its place on the x-axis of a
+    curve, `series` the line that it belongs to. `note` is a remark on the row in words.
     """
 
     id: str
@@ -69,11 +70,10 @@ class Table:
     """A table or a curve of a paper.
 
     `model` is the paper's model whose figures are compared unless another is named. `setting` says in words
-    what the paper used, by the name of a role, of a source, or of a family of metrics. `examples` are the
-    train questions of rows that learn, in place of those of the data set. `stand_ins` has, by the name of a
-    source that the user may have, the source that shares its passages with it until then: each searches one
-    half of them. `notes` are sentences on what our programs, metrics and knobs do otherwise. `axis` names the
-    x-axis of a curve.
+    what the paper used, by the name of a role, of a source, or of a family of metrics. `stand_ins` has, by
+    the name of a source that the user may have, the source that shares its passages with it until then: each
+    searches one half of them. `notes` are sentences on what our programs, metrics and knobs do otherwise.
+    `axis` names the x-axis of a curve.
     """
 
     id: str
@@ -88,7 +88,6 @@ class Table:
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     setting: Mapping[str, str] = field(default_factory=dict)
     train: int = 0
-    examples: tuple[Question, ...] = ()
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     axis: str = ""
     notes: tuple[str, ...] = ()
@@ -194,10 +193,9 @@ _ROW_KEYS = {
     "series",
     "note",
 }
-_USE_KEYS = {"metrics", "knobs", "sample", "corpus"}
+_USE_KEYS = {"metrics", "knobs", "sample", "corpus", "demos"}
 _KEYS = {"order", "paper", "about", "kind", "model", "roles", "knobs", "sources", "setting", "train", "axis"}
-_KEYS |= {"notes", "data", "rows", "examples", "stand_ins"}
-_EXAMPLE_KEYS = {"question", "answer", "domain"}
+_KEYS |= {"notes", "data", "rows", "stand_ins"}
 
 
 def parse(values: Mapping[str, Any], name: str) -> Table:
@@ -237,17 +235,10 @@ def _table(values: Mapping[str, Any], id: str) -> Table:
         sources=values.get("sources", {}),
         setting=values.get("setting", {}),
         train=values.get("train", 0),
-        examples=tuple(_example(n, one) for n, one in enumerate(values.get("examples", ()), 1)),
         stand_ins=_stand_ins(values),
         axis=values.get("axis", ""),
         notes=tuple(values.get("notes", ())),
     )
-
-
-def _example(number: int, values: Mapping[str, Any]) -> Question:
-    _check_keys(values, _EXAMPLE_KEYS, f"example {number}")
-    more = {"domain": values["domain"]} if "domain" in values else {}
-    return Question(f"example-{number}", values["question"], (values["answer"],), extra=more)
 
 
 def _stand_ins(values: Mapping[str, Any]) -> Mapping[str, str]:

@@ -2,8 +2,8 @@
 
 An absent counter was not measured; the metric is then None, not 0. `lm_calls` and `tokens` can be restricted
 to one role, `searches` to one source: `tokens@proxy`, `searches@web`. An unused role or source costs 0.
-`used` and `used_local` are PrefRAG's "Used Num" and "Used Local Num" (appendix A.6), which its program and ReAct
-count.
+`used` and `used_local` are PrefRAG's "Used Num" and "Used Local Num" (appendix A.6); its program and ReAct
+count them.
 """
 
 from __future__ import annotations
