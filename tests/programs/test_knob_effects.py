@@ -56,9 +56,12 @@ FOUND = [
         f"p{i}",
         f"Title {i}",
         "\n\n".join(
-            [f"The colour of thing {i} is red. It was made in 19{i:02}. {'Text. ' * 20}", "Blue?", "Thing."][
-                : 1 + i % 3
-            ]
+            [
+                f"The colour of thing {i} is red. It was made in 19{i:02}. {'Text. ' * 20}"
+                f"The colour of thing {i} is as red as {'that of others is and ' * 9}was.",
+                "Blue?",
+                "Thing.",
+            ][: 1 + i % 3]
         ),
     )
     for i in range(30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.examples import thorough
 from tests.optimizers.grids.tables.common import answer, rows_of
 from tests.paths import SHARED_DATA
 
+DATA = Path(os.environ.get("RAGC_TABLE_DATA") or SHARED_DATA)
+
 LIMIT = 3
 
 
@@ -25,10 +28,10 @@ LIMIT = 3
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("table", table_ids())
 def test_a_table_runs_or_says_first_what_is_missing(table: str, tmp_path: Path) -> None:
-    if all(entries()[use.id].locate(SHARED_DATA) is None for use in load(table).data):
-        pytest.skip(f"no data set of {table} is in {SHARED_DATA}")
+    if all(entries()[use.id].locate(DATA) is None for use in load(table).data):
+        pytest.skip(f"no data set of {table} is in {DATA}")
     target = ScriptedTarget(answer)
-    how: dict[str, Any] = {"data": SHARED_DATA, "limit": LIMIT, "out": tmp_path}
+    how: dict[str, Any] = {"data": DATA, "limit": LIMIT, "out": tmp_path}
     try:
         planned = estimate(table, targets={"main": target}, **how)
     except UsageError:  # nothing of it can run here
