@@ -25,6 +25,7 @@ from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.baselines.knobs import MetaCragKnobs
 from ragc.programs.baselines.sentences import first_sentence
+from ragc.programs.knobs import WORDED
 from ragc.programs.likeness import Likeness
 from ragc.programs.ragx.api import DomainQuestion, names_in_question
 from ragc.programs.runtime import Runtime
@@ -60,15 +61,16 @@ class MetaCrag(RagProgram):
             self.likeness = Likeness(runtime, knobs.encoder)
         if "kg" in self.sources:
             self.lookup = self.predictor(KgLookup, max_tokens=230)
-        signature = OpenAnswer if knobs.own_knowledge else ReferenceAnswer
+        own = knobs.own_knowledge and knobs.answer_format in WORDED
+        signature = OpenAnswer if own else ReferenceAnswer
         self.answer = self.answer_call(with_question(signature, knobs.query_pos), also=(INVALID, UNSURE))
 
     async def aforward(self, question: str, **context: Any) -> dspy.Prediction:
         """Answer `question` from references; `context` may hold `query_time`."""
         time = str(context.get("query_time") or "").strip() or "unknown"
         parts = {"web": self._sentences, "kg": self._facts}
-        found = await together(*(parts[name](question) for name in self.sources))
-        passages = [passage for part in found for passage in part]
+        references = await together(*(parts[name](question) for name in self.sources))
+        passages = [passage for part in references for passage in part]
         prediction = await self.answer_from(self.answer, question, passages, query_time=time)
         answer = normalize_refusal(prediction.answer)
         return dspy.Prediction(answer=answer, passages=prediction.passages)
@@ -88,13 +90,13 @@ class MetaCrag(RagProgram):
             record(Note("kg", f"domain {reply.domain if reply else 'unread'}, not searched"))
             return ()
         names = names_in_question(reply.entities, DomainQuestion(question, "", reply.domain))
-        asked = current_question.get() or Question("", question, ())
-        token = current_question.set(replace(asked, extra={**asked.extra, "domain": reply.domain}))
+        current = current_question.get() or Question("", question, ())
+        token = current_question.set(replace(current, extra={**current.extra, "domain": reply.domain}))
         try:
-            found = await together(*(self.search("kg", name, self.knobs.top_k) for name in names))
+            hit_lists = await together(*(self.search("kg", name, self.knobs.top_k) for name in names))
         finally:
             current_question.reset(token)
-        facts = {hit.passage.id: hit.passage for hits in found for hit in hits}
+        facts = {hit.passage.id: hit.passage for hits in hit_lists for hit in hits}
         return cut_to(tuple(facts.values()), self.knobs.kg_chars)
 
 
@@ -118,10 +120,10 @@ def sentences_of(passages: Iterable[Passage], chars: int) -> Iterator[Passage]:
 
 def cut_to(passages: Sequence[Passage], chars: int) -> tuple[Passage, ...]:
     """The first of `passages`, `chars` characters in all; the last one is cut."""
-    kept = []
+    shown = []
     for passage in passages:
         if chars <= 0:
             break
-        kept.append(passage if len(passage.text) <= chars else replace(passage, text=passage.text[:chars]))
+        shown.append(passage if len(passage.text) <= chars else replace(passage, text=passage.text[:chars]))
         chars -= len(passage.text)
-    return tuple(kept)
+    return tuple(shown)

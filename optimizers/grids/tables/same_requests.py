@@ -60,11 +60,11 @@ class SameRequests:
 
     def sentence(self) -> str:
         """What that means, in words."""
-        asked, first = quantity(self.questions, "question"), " and ".join(self.rows)
+        questions, first = quantity(self.questions, "question"), " and ".join(self.rows)
         if self.answers:
-            return f"{first} on {self.data}: the same requests and answers for all of {asked}."
+            return f"{first} on {self.data}: the same requests and answers for all of {questions}."
         return (
-            f"{first} on {self.data}: the same requests for all of {asked}; their answers differ by what "
+            f"{first} on {self.data}: the same requests for all of {questions}; their answers differ by what "
             "they make of equal replies."
         )
 
@@ -88,13 +88,13 @@ def same_requests(rows: Mapping[tuple[str, str], Sent]) -> tuple[SameRequests, .
     for (data, row), sent in rows.items():
         if any(sent.requests.values()):
             groups.setdefault((data, digest(dict(sent.requests))), []).append((row, sent))
-    found = []
+    results = []
     for (data, _), alike in groups.items():
         if len(alike) > 1:
             answers = alike[0][1].answers
             same = all(sent.answers == answers for _, sent in alike)
-            found.append(SameRequests(data, tuple(row for row, _ in alike), len(answers), same))
-    return tuple(found)
+            results.append(SameRequests(data, tuple(row for row, _ in alike), len(answers), same))
+    return tuple(results)
 
 
 def would_be_same(

@@ -159,12 +159,12 @@ def test_a_stand_in_and_the_source_beside_it_share_no_passage(run: Run) -> None:
     result = run(own, limit=3)
     assert result.same == ()
     assert any(text.startswith("Nobody configured the source web: ") for text in result.differs)
-    found = {
+    retrieved = {
         cell.row: {id.partition("#")[0] for row in rows_of(cell.path) for id in row["passages"]}
         for cell in result.cells
     }
-    assert not found["local"] & found["web"]
-    assert found["local"] | found["web"] == found["both"] != set()
+    assert not retrieved["local"] & retrieved["web"]
+    assert retrieved["local"] | retrieved["web"] == retrieved["both"] != set()
     whole = run(own, limit=3, sets=["sources.web.kind=bm25"], out=result.path.parent / "whole")
     assert {cell.passages for cell in whole.cells} == {10}
     assert not any(text.startswith("Nobody configured") for text in whole.differs)

@@ -190,8 +190,8 @@ def test_a_row_of_examples_shows_as_many_as_it_says(run: Run, row: str, shown: i
     assert max(map(len, examples)) == shown
     assert all("invalid question" in text for texts in examples for text in texts)
     assert result.cells[0].n == 2
-    said = f"Demonstrations on crag, worded by us: {row} 15."
-    assert (said in result.differs) == bool(shown)
+    sentence = f"Demonstrations on crag, worded by us: {row} 15."
+    assert (sentence in result.differs) == bool(shown)
 
 
 def test_a_curve_comes_out_as_a_plot(run: Run) -> None:
