@@ -45,7 +45,7 @@ def test_the_sentences_nearest_to_the_question_are_shown_best_first() -> None:
 
 
 def test_the_api_is_asked_for_the_names_that_one_call_finds() -> None:
-    fields = {"domain": "sports", "items": [entities("Messi", "Pelé")], "answer": "91"}
+    fields = {"domain": "sports", "entities": {"items": entities("Messi", "Pelé")}, "answer": "91"}
     target = ScriptedTarget(SchemaReplies(fields=fields))
     reply = program(target, sources_used="both", top_k=2)(question=QUESTION)
     assert len(target.requests) == 2
