@@ -34,7 +34,7 @@ class Noting(Silent):
 
 
 def table(rows: list[dict[str, Any]], **more: Any) -> Table:
-    values = {"paper": "A, Table 1", "about": "a", "model": "M", "rows": rows}
+    values: dict[str, Any] = {"paper": "A, Table 1", "about": "a", "model": "M", "rows": rows}
     values |= {"sources": {"local": {"kind": "bm25"}}, "data": {"hotpotqa": {"metrics": ["em"]}}}
     return parse(values | more, "prefrag-own.toml")
 
@@ -83,7 +83,10 @@ def test_a_dry_run_names_rows_of_equal_settings(tmp_path: Path, run: Run) -> Non
 
 
 def test_a_row_without_the_train_questions_it_needs_is_left_out(run: Run, tmp_path: Path) -> None:
-    rows = [{"id": "plain", "program": "vanilla"}, {"id": "learns", "program": "skr", "train": 4}]
+    rows: list[dict[str, Any]] = [
+        {"id": "plain", "program": "vanilla"},
+        {"id": "learns", "program": "skr", "train": 4},
+    ]
     result = run(table(rows), limit=3)
     assert "Learned on hotpotqa: learns from 4 train questions." in result.differs
     folder = tmp_path / "data/hotpotqa"
