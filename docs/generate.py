@@ -11,7 +11,6 @@ knob, a key of the recipe, or a command. `make docs` runs it, and a test fails w
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import re
 import sys
@@ -25,6 +24,7 @@ from ragc.cli.main import parser
 from ragc.programs import METHODS, Method, table
 from ragc.programs.flow import END, SEARCH, START, Step
 from ragc.programs.knobs import Knob, When
+from ragc.programs.origin import CALLS, DIFFERS, PAPER, clauses, origin_of
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -216,65 +216,20 @@ def file_of(entry: Method) -> Path:
 
 def origin(entry: Method) -> list[str]:
     """What the docstrings beside the program say of its paper, its calls and its differences."""
-    program = file_of(entry)
-    own = own_section(docstring(program), entry.program.partition(":")[2])
-    texts = {heading: [own[heading]] for heading in own}
-    shared = program.parent.name == "baselines"
-    for path in () if shared else sorted(program.parent.glob("*.py")):
-        if path != program and (more := sections(docstring(path)).get("Differs")):
-            texts.setdefault("Differs", []).append(more)
-    titles = {"Paper": "## Paper", "Calls": "## Calls", "Differs": "## Where it differs from the paper"}
+    texts = origin_of(entry)
+    titles = {PAPER: "## Paper", CALLS: "## Calls", DIFFERS: "## Where it differs from the paper"}
     parts = []
     for heading, title in titles.items():
         if heading in texts:
-            text = "\n\n".join(texts[heading]) if heading != "Differs" else bullets(texts[heading])
+            text = "\n\n".join(texts[heading]) if heading != DIFFERS else bullets(texts[heading])
             parts.append(f"{title}\n\n{text}")
     return parts
-
-
-def docstring(path: Path) -> str:
-    """The docstring of a file."""
-    return ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-
-
-def own_section(text: str, cls: str) -> dict[str, str]:
-    """The sections of the part of a docstring that is about the class `cls`, else those of all of it."""
-    paragraphs = text.split("\n\n")
-    for index, paragraph in enumerate(paragraphs):
-        head = re.match(r"([\w-]+)[.:]", paragraph)
-        if index and head and head[1].replace("-", "").lower() == cls.lower():
-            return sections(paragraph)
-    return sections(text)
-
-
-def sections(text: str) -> dict[str, str]:
-    """The parts of a docstring that begin with Paper, Calls or Differs, each as one line."""
-    line = " ".join(text.split())
-    parts = re.split(r"(?:(?<=^)|(?<=[.:] ))(Paper|Calls|Differs)(?: \([^)]*\))?: ", line)
-    return {
-        heading: text.strip()[:1].upper() + text.strip()[1:]
-        for heading, text in zip(parts[1::2], parts[2::2], strict=True)
-    }
 
 
 def bullets(texts: Iterable[str]) -> str:
     """The sentences of texts, and their parts that semicolons join, one a line."""
     parts = (part for text in texts for part in clauses(text))
     return "\n".join(f"- {part[:1].upper()}{part[1:].rstrip('.')}." for part in parts)
-
-
-def clauses(text: str) -> Iterator[str]:
-    """`text` cut at each semicolon and full stop outside of brackets and code."""
-    depth, start, code = 0, 0, False
-    for index, character in enumerate(text):
-        if character == "`":
-            code = not code
-        depth += (character in "([") - (character in ")]")
-        ends = character == ";" or text[index : index + 2] == ". "
-        if ends and depth == 0 and not code:
-            yield text[start:index].strip()
-            start = index + 1
-    yield text[start:].strip()
 
 
 # Recipe

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from ragc import metrics as known_metrics
 from ragc.core import extras
+from ragc.corpora.embed.base import ALIASES, DEFAULT
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
-from ragc.metrics import citations, crag, judge, retrieval, rouge
+from ragc.metrics import citations, crag, judge, retrieval, rouge, upper_bound
 from ragc.metrics.base import families
 from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.recipe import GridSpec, Recipe, SourceSpec
@@ -22,6 +23,7 @@ from ragc.targets.base import TargetSpec
 
 _DENSE = extras.EXTRAS["dense"]
 _ONNX = ("onnxruntime", "tokenizers")
+_MODELS, _PACKAGE = "sentence_transformers", "sentence-transformers"
 _SOURCES = {
     "dense": ("dense", _DENSE),
     "hybrid": ("dense", _DENSE),
@@ -36,6 +38,9 @@ _METRICS = {
     "rougeLsum": ("rouge_score", "punkt"),
     "rqrag_f1": ("ftfy",),
 }
+"""The modules of the extra `metrics` that a metric needs, by its id without what stands before "@"."""
+_FAMILIES = {citations.CITATIONS: ("punkt",)}
+"""Those that the grader of a family needs."""
 
 
 def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True) -> None:
@@ -54,6 +59,7 @@ def lacking(
     problems = [*_data(recipe)]
     for name, source in recipe.sources.items():
         problems += _source(f"Source {name!r}", source)
+        problems += _encoders(recipe, source)
     for name, target in recipe.target_specs().items() if targets else ():
         problems += _target(f"Target {name!r}", target)
     problems += _metrics(recipe) if metrics else ()
@@ -92,6 +98,19 @@ def _source(who: str, spec: SourceSpec) -> Iterator[str]:
         yield from _missing(f"{who}, reranked by {rerank!r},", "dense", _ONNX)
 
 
+def _encoders(recipe: Recipe, spec: SourceSpec) -> Iterator[str]:
+    """The models of a source that sentence-transformers runs, where it is not installed."""
+    dense = spec.options if spec.kind == "dense" else spec.options.get("dense") or {}
+    kind, _, model = (part.strip() for part in str(spec.options.get("rerank") or "").partition(":"))
+    named = [("embedder", str(dense.get("model") or "")), ("embedder" if kind == "embed" else kind, model)]
+    for what, name in named:
+        full = ALIASES.get(name, name)
+        own = full.removeprefix("sentence-transformers/") == DEFAULT or recipe.path(full).is_dir()
+        if what in ("embedder", "cross") and full and not own and not extras.is_installed(_MODELS):
+            label = "cross-encoder" if what == "cross" else what
+            yield f"The {label} {full!r} needs {_MODELS}, which is not installed; run: pip install {_PACKAGE}"
+
+
 def _target(who: str, spec: TargetSpec) -> Iterator[str]:
     variable = spec.options.get("api_key_env")
     if spec.kind == "embedded":
@@ -115,7 +134,9 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
     pooled = (known_metrics.get(name) for metric in named for name in metric.pools)
     metric_ids = tuple(dict.fromkeys((*named, *pooled)))
     for metric in metric_ids:
-        yield from _missing(f"Metric {metric.id!r}", "metrics", _METRICS.get(metric.id, ()))
+        scored = metric.id.removeprefix(f"{upper_bound.NAME}@")
+        modules = _METRICS.get(scored, _FAMILIES.get(metric.reads, ()))
+        yield from _missing(f"Metric {metric.id!r}", "metrics", modules)
         if metric.id.partition("@")[0] in (*retrieval.CUT, "mrr") and not extras.is_installed("pytrec_eval"):
             yield (
                 f"Metric {metric.id!r} needs pytrec_eval, which is not installed; "

@@ -119,3 +119,27 @@ class EntityExtract(dspy.Signature):
     entities: Entities = dspy.OutputField(
         desc=f"the names, at most 6, each with its kind, which the domain limits: {_KINDS_BY_DOMAIN}"
     )
+
+
+@brief(
+    "Say what the question needs from a database: its domain, and the names to look up.\n\n"
+    "Copy each name as it stands in the question.",
+    domain="open when none of the others fits",
+    entities=f"each name with its kind; {_KINDS_BY_DOMAIN}",
+)
+class KgLookup(dspy.Signature):
+    """Say what the question needs from a database: its domain, and the names to look up there.
+
+    Go by what a database would have to hold to answer. Copy each name as it stands in the question, whole and
+    without words around it, and say what it names with one of the kinds of the domain. Take proper names
+    only; a question without such a name has none, and one that no database of these domains answers is open.
+    """
+
+    question: str = dspy.InputField(desc="what is to be answered")
+    domain: Literal["finance", "music", "movie", "sports", "open"] = dspy.OutputField(
+        desc="finance: companies, shares, markets; music: songs, artists, awards; movie: films and those who "
+        "make them; sports: teams, players, games; open: none of these"
+    )
+    entities: Entities = dspy.OutputField(
+        desc=f"the names, at most 6, each with its kind, which the domain limits: {_KINDS_BY_DOMAIN}"
+    )

@@ -19,7 +19,7 @@ from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.given import GivenSource
 from ragc.corpora.sources.options import OPTIONS
 from ragc.corpora.sources.title_rules import TitleSource
-from ragc.corpora.storage.corpus import Corpus
+from ragc.corpora.storage.corpus import Corpus, half_of
 from ragc.errors import UnknownName, UsageError
 from ragc.store.call_store import CallStore
 
@@ -48,7 +48,9 @@ def build(
         raise UnknownName("source kind", kind, [entry.id for entry in corpora.SOURCES])
     OPTIONS[kind].of(options)
     options = dict(options)  # as written, because the options model would change the fingerprint
-    titles = options.pop("titles", False)
+    titles, half = options.pop("titles", False), options.pop("half", "")
+    if half and corpus is not None:
+        corpus = half_of(corpus, half)
     reranker, pool = _reranker(resolve, options)
     source: Source = _MAKERS[kind](_Inputs(corpus, store, recording, resolve), options)
     source = TitleSource(source) if titles else source

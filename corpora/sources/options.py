@@ -57,6 +57,16 @@ class ChunkOptions(SourceOptions):
     )
 
 
+class HalfOptions(SourceOptions):
+    """Which passages of the corpus are searched."""
+
+    half: Annotated[str, Choice("half of a corpus", ("", "first", "second"))] = Field(
+        default="",
+        description="Half of the corpus that is searched: first or second, told apart by passage id, so that "
+        "two sources of one corpus share no passage; empty for all of it.",
+    )
+
+
 class RerankOptions(SourceOptions):
     """A second model that orders the first hits of a source anew."""
 
@@ -105,7 +115,7 @@ class TitleOptions(SourceOptions):
     )
 
 
-class Bm25Options(SparseOptions, TitleOptions, RerankOptions):
+class Bm25Options(SparseOptions, TitleOptions, RerankOptions, HalfOptions):
     """Options of a source of kind `bm25`."""
 
 
@@ -115,7 +125,7 @@ class GivenOptions(Bm25Parameters, RerankOptions):
     kind = "given"
 
 
-class LuceneOptions(Bm25Parameters, TitleOptions, RerankOptions):
+class LuceneOptions(Bm25Parameters, TitleOptions, RerankOptions, HalfOptions):
     """Options of a source of kind `lucene`."""
 
     kind = "lucene"
@@ -153,11 +163,11 @@ class VectorOptions(ChunkOptions):
     )
 
 
-class DenseOptions(VectorOptions, RerankOptions):
+class DenseOptions(VectorOptions, RerankOptions, HalfOptions):
     """Options of a source of kind `dense`."""
 
 
-class HybridOptions(RerankOptions):
+class HybridOptions(RerankOptions, HalfOptions):
     """Options of a source of kind `hybrid`."""
 
     kind = "hybrid"

@@ -161,6 +161,16 @@ class DiskCorpus:
             return self._cuts[chunk_size, overlap, by]
 
 
+def half_of(corpus: Corpus, half: str) -> Corpus:
+    """The passages of one half of `corpus`, "first" or "second", in memory.
+
+    The id of a passage decides, so that the two halves share none and together are all. Raises DataError for
+    an empty half.
+    """
+    wanted = half == "second"
+    return MemoryCorpus(p for p in corpus.passages if int(digest(p.id)[:2], 16) % 2 == wanted)
+
+
 def sample(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[str]) -> tuple[Passage, ...]:
     """`n` of the passages, drawn uniformly without replacement, none with an id or parent id in `exclude`.
 

@@ -38,6 +38,15 @@ _SIMPLE: dict[str, tuple[Step, ...]] = {
         Step(_WEB, "answer", "its passages, after those of local"),
         Step("answer", END, "answer"),
     ),
+    "meta_crag": (
+        Step(START, _WEB, "the question", "sources_used is web or both", ("sources_used", "pool")),
+        Step(START, "lookup", "the question", "sources_used is kg or both", ("sources_used",)),
+        Step("lookup", "search kg", "each name in the question", "the domain is not open", each=True),
+        Step("lookup", "answer", "nothing", "the domain is open, or there is no name"),
+        Step("search kg", "answer", "the facts, first", knobs=("top_k", "kg_chars")),
+        Step(_WEB, "answer", "the best sentences", knobs=("top_k", "sentence_chars")),
+        Step("answer", END, "answer"),
+    ),
     "iter_retgen": (
         Step(START, _LOCAL, "the question", knobs=("rounds", "top_k", "pool")),
         Step(

@@ -6,6 +6,7 @@ gave to every baseline (PrefRAG, section 4.3), the others SlimPLM's, which is gr
 Corrective RAG, Self-RAG, FLARE and Chain-of-Note: where a knob names a paper its default is from there;
 ranges, and the other defaults, are ours.
 LLatrieval: GGatrieval builds on it (GGatrieval, section 3.4).
+The baseline of CRAG: numbers are those of RAG-X's copy of it.
 RankGPT: the knobs of its pool serve every method that narrows a pool of passages to a few.
 SKR-KNN: knobs of its gate.
 """
@@ -270,6 +271,32 @@ class ChainOfNoteKnobs(PassageKnobs):
     top_k: int = integer(5, 1, 20, "passages shown", paper="Chain-of-Note")
     notes: bool = switch(True, "write a note on each passage first", paper="Chain-of-Note ablation")
     abstain: bool = switch(True, "answer `unknown` when nothing supports an answer", paper="Chain-of-Note")
+
+
+@dataclass(frozen=True)
+class MetaCragKnobs(ReadingKnobs, EncoderKnobs, AnswerKnobs):
+    """Which sources are asked, and how many sentences of the pages are shown."""
+
+    answer_format: str = redeclare(AnswerKnobs, "answer_format", options=CITING)
+    sources_used: str = choice(
+        "web", ("web", "kg", "both"), "web pages, the API, or both", searched=False, paper="RAG-X, Table 1"
+    )
+    top_k: int = integer(3, 1, 20, "sentences shown, and facts of `kg` for each name", paper="RAG-X's copy")
+    sentence_chars: int = choice(
+        200, (200, 1000), "characters of a sentence at most", when=When("sources_used", ("web", "both")),
+        paper="200 in RAG-X's copy, 1000 in the challenge's code",
+    )  # fmt: skip
+    pool: int = integer(
+        1000, 1, 10_000, "chunks of pages whose sentences are ranked",
+        when=When("sources_used", ("web", "both")), searched=False, paper="all pages of a question",
+    )  # fmt: skip
+    kg_chars: int = integer(
+        10_000, 100, 100_000, "characters of all facts of `kg` at most",
+        when=When("sources_used", ("kg", "both")), searched=False, paper="the challenge's code",
+    )  # fmt: skip
+    chunk_size: int = redeclare(
+        ReadingKnobs, "chunk_size", default=1000, paper="none; pages are cut into sentences"
+    )
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,8 @@ class React(RagProgram):
     @staticmethod
     def _prediction(answer: str, steps: Sequence[Step], tallies: dict[str, int]) -> dspy.Prediction:
         passages = tuple(dict.fromkeys(p for step in steps for p in step.passages))
-        return dspy.Prediction(answer=answer, passages=passages, tallies=tallies)
+        used = {"used": tallies["total_local"] + tallies["total_web"], "used_local": tallies["total_local"]}
+        return dspy.Prediction(answer=answer, passages=passages, tallies={**tallies, **used})
 
     async def _retrieve(self, action: str, query: str, tallies: dict[str, int]) -> tuple[Passage, ...]:
         """What the search `action` finds for `query`; nothing for a query without words."""

@@ -73,7 +73,7 @@ CASES = {
     "rqrag-width": Case("rewrite", "hotpotqa", SHALLOW),
     "rqrag-sources": Case("wikipedia", "popqa", SHALLOW),
     "slimplm-main": Case("no_retrieval", "nq"),
-    "slimplm-ablation": Case("without_rewriting", "nq", ("refs_max=3", "proxy_tokens=64")),
+    "slimplm-ablation": Case("without_rewriting", "nq", ("refs_max=3", "proxy_tokens=64", "judge_demos=0")),
     "slimplm-proxy": Case("no_retrieval", "nq"),
 }
 """The case of every table."""

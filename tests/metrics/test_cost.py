@@ -7,7 +7,7 @@ import pytest
 from ragc.errors import UsageError
 from ragc.metrics import METRICS, Outcome, get
 
-COSTS = ("lm_calls", "tokens", "usd", "latency", "searches")
+COSTS = ("lm_calls", "tokens", "usd", "latency", "searches", "used", "used_local")
 
 
 @pytest.mark.parametrize("metric", COSTS)

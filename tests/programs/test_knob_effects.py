@@ -51,14 +51,23 @@ def vary_reply(request: ChatRequest, salt: int = 0) -> Reply:
 
 
 QUESTION = "What is the colour of thing 3?"
+
+
+def _long(i: int) -> str:
+    """A sentence of more than 200 characters."""
+    return f"The colour of thing {i} is as red as {'that of others is and ' * 9}was."
+
+
 FOUND = [
     Passage(
         f"p{i}",
         f"Title {i}",
         "\n\n".join(
-            [f"The colour of thing {i} is red. It was made in 19{i:02}. {'Text. ' * 20}", "Blue?", "Thing."][
-                : 1 + i % 3
-            ]
+            [
+                f"The colour of thing {i} is red. It was made in 19{i:02}. {'Text. ' * 20}{_long(i)}",
+                "Blue?",
+                "Thing.",
+            ][: 1 + i % 3]
         ),
     )
     for i in range(30)

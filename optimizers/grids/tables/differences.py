@@ -6,8 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragc.core.display import quantity
 from ragc.core.redact import redact
+from ragc.optimizers.grids.tables import recipes
 from ragc.optimizers.grids.tables.result import Cell
 from ragc.optimizers.grids.tables.table import Table
+from ragc.programs import method
+from ragc.programs.origin import DIFFERS, clauses, origin_of
 from ragc.recipe.load import set_keys
 
 _SETTINGS = ("knobs", "sources", "search", "seed")
@@ -37,11 +40,22 @@ def sentences(
         *_samples(table, done),
         *_unanswered(done),
         *_sources(table, done),
+        *_stand_ins(table, done, sets),
+        *_learned(done),
         *_metrics(table, backends, unmeasured),
         "Prompts are worded by us, and replies are held to a schema where the model's server can.",
+        *_programs(table, done),
         *table.notes,
         *(f"{row.id}: {row.note}" for row in table.rows if row.note and _ran(row.id, done)),
     )
+
+
+def _programs(table: Table, cells: list[Cell]) -> Iterator[str]:
+    """What the paper's own program does otherwise, where one of its rows ran."""
+    own = table.id.partition("-")[0]
+    if any(table.row(cell.row).program == own for cell in cells):
+        for text in origin_of(method(own)).get(DIFFERS, ()):
+            yield from (f"{own}: {part.rstrip('.')}." for part in clauses(text, semicolons=False))
 
 
 def _ran(row: str, cells: list[Cell]) -> bool:
@@ -98,6 +112,30 @@ def _sources(table: Table, cells: list[Cell]) -> Iterator[str]:
     for name, listed in kinds.items():
         if paper := table.setting.get(name):
             yield f"Source {name}: {', '.join(listed)} here; {paper} in the paper."
+
+
+def _stand_ins(table: Table, cells: list[Cell], sets: Sequence[str]) -> Iterator[str]:
+    """That a source is played by one half of another's passages."""
+    for name, other in recipes.stand_ins(table, sets).items():
+        if any(name in cell.sources for cell in cells):
+            yield (
+                f"Nobody configured the source {name}: it searches one half of the passages and {other} "
+                f"the other half, told apart by passage id, so {other} finds less than in the paper. The "
+                f"real one is --set sources.{name}.kind={name}; {other} then searches all."
+            )
+
+
+def _learned(cells: list[Cell]) -> Iterator[str]:
+    """What rows learned from, and what they showed."""
+    for data in dict.fromkeys(cell.data for cell in cells):
+        there = [cell for cell in cells if cell.data == data]
+        if learners := [cell for cell in there if cell.train]:
+            held_out = f"questions of {learners[0].questions}, which are not answered"
+            of = held_out if learners[0].held_out else "train questions"
+            sizes = "/".join(f"{size:,}" for size in sorted({cell.train for cell in learners}))
+            yield f"Learned on {data}: {', '.join(cell.row for cell in learners)} from {sizes} {of}."
+        if showing := ", ".join(f"{cell.row} {cell.demos}" for cell in there if cell.demos):
+            yield f"Demonstrations on {data}, worded by us: {showing}."
 
 
 def _metrics(table: Table, backends: Mapping[str, str], unmeasured: Mapping[str, str]) -> Iterator[str]:

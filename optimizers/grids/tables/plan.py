@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ragc.core.digest import digest
 from ragc.errors import UsageError
-from ragc.optimizers.grids.tables import recipes
+from ragc.optimizers.grids.tables import demonstrations, recipes
 from ragc.optimizers.grids.tables.data_files import Located, absent_error, entries
+from ragc.optimizers.grids.tables.demonstrations import Demonstration
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.optimizers.requirements import lacking, require
 from ragc.recipe import Recipe
@@ -25,11 +26,16 @@ class Planned:
     recipe: Recipe
 
     @property
+    def demos(self) -> tuple[Demonstration, ...]:
+        """The demonstrations of the answering call."""
+        return demonstrations.load(self.use.demos)[: self.row.demos] if self.row.demos else ()
+
+    @property
     def group(self) -> str:
         """Equal for cells that may share a task: the same data, sources and metrics."""
         recipe = self.recipe
         named = [asdict(recipe.data), [asdict(recipe.sources[name]) for name in sorted(recipe.sources)]]
-        return digest([self.use.id, sorted(recipe.sources), named, recipe.report, self.row.demos])
+        return digest([self.use.id, sorted(recipe.sources), named, recipe.report])
 
 
 class Plan:
@@ -42,6 +48,15 @@ class Plan:
         self._own_targets = own_targets
         self.left_out: list[str] = []
         self.unmeasured: dict[str, str] = {}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What will be missing from the result, known before anything is sent."""
+        left_out = [f"Left out: {text}" for text in dict.fromkeys(self.left_out)]
+        return [
+            *left_out,
+            *(f"Not measured: {name}, because {why}." for name, why in self.unmeasured.items()),
+        ]
 
     def cells(self, rows: Sequence[TableRow], uses: Sequence[DataUse]) -> list[Planned]:
         """The cells of `rows` on `uses` that this machine can run, in the order of the table.

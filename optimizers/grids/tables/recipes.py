@@ -18,7 +18,6 @@ from ragc.optimizers.requirements import lacking
 from ragc.programs import Method, method
 from ragc.recipe import Recipe, write
 from ragc.recipe.load import parse, set_keys
-from ragc.recipe.resolved import LABELLED
 
 SEED = 1
 """The seed of the sample, unless `--set seed=` names another."""
@@ -57,9 +56,23 @@ def row_recipe(
     return replace(recipe, targets=targets)
 
 
-def with_demos(recipe: Recipe, row: TableRow) -> Recipe:
-    """`recipe` with the labelled demonstrations that `row` shows."""
-    return replace(recipe, search=replace(recipe.search, demos=row.demos, demo_kinds=(LABELLED,)))
+def stand_ins(table: Table, sets: Sequence[str] = ()) -> dict[str, str]:
+    """The stand-ins of `table` that are needed: those for sources that `sets` does not configure."""
+    configured = {keys[1] for keys in set_keys(sets) if keys[0] == "sources" and len(keys) > 1}
+    return {name: other for name, other in table.stand_ins.items() if name not in configured}
+
+
+def _sources(table: Table, row: TableRow, sets: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """The sources of `row` by name; a stand-in and the source beside it search one half each."""
+    sources = {**table.sources, **row.sources}
+    for name, other in stand_ins(table, sets).items():
+        sources[name] = _half(table.sources[other], "second")
+        sources[other] = _half(sources[other], "first")
+    return sources
+
+
+def _half(source: Mapping[str, Any], half: str) -> dict[str, Any]:
+    return {**source, "options": {**source.get("options", {}), "half": half}}
 
 
 def unmeasured(recipe: Recipe, metrics: Sequence[str]) -> dict[str, str]:
@@ -82,7 +95,9 @@ def _is_foreign_knob(text: str, entry: Method) -> bool:
 def _parse(
     table: Table, row: TableRow, use: DataUse, located: Located, sets: Sequence[str], metrics: Sequence[str]
 ) -> Recipe:
-    tables = _tables(table, row, use, located, metrics)
+    tables = _tables(table, row, use, located, metrics) | {
+        ("sources", name): values for name, values in _sources(table, row, sets).items()
+    }
     where = f"Row {row.id} of {table.id} on {use.id}"
     return parse(write.document(tables), sets, where=where, base=Path.cwd(), code=True)
 
@@ -93,7 +108,6 @@ def _tables(
     entry = method(row.program)
     names = knob_names(entry)
     shared = {name: value for name, value in {**table.knobs, **use.knobs}.items() if name in names}
-    sources = {**table.sources, **row.sources}
     roles = dict.fromkeys((*table.roles, *entry.roles))
     paths = {part: str(path.absolute()) for part, path in located.paths.items()}
     draws = takes_train(table, row)
@@ -110,7 +124,6 @@ def _tables(
             "corpus": paths.get("corpus"),
             "where": dict(located.form.where) or None,
         },
-        **{("sources", name): dict(values) for name, values in sources.items()},
         **{("targets", role): {"kind": "embedded"} for role in roles},
         ("metrics",): {"report": list(metrics)},
     }
@@ -118,4 +131,4 @@ def _tables(
 
 def takes_train(table: Table, row: TableRow) -> bool:
     """Whether `row` learns from train questions."""
-    return bool(row.demos or table.train or "train" in row.needs)
+    return bool(row.train or table.train or "train" in row.needs)

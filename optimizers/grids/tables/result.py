@@ -10,6 +10,7 @@ from typing import Any
 from ragc import metrics
 from ragc.core.display import describe, dollars, quantity
 from ragc.metrics.stats.intervals import Interval
+from ragc.optimizers.grids.tables.same_requests import SameRequests, Sent
 from ragc.optimizers.grids.tables.table import Table
 
 PERCENT = 100.0
@@ -24,6 +25,8 @@ class Cell:
 
     `there` is the number of questions in the data set's file, `passages` that of its passages, 0 where the
     sources have none of their own. `sources` names the kind of each source. `path` is the file of the rows.
+    `sent` is what it did for each question. The row learned from `train` questions, which were
+    `held_out` of those in the file, and showed `demos` demonstrations.
     """
 
     row: str
@@ -36,6 +39,10 @@ class Cell:
     sources: Mapping[str, str]
     questions: str
     path: Path
+    sent: Sent = field(default_factory=lambda: Sent({}, {}))
+    train: int = 0
+    demos: int = 0
+    held_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +50,8 @@ class Reproduction:
     """A table, or a part of it, on the user's models.
 
     `beside` is the paper's model whose figures are compared. `left_out` says why cells were not run, by row
-    and data set. `differs` are sentences on model, corpus, sample, metric and setting. `plot` is the file of
-    a curve.
+    and data set. `differs` are sentences on model, corpus, sample, metric and setting. `same` are rows that
+    sent the same requests. `plot` is the file of a curve.
     """
 
     table: Table
@@ -56,6 +63,7 @@ class Reproduction:
     path: Path
     plot: Path | None = None
     targets: Mapping[str, str] = field(default_factory=dict)
+    same: tuple[SameRequests, ...] = ()
 
     def __repr__(self) -> str:
         return describe("Reproduction", self.table.id, quantity(len(self.cells), "cell"), beside=self.beside)
@@ -110,6 +118,7 @@ class Reproduction:
             ],
             "left_out": list(self.left_out),
             "differs": list(self.differs),
+            "same_requests": [one.to_json() for one in self.same],
             "counters": dict(self.counters),
             "path": str(self.path),
             "plot": None if self.plot is None else str(self.plot),
@@ -140,6 +149,9 @@ class Reproduction:
             out.append("Inside: the paper's figure is in our interval; below or above: it is outside.")
             if any(0 < figure["n"] < MIN_QUESTIONS for cell in self.cells for figure in self.figures(cell)):
                 out.append(f"Below {MIN_QUESTIONS} questions an interval holds nearly any figure: {TOO_FEW}.")
+        if self.same:
+            out += ["", "Rows that sent the same requests:"]
+            out += [f"- {one.sentence()}" for one in self.same]
         out += ["", "What differs from the paper:"]
         out += [f"- {text}" for text in self.differs]
         if self.left_out:

@@ -25,6 +25,7 @@ from ragc.optimizers.grids.tables import curve
 from ragc.optimizers.grids.tables.plan import Plan, Planned
 from ragc.optimizers.grids.tables.result import Reproduction
 from ragc.optimizers.grids.tables.runner import RESULT, TableRun
+from ragc.optimizers.grids.tables.same_requests import would_be_same
 from ragc.optimizers.grids.tables.table import Table, load
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
@@ -77,7 +78,8 @@ def estimate(
 
     `lm_calls` are requests, a retry for every unreadable reply among them; `lm_calls_about` are those if all
     can be read; both are None where a judge is asked as often as an answer needs. Rows that are there do not
-    count. Raises what `reproduce` raises before it sends anything.
+    count. `unmeasured` says why metrics cannot be computed here, `same_requests` which rows are equal in
+    program, settings and sources. Raises what `reproduce` raises before it sends anything.
     """
     chosen = load(table) if isinstance(table, str) else table
     folder, plan, planned = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
@@ -88,7 +90,16 @@ def estimate(
         for name in ("questions", "answered", "lm_calls", "lm_calls_about")
     }
     left_out = list(dict.fromkeys(plan.left_out))
-    return {"table": chosen.id, **totals, "cells": cells, "left_out": left_out, "path": str(folder)}
+    same = would_be_same(planned, {(cell["data"], cell["row"]): cell["questions"] for cell in cells})
+    return {
+        "table": chosen.id,
+        **totals,
+        "cells": cells,
+        "left_out": left_out,
+        "unmeasured": dict(plan.unmeasured),
+        "same_requests": [one.to_json() for one in same],
+        "path": str(folder),
+    }
 
 
 def _planned(

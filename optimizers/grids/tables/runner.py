@@ -17,6 +17,7 @@ from ragc.core import event_loop, outputs
 from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest, pretty
+from ragc.core.display import quantity
 from ragc.core.progress import Progress, listening
 from ragc.corpora.files.splits import draw
 from ragc.errors import (
@@ -25,25 +26,29 @@ from ragc.errors import (
     RagcError,
     StoreError,
     TargetError,
+    UsageError,
 )
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import evaluate
-from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.grids.tables import curve, differences, recipes
+from ragc.optimizers.grids.tables import curve, demonstrations, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Plan, Planned
 from ragc.optimizers.grids.tables.result import Cell, Reproduction
+from ragc.optimizers.grids.tables.same_requests import (
+    REQUESTS,
+    NotingLedger,
+    Sent,
+    digest_of,
+    noting,
+    same_requests,
+)
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
-from ragc.optimizers.plan.call_bounds import REQUESTS
-from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.storage import InMemoryAttributes
-from ragc.optimizers.space import Candidate
+from ragc.optimizers.plan.call_bounds import REQUESTS as REQUESTS_A_CALL
 from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import LABELLED
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets import build as build_target
@@ -93,7 +98,9 @@ class TableRun:
         """Runs `planned` and writes the result. Raises as `reproduce`."""
         study = planned[0].recipe.study
         calls = store or open_store(study.store, keep=study.keep)
-        ledger = FileLedger(None, planned[0].recipe.budget)
+        ledger = NotingLedger(None, planned[0].recipe.budget)
+        for text in self.plan.warnings:
+            self.progress.note(text)
         started = time.monotonic()
         try:
             with counting(Counters()) as spent, event_loop.frozen_gc():
@@ -124,6 +131,7 @@ class TableRun:
             counters,
             self.folder,
             targets=self._names,
+            same=same_requests({(cell.data, cell.row): cell.sent for cell in cells}),
         )
         return self._write(result)
 
@@ -133,7 +141,7 @@ class TableRun:
 
     def bound(self, planned: Sequence[Planned]) -> list[dict[str, Any]]:
         """What `planned` would send at most, a JSON object a cell. Sends nothing."""
-        ledger = FileLedger(None, planned[0].recipe.budget)
+        ledger = NotingLedger(None, planned[0].recipe.budget)
         try:
             return self._each(planned, CallStore(None), ledger, self._bound_cell)
         finally:
@@ -145,7 +153,7 @@ class TableRun:
         self,
         planned: Sequence[Planned],
         calls: CallStore,
-        ledger: FileLedger,
+        ledger: NotingLedger,
         work: Callable[[Planned, Task], Result],
     ) -> list[Result]:
         """What `work` gives for each cell, on the task of its group; in the order of the groups."""
@@ -163,7 +171,7 @@ class TableRun:
         self,
         group: Sequence[Planned],
         calls: CallStore,
-        ledger: FileLedger,
+        ledger: NotingLedger,
         work: Callable[[Planned, Task], Result],
     ) -> Iterator[Result]:
         """What `work` gives for the cells of a group; those that fail are left out with their reason."""
@@ -192,28 +200,26 @@ class TableRun:
         work = self._cell_work(planned, task)
         program = work.task.method.build(work.task.runtime, dict(work.knobs))
         train, judged = len(work.task.train), families(work.task.metrics)
-        learning = train * (2 * program.most_calls() if planned.row.demos else program.fit_calls)
-        questions = [*work.open, *(work.task.train if planned.row.demos else ())]
-        judging = sum(most_judge_calls(judged, task.recipe.assessing, one) for one in questions)
+        learning = train * program.fit_calls
+        judging = sum(most_judge_calls(judged, task.recipe.assessing, one) for one in work.open)
         about = len(work.open) * program.most_calls() + (learning + judging if work.open else 0)
         return {
             "row": planned.row.id,
             "data": planned.use.id,
             "questions": len(work.questions),
             "answered": len(work.questions) - len(work.open),
-            "lm_calls": int(REQUESTS * about) if math.isfinite(about) else None,
+            "lm_calls": int(REQUESTS_A_CALL * about) if math.isfinite(about) else None,
             "lm_calls_about": int(about) if math.isfinite(about) else None,
         }
 
     def _cell_work(self, planned: Planned, task: Task) -> CellWork:
         """The task of a cell, its knobs, and the rows that are there."""
         questions, train = self._sample(planned, task)
-        row = planned.row
-        recipe = recipes.with_demos(planned.recipe, row) if row.demos else planned.recipe
+        row, recipe = planned.row, planned.recipe
         task = replace(task, recipe=recipe, splits={"dev": questions, "train": train})
         knobs = task.method.knobs.of(recipe.fixed(task.method)).to_json()
         path = self.folder / f"{row.id}.{planned.use.id}.jsonl"
-        rows = CellRows(path, _mark(task, knobs, row, planned.use))
+        rows = CellRows(path, _mark(task, knobs, planned))
         return CellWork(task, knobs, questions, rows)
 
     def _leave_out(self, cells: Sequence[Planned], error: RagcError) -> None:
@@ -258,7 +264,7 @@ class TableRun:
             if open_questions:
                 with listening(self.progress.note):
                     await task.runtime.open(self.progress.download)
-                program = await self._program(task, row, work.knobs, limit)
+                program = await self._program(task, planned, work.knobs)
                 await self._answer(program, task, open_questions, rows, limit)
         finally:
             rows.close()
@@ -282,34 +288,50 @@ class TableRun:
             {name: source.kind for name, source in searched.items()},
             planned.located.questions.name,
             rows.path,
+            Sent(
+                {one["id"]: one.get(REQUESTS, "") for one in answered},
+                {one["id"]: one["prediction"] for one in answered},
+            ),
+            train=len(task.train),
+            demos=len(planned.demos),
+            held_out="train" not in planned.located.paths,
         )
 
     def _sample(self, planned: Planned, task: Task) -> tuple[tuple[Question, ...], tuple[Question, ...]]:
         """The questions of a cell and its train questions; a smaller limit is the beginning of a larger one.
 
-        Where the data set has no train file, demonstrations come out of the same questions, which are not
-        answered then.
+        Train questions are those of the train file of the data set, else up to half of its questions, which
+        are not answered then. Raises UsageError where a row that learns would have none.
         """
         pool = [replace(question, split="") for question in task.dev]
-        learns = recipes.takes_train(self.table, planned.row)
-        n_train = (self.table.train or TRAIN) if learns else 0
+        wanted, held_out = self._train_wanted(planned.row), 0
         train: tuple[Question, ...] = ()
-        if n_train and task.train:
+        if wanted and task.train:
             held = [replace(question, split="") for question in task.train]
-            train = draw(held, {"train": min(n_train, len(held))}, task.seed)["train"]
-            n_train = 0
-        n_train = min(n_train, len(pool) - 1)
+            train = draw(held, {"train": min(wanted, len(held))}, task.seed)["train"]
+        elif wanted:
+            held_out = min(wanted, len(pool) // 2)
         most = self.limit or planned.use.sample or len(pool)
-        drawn = draw(pool, {"dev": min(most, len(pool) - n_train), "train": n_train}, task.seed)
-        return drawn["dev"], train or drawn["train"]
+        drawn = draw(pool, {"dev": min(most, len(pool) - held_out), "train": held_out}, task.seed)
+        train = train or drawn["train"]
+        if wanted and not train:
+            raise UsageError(
+                f"Row {planned.row.id} of {self.table.id} learns from {quantity(wanted, 'train question')}, "
+                f"and {planned.use.id} has none beside the one that is answered; add a train file to "
+                f"{planned.located.questions.parent}."
+            )
+        return drawn["dev"], train
 
-    async def _program(
-        self, task: Task, row: TableRow, knobs: Mapping[str, Any], limit: asyncio.Semaphore
-    ) -> RagProgram:
-        if row.demos:
-            builder = ProgramBuilder(task, InMemoryAttributes(), limit, self.progress)
-            return await builder.program(Candidate(knobs=dict(knobs), demos=row.demos, demo_kind=LABELLED))
+    def _train_wanted(self, row: TableRow) -> int:
+        """The number of train questions that `row` learns from; 0 for one that does not learn."""
+        return (row.train or self.table.train or TRAIN) if recipes.takes_train(self.table, row) else 0
+
+    @staticmethod
+    async def _program(task: Task, planned: Planned, knobs: Mapping[str, Any]) -> RagProgram:
+        """The program of a cell, with its demonstrations and what it learns from train questions."""
         program = task.method.build(task.runtime, knobs)
+        if planned.demos:
+            demonstrations.show(program, planned.demos)
         await task.fit(program)
         return program
 
@@ -324,8 +346,11 @@ class TableRun:
         """Answers `questions`; each row is written as soon as it is there."""
 
         async def one(question: Question) -> None:
-            (row,) = await evaluate(program, [question], task.scorer, limit=limit, done=self.progress.step)
-            rows.append(row.to_json())
+            with noting() as sent:
+                (row,) = await evaluate(
+                    program, [question], task.scorer, limit=limit, done=self.progress.step
+                )
+            rows.append(row.to_json() | {REQUESTS: digest_of(sent)})
 
         work = [asyncio.ensure_future(one(question)) for question in questions]
         try:
@@ -371,15 +396,15 @@ def _passages(source: object) -> int:
     return len(getattr(corpus, "passages", ()))
 
 
-def _mark(task: Task, knobs: Mapping[str, Any], row: TableRow, use: DataUse) -> str:
+def _mark(task: Task, knobs: Mapping[str, Any], planned: Planned) -> str:
     """The digest of all that the rows of a cell depend on."""
-    facts = task.facts
+    facts, shown = task.facts, [demo.to_json() for demo in planned.demos]
     return digest(
         [
             facts["versions"]["ragc"],
             [facts["sources"], facts["targets"], facts["data"]["dev"]],
-            [task.method.id, dict(knobs), row.demos, [question.id for question in task.train]],
+            [task.method.id, dict(knobs), shown, [question.id for question in task.train]],
             [asdict(task.recipe.assessing), list(task.recipe.report)],
-            use.id,
+            planned.use.id,
         ]
     )[:16]

@@ -25,7 +25,8 @@ class DataUse:
     """How a table uses a data set.
 
     `metrics` are its columns. `knobs` are set for every program that has them. `sample` is the number of
-    questions in the paper, 0 where it is not known; `corpus` are the paper's passages, in words.
+    questions in the paper, 0 where it is not known; `corpus` are the paper's passages, in words. `demos`
+    names the demonstrations (`ragc.optimizers.grids.tables.demonstrations`) of rows that show some.
     """
 
     id: str
@@ -33,6 +34,7 @@ class DataUse:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     sample: int = 0
     corpus: str = ""
+    demos: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,10 @@ class TableRow:
     """A setting of a program.
 
     `figures` has the paper's figures by model, in the order of the table's columns; NaN where it prints none.
-    `needs` names what the user adds: sources that the table does not configure, or `train` questions. `demos`
-    is the number of labelled demonstrations shown. `at` is its place on the x-axis of a curve, `series` the
-    line that it belongs to. `note` is a remark on the row in words.
+    `needs` names what the user adds: sources that the table does not configure, or a `train` file. `train`
+    is the number of questions that the row learns from, held out of the data set where it has no train file.
+    `demos` is the number of demonstrations that the answering call has. `at` is its place on the x-axis of a
+    curve, `series` the line that it belongs to. `note` is a remark on the row in words.
     """
 
     id: str
@@ -52,6 +55,7 @@ class TableRow:
     figures: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     demos: int = 0
+    train: int = 0
     at: float | str | None = None
     series: str = ""
     note: str = ""
@@ -66,8 +70,10 @@ class Table:
     """A table or a curve of a paper.
 
     `model` is the paper's model whose figures are compared unless another is named. `setting` says in words
-    what the paper used, by the name of a role, of a source, or of a family of metrics. `notes` are sentences
-    on what our programs, metrics and knobs do otherwise. `axis` names the x-axis of a curve.
+    what the paper used, by the name of a role, of a source, or of a family of metrics. `stand_ins` has, by
+    the name of a source that the user may have, the source that shares its passages with it until then: each
+    searches one half of them. `notes` are sentences on what our programs, metrics and knobs do otherwise.
+    `axis` names the x-axis of a curve.
     """
 
     id: str
@@ -82,6 +88,7 @@ class Table:
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     setting: Mapping[str, str] = field(default_factory=dict)
     train: int = 0
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
     axis: str = ""
     notes: tuple[str, ...] = ()
 
@@ -173,10 +180,22 @@ def load(id: str) -> Table:
     raise UnknownName("table", id, table_ids())
 
 
-_ROW_KEYS = {"id", "program", "knobs", "sources", "figures", "needs", "demos", "at", "series", "note"}
-_USE_KEYS = {"metrics", "knobs", "sample", "corpus"}
+_ROW_KEYS = {
+    "id",
+    "program",
+    "knobs",
+    "sources",
+    "figures",
+    "needs",
+    "demos",
+    "train",
+    "at",
+    "series",
+    "note",
+}
+_USE_KEYS = {"metrics", "knobs", "sample", "corpus", "demos"}
 _KEYS = {"order", "paper", "about", "kind", "model", "roles", "knobs", "sources", "setting", "train", "axis"}
-_KEYS |= {"notes", "data", "rows"}
+_KEYS |= {"notes", "data", "rows", "stand_ins"}
 
 
 def parse(values: Mapping[str, Any], name: str) -> Table:
@@ -216,9 +235,18 @@ def _table(values: Mapping[str, Any], id: str) -> Table:
         sources=values.get("sources", {}),
         setting=values.get("setting", {}),
         train=values.get("train", 0),
+        stand_ins=_stand_ins(values),
         axis=values.get("axis", ""),
         notes=tuple(values.get("notes", ())),
     )
+
+
+def _stand_ins(values: Mapping[str, Any]) -> Mapping[str, str]:
+    stand_ins: Mapping[str, str] = values.get("stand_ins", {})
+    for name, other in stand_ins.items():
+        if name in values.get("sources", {}) or other not in values.get("sources", {}):
+            raise ValueError(f"the stand-in {name!r} takes the place of a source beside {other!r}")
+    return stand_ins
 
 
 def _use(id: str, values: Mapping[str, Any]) -> DataUse:

@@ -76,6 +76,11 @@ def _plan(args: argparse.Namespace) -> int:
         console.lines(["", f"{planned['lm_calls']:,} LM calls at most, {about}. Nothing was sent."])
     if planned["left_out"]:
         console.lines(["", "Left out:", *(f"- {text}" for text in planned["left_out"])])
+    if unmeasured := planned["unmeasured"]:
+        console.lines(["", "Not measured:", *(f"- {name}: {why}" for name, why in unmeasured.items())])
+    if same := planned["same_requests"]:
+        rows_named = (f"- {' and '.join(one['rows'])} on {one['data']}" for one in same)
+        console.lines(["", "Equal program, settings and sources, so figures cannot differ:", *rows_named])
     return 0
 
 

@@ -2,6 +2,8 @@
 
 An absent counter was not measured; the metric is then None, not 0. `lm_calls` and `tokens` can be restricted
 to one role, `searches` to one source: `tokens@proxy`, `searches@web`. An unused role or source costs 0.
+`used` and `used_local` are PrefRAG's "Used Num" and "Used Local Num" (appendix A.6); its program and ReAct
+count them.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ METRICS = (
     _counter("usd", "price of the calls", "usd"),
     _counter("latency", "time from the question to its answer", "seconds"),
     _counter("searches", "searches in all sources", "count"),
+    _counter("used", "searches whose passages the model read; the others were discarded", "count"),
+    _counter("used_local", "as used, of the source `local` alone", "count"),
     _family("lm_calls", "calls of the models with one role"),
     _family("tokens", "tokens read and written by the models with one role"),
     _family("searches", "searches in one source"),

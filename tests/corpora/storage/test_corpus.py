@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.storage import corpus as corpora
-from ragc.corpora.storage.corpus import Corpus, DiskCorpus, MemoryCorpus, read, sample
+from ragc.corpora.storage.corpus import Corpus, DiskCorpus, MemoryCorpus, half_of, read, sample
 from ragc.corpora.storage.passages import id_order, ranks
 from ragc.errors import DataError
 from ragc.records import Passage
@@ -182,3 +182,13 @@ def test_several_processes_open_and_build_one_index(tmp_path: Path) -> None:
     assert sorted(built for built, _ in outputs) == ["False", "False", "True"]
     assert len({hits for _, hits in outputs}) == 1
     assert "p10" in outputs[0][1]
+
+
+def test_two_halves_share_no_passage_and_are_all() -> None:
+    whole = MemoryCorpus(Passage(f"p{n}", "", f"text {n}") for n in range(40))
+    first, second = (half_of(whole, half) for half in ("first", "second"))
+    ids = [{passage.id for passage in half.passages} for half in (first, second)]
+    assert not ids[0] & ids[1]
+    assert ids[0] | ids[1] == {passage.id for passage in whole}
+    assert min(map(len, ids)) > 10
+    assert first.fingerprint != second.fingerprint

@@ -22,6 +22,10 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
 def write_data(folder: Path) -> Path:
     """The data sets hotpotqa (with train questions) and crag, ten questions each."""
     colours = [

@@ -1,0 +1,119 @@
+"""Rows of a table that sent the same requests: their figures cannot differ, whatever the paper's do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ragc.core.digest import digest
+from ragc.core.display import quantity
+from ragc.optimizers.budget import FileLedger
+from ragc.optimizers.grids.tables.plan import Planned
+
+REQUESTS = "requests"
+"""The key of a row's requests: a digest of all that were sent for its question; "" where there was none."""
+
+_sent: ContextVar[list[str] | None] = ContextVar("ragc_table_requests", default=None)
+
+
+class NotingLedger(FileLedger):
+    """A ledger that also notes, within `noting`, which requests were charged, sent or replayed."""
+
+    def replay(self, key: str, tokens: int, usd: float) -> None:
+        """Charges as `FileLedger` does."""
+        if (sent := _sent.get()) is not None:
+            sent.append(key)
+        super().replay(key, tokens, usd)
+
+
+@contextmanager
+def noting() -> Iterator[list[str]]:
+    """The keys of all requests that are made inside, those of tasks that are started inside among them."""
+    sent: list[str] = []
+    token = _sent.set(sent)
+    try:
+        yield sent
+    finally:
+        _sent.reset(token)
+
+
+def digest_of(sent: Sequence[str]) -> str:
+    """A digest of the requests `sent`, equal in whatever order they were made; "" for none."""
+    return digest(sorted(sent))[:16] if sent else ""
+
+
+@dataclass(frozen=True, slots=True)
+class SameRequests:
+    """Two or more `rows` that send the same requests for all `questions` questions of `data`.
+
+    `answers` says whether their answers are the same, too: those of rows that choose among equal replies, or
+    compare them with another threshold, may not be.
+    """
+
+    data: str
+    rows: tuple[str, ...]
+    questions: int
+    answers: bool = True
+
+    def sentence(self) -> str:
+        """What that means, in words."""
+        questions, first = quantity(self.questions, "question"), " and ".join(self.rows)
+        if self.answers:
+            return f"{first} on {self.data}: the same requests and answers for all of {questions}."
+        return (
+            f"{first} on {self.data}: the same requests for all of {questions}; their answers differ by what "
+            "they make of equal replies."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        listed = {"data": self.data, "rows": list(self.rows), "questions": self.questions}
+        return listed | {"same_answers": self.answers}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a row did for each question, by its id: a digest of its requests, and its answer."""
+
+    requests: Mapping[str, str]
+    answers: Mapping[str, str | None]
+
+
+def same_requests(rows: Mapping[tuple[str, str], Sent]) -> tuple[SameRequests, ...]:
+    """The rows that sent the same, by data set and row; one that sent nothing at all is like no other."""
+    groups: dict[tuple[str, str], list[tuple[str, Sent]]] = {}
+    for (data, row), sent in rows.items():
+        if any(sent.requests.values()):
+            groups.setdefault((data, digest(dict(sent.requests))), []).append((row, sent))
+    results = []
+    for (data, _), alike in groups.items():
+        if len(alike) > 1:
+            answers = alike[0][1].answers
+            same = all(sent.answers == answers for _, sent in alike)
+            results.append(SameRequests(data, tuple(row for row, _ in alike), len(answers), same))
+    return tuple(results)
+
+
+def would_be_same(
+    planned: Sequence[Planned], questions: Mapping[tuple[str, str], int]
+) -> tuple[SameRequests, ...]:
+    """The cells of `planned` with equal program, knobs, sources and demonstrations, before anything is sent.
+
+    `questions` has the number of questions by data set and row.
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for cell in planned:
+        recipe = cell.recipe
+        knobs = recipe.method.knobs.of(recipe.fixed(recipe.method)).to_json()
+        names = sorted({*recipe.method.sources, *recipe.method.optional_sources} & recipe.sources.keys())
+        sources = {name: asdict(recipe.sources[name]) for name in names}
+        facts = [recipe.method.id, knobs, sources, cell.row.demos, cell.row.train]
+        groups.setdefault((cell.use.id, digest(facts)), []).append(cell.row.id)
+    return tuple(
+        SameRequests(data, tuple(rows), questions.get((data, rows[0]), 0))
+        for (data, _), rows in groups.items()
+        if len(rows) > 1
+    )
