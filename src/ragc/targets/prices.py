@@ -43,8 +43,8 @@ class RequestLimits:
 def request_limits(target: Target, reply: int) -> RequestLimits:
     """The limits of a request to `target` with an answer of at most `reply` tokens. Sends nothing."""
     price, room = price_of(target), room_of(target)
-    each = (None, None) if price is None else (price.most(1, 0), price.most(0, 1))
-    return RequestLimits(_context(target, reply + room), *each, room=room)
+    read, written = (None, None) if price is None else (price.most(1, 0), price.most(0, 1))
+    return RequestLimits(_context(target, reply + room), read, written, room)
 
 
 def _context(target: Target, reply: int) -> int | None:
