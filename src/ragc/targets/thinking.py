@@ -131,9 +131,9 @@ def decide(target: _Thinker) -> int:
         return option
     sent = target.options.sent
     declared = _declared(sent)
-    if declared == 0 or (option != AUTO and declared is None and not _is_thinker(target)):
+    if declared is None and option != AUTO and not _is_thinker(target):
         return 0
-    if isinstance(declared, int):
+    if declared is not None and declared is not True:
         return declared
     room = _measured(target)
     if room is None:
