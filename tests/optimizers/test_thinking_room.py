@@ -283,3 +283,25 @@ def test_the_dry_run_says_what_a_thinking_model_does_not_take(
     note = estimate(parse(text, base=folder))["note"]
     assert f"main (hosted openai/o3-mini) has room for {ROOM:,} tokens of thoughts in every call." in note
     assert "main (hosted openai/o3-mini) thinks and takes no temperature and no top_p." in note
+
+
+def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: FaultServer) -> None:
+    sets = ('search.efforts.main=["low", "high"]', "search.knobs=[]", "search.trials=3")
+    low = (*sets, 'targets.main.options={ reasoning_effort = "low" }')
+    recipe = recipes.load(folder / "recipe.toml", low)
+    assert recipe.search.targets == {"main": ("main", "main-high")}
+    assert parse(recipe.to_toml(), base=folder) == recipe
+    compiled(folder, *low)
+    efforts = {body["reasoning_effort"]: body["max_tokens"] for body in server.bodies}
+    assert efforts.keys() == {"low", "high"}
+    assert efforts["high"] - efforts["low"] == ROOMS["high"] - ROOMS["low"]
+    assert estimate(recipe)["thinking_tokens"] == {"main": ROOMS["low"], "main-high": ROOMS["high"]}
+    for wrong, sentence in (
+        ('search.efforts.main=["hgh"]', r"hgh.*high"),
+        (
+            'search.efforts.proxy=["high"]',
+            r"search.efforts.proxy varies the effort of \[targets.proxy\], which",
+        ),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            recipes.load(folder / "recipe.toml", (wrong,))

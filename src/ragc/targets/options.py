@@ -48,6 +48,12 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 """The levels of `reasoning_effort`, the least first. Not every model takes every one."""
 
 
+def check_effort(name: str) -> None:
+    """Raise UnknownName for an effort that no model takes."""
+    if name not in EFFORTS:
+        raise UnknownName("reasoning effort", name, EFFORTS)
+
+
 def _check_capability(name: str) -> None:
     if name not in _CAPABILITIES:
         raise UnknownName("capability", name, _CAPABILITIES)
