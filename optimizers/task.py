@@ -412,8 +412,8 @@ def facts_of(
 def _target_facts(target: Target) -> dict[str, Any]:
     others = fallback_names(target)
     facts: dict[str, Any] = {"name": target.name, "identity": digest(target.identity)[:16]}
-    if room := room_of(target):
-        facts[ROOM_FACT] = room
+    if thinking := room_of(target):
+        facts[ROOM_FACT] = thinking
     return {**facts, "fallbacks": list(others)} if others else facts
 
 
@@ -422,4 +422,6 @@ def recorded_rooms(facts: Mapping[str, Any]) -> dict[str, int]:
     held = facts.get("targets")
     tables = held if isinstance(held, Mapping) else {}
     rooms = {name: table.get(ROOM_FACT) for name, table in tables.items() if isinstance(table, Mapping)}
-    return {name: room if type(room) is int and room > 0 else 0 for name, room in rooms.items()}
+    return {
+        name: thinking if type(thinking) is int and thinking > 0 else 0 for name, thinking in rooms.items()
+    }

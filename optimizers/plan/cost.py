@@ -27,7 +27,7 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
     tokens = _greatest([limit.tokens for limit in limits])
     usd = _greatest([limit.usd(longest) for limit in limits])
     speed, measured = seconds_per_request(task), cost_per_call(task)
-    longest_call = prompt + reply + max((limit.room for limit in limits), default=0)
+    longest_call = prompt + reply + max((limit.thinking for limit in limits), default=0)
     each: float = longest_call if tokens is None else min(longest_call, tokens)
     likely = _greatest([_likely_usd(limit, prompt, reply) for limit in limits])
     if measured is not None:
@@ -50,7 +50,7 @@ def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:
     """Dollars of a request with `prompt` and `reply` tokens; None if a price is unknown."""
     if limit.prompt_usd is None or limit.reply_usd is None:
         return None
-    return prompt * limit.prompt_usd + (reply + limit.room) * limit.reply_usd
+    return prompt * limit.prompt_usd + (reply + limit.thinking) * limit.reply_usd
 
 
 def significant(amount: float) -> float:

@@ -282,7 +282,9 @@ def open_compiled(
         targets=targets,
         grouped=other_data or "groups" in compiled.provenance,
         rooms={
-            name: room for name, room in rooms.items() if name not in changed and ("targets",) not in keys
+            name: thinking
+            for name, thinking in rooms.items()
+            if name not in changed and ("targets",) not in keys
         },
     )
     _count_only_for_a_limit(task)

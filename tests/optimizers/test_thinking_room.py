@@ -54,12 +54,12 @@ options = {{ thinking_tokens = "auto" }}
 """
 
 
-def thinking(asked: Asked) -> Answer:
+def thinking(request: Asked) -> Answer:
     """A model that thinks before it answers, and needs a limit that leaves it room."""
-    if asked.body["max_tokens"] <= THOUGHT:
+    if request.body["max_tokens"] <= THOUGHT:
         return failing(400, "no room to think")
-    number = asked.text.partition("item ")[2][:2]
-    reply = json.loads(fitting(asked, answer=f"a{number}").body)
+    number = request.text.partition("item ")[2][:2]
+    reply = json.loads(fitting(request, answer=f"a{number}").body)
     reply["usage"] |= {"completion_tokens": THOUGHT + 3}
     return Answer(json.dumps(reply).encode())
 
@@ -102,18 +102,18 @@ def test_what_was_decided_holds_on_resume_and_in_what_is_compiled(folder: Path, 
     measure(folder, server, 300)
     with pytest.raises(RagcError, match="budget"):
         compiled(folder, "budget.lm_calls=3")
-    asked = len(server.prompts)
+    sent_before = len(server.prompts)
     (limit,) = limits(server)
     measure(folder, server, 700)  # the doctor ran again meanwhile
     result = compiled(folder, resume=True)
-    assert asked < len(server.prompts)
+    assert sent_before < len(server.prompts)
     assert limits(server) == {limit}
     assert result.test["em"].mean == 1
     facts = json.loads((folder / "out" / "provenance.json").read_text())["targets"]["main"]
     assert facts["thinking_tokens"] == 1536
-    asked = len(server.prompts)
+    sent_before = len(server.prompts)
     evaluate.score(evaluate.open_program(folder / "out"), include_seen=True)
-    assert len(server.prompts) == asked, "its room is that with which it was compiled"
+    assert len(server.prompts) == sent_before, "its room is that with which it was compiled"
     evaluate.score(
         evaluate.open_program(folder / "out", ("targets.main.options.thinking_tokens=900",)),
         include_seen=True,
@@ -129,9 +129,9 @@ def test_a_study_from_before_sends_nothing_again(folder: Path) -> None:
     directory = study_directory(folder / "out")
     assert "thinking" not in json.loads((directory / "study.json").read_text())
     assert kept_rooms(directory, ["main"]) == {"main": 0}
-    asked = len(target.requests)
+    sent_before = len(target.requests)
     again = compiled(folder, targets={"main": target}, resume=True)
-    assert (len(target.requests), again.counters["sent"]) == (asked, 0)
+    assert (len(target.requests), again.counters["sent"]) == (sent_before, 0)
     assert result.verdict == again.verdict
 
 
@@ -154,7 +154,7 @@ def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.Ca
     price = "targets.main.options.price={input=1.0, output=10.0}"
     context = "targets.main.options.context_tokens=8192"
     plain, roomy = (
-        planned(f"targets.main.options.thinking_tokens={room}", price, context) for room in (0, 2000)
+        planned(f"targets.main.options.thinking_tokens={tokens}", price, context) for tokens in (0, 2000)
     )
     assert "thoughts" not in plain["note"]
     assert plain["thinking_tokens"] == {}
@@ -179,8 +179,8 @@ def test_a_budget_in_tokens_is_held_to_with_thoughts(folder: Path, server: Fault
 
 
 def test_prompts_leave_the_room_free(folder: Path) -> None:
-    def reads(room: int) -> bool:
-        options = {"thinking_tokens": room, "context_tokens": 3000}
+    def reads(tokens: int) -> bool:
+        options = {"thinking_tokens": tokens, "context_tokens": 3000}
         target = build(TargetSpec("vllm", MODEL, "http://127.0.0.1:9/v1", options))
         program = method("no_retrieval").build(Runtime({"main": target}, store=CallStore(None)), {})
         ((_, call),) = program.named_predictors()

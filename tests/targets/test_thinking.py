@@ -43,9 +43,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def thinker(tokens: int) -> Callable[[Asked], Answer]:
     """A server whose model thinks for `tokens` tokens before it answers, and counts them."""
 
-    def script(asked: Asked) -> Answer:
+    def script(request: Asked) -> Answer:
         reply = json.loads(build_answer("yes").body)
-        limit = asked.body.get("max_completion_tokens") or asked.body["max_tokens"]
+        limit = request.body.get("max_completion_tokens") or request.body["max_tokens"]
         thought = min(tokens, limit)
         reply["usage"] |= {
             "completion_tokens": min(tokens + 3, limit),
@@ -143,10 +143,10 @@ def test_variables_of_the_template_reach_llama_cpp(monkeypatch: pytest.MonkeyPat
 def test_effort_and_variables_are_sent_as_options_and_count_as_fields_of_the_body(kind: str) -> None:
     fields = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": True}}
     with serving(thinker(0)) as server:
-        told, typed = (target_of(kind, server.url, Waits(), **more) for more in (fields, {"body": fields}))
-        assert told.identity == typed.identity
+        checked, typed = (target_of(kind, server.url, Waits(), **more) for more in (fields, {"body": fields}))
+        assert checked.identity == typed.identity
         if kind == "vllm":
-            finished(told, told.complete(grade()))
+            finished(checked, checked.complete(grade()))
             assert fields.items() <= server.bodies[0].items()
         with pytest.raises(UsageError, match="has reasoning_effort as an option and in body; leave one of"):
             OPTIONS[kind].of({"reasoning_effort": "low", "body": fields})
@@ -163,13 +163,13 @@ def test_ordinary_targets_keep_their_keys() -> None:
 @pytest.mark.parametrize("kind", OPTIONS)
 @pytest.mark.parametrize("value", [-1, "much", 1.5, True, ""])
 def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as checked:
         OPTIONS[kind].of({"thinking_tokens": value})
     article = "an" if kind == "embedded" else "a"
     words = (
         f'Option thinking_tokens of {article} {kind} target must be a whole number of at least 0, or "auto"'
     )
-    assert str(told.value).startswith(words)
+    assert str(checked.value).startswith(words)
 
 
 def test_an_unknown_effort_is_refused_with_the_nearest() -> None:
@@ -178,7 +178,7 @@ def test_an_unknown_effort_is_refused_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "room"),
+    ("target", "tokens"),
     [
         (vllm(), 0),
         (vllm(reasoning_effort="low"), ROOMS["low"]),
@@ -201,8 +201,8 @@ def test_an_unknown_effort_is_refused_with_the_nearest() -> None:
     ],
     ids=str,
 )
-def test_auto_is_what_the_options_or_the_model_tell(target: Any, room: int) -> None:
-    assert room_of(target) == room
+def test_auto_is_what_the_options_or_the_model_tell(target: Any, tokens: int) -> None:
+    assert room_of(target) == tokens
     assert ROOMS.keys() == set(EFFORTS)
 
 
@@ -268,11 +268,13 @@ def test_thoughts_that_nobody_counted_are_their_share_of_the_text(message: Any, 
 
 
 def test_a_server_that_refuses_generous_limits_is_probed_all_the_same() -> None:
-    def strict(asked: Asked) -> Answer:
+    def strict(request: Asked) -> Answer:
         from tests.targets.fault_server import failing
 
         return (
-            failing(400, "max_tokens is too large") if asked.body["max_tokens"] > 100 else build_answer("yes")
+            failing(400, "max_tokens is too large")
+            if request.body["max_tokens"] > 100
+            else build_answer("yes")
         )
 
     with serving(strict) as server:
@@ -302,17 +304,17 @@ def test_auto_is_what_the_doctor_measured(capsys: pytest.CaptureFixture[str], ho
         assert room_of(target_now()) == ROOM
         text = RECIPE.format(url=server.url, model=MODEL, options="")
         (without,) = examine_targets(parse(text))
-        asked = len(server.prompts)
+        request = len(server.prompts)
         assert room_of(target_now()) == 1536  # four times as much, in steps of 512
         (home / "recipe.toml").write_text(
             RECIPE.format(url=server.url, model=MODEL, options='thinking_tokens = "auto"')
         )
         main(["doctor", str(home / "recipe.toml"), "--json"])
-        told = json.loads(capsys.readouterr().out)[-1]
-        assert len(server.prompts) == asked
+        checked = json.loads(capsys.readouterr().out)[-1]
+        assert len(server.prompts) == request
     assert "thought for up to 300 tokens; no room for thoughts: add thinking_tokens" in without.found
-    assert (told["thinking"], told["room"]) == (300, 1536)
-    assert "room for 1,536 tokens of thoughts in every call" in told["found"]
+    assert (checked["thinking"], checked["thinking_tokens"]) == (300, 1536)
+    assert "room for 1,536 tokens of thoughts in every call" in checked["found"]
 
 
 def test_what_a_probe_of_before_did_not_measure_is_measured_alone(home: Path) -> None:
@@ -323,9 +325,9 @@ def test_what_a_probe_of_before_did_not_measure_is_measured_alone(home: Path) ->
         body = json.loads(file.read_text())
         del body["thinking"]
         file.write_text(json.dumps(body))
-        asked = len(server.prompts)
+        request = len(server.prompts)
         (again,) = examine_targets(recipe)
-        assert len(server.prompts) == asked + 2
+        assert len(server.prompts) == request + 2
     assert again.thinking == 300
 
 

@@ -26,13 +26,13 @@ _USED: tuple[Capability, ...] = ("schema", "logprobs", "seed")
 class TargetCheck(Check):
     """The check of one target: `id` is its name in the recipe, `found` a one-line verdict.
 
-    `thinking` are the most tokens of thoughts that a probe saw, None where none was made; `room` are those
-    that every call has room for.
+    `thinking` are the most tokens of thoughts that a probe saw, None where none was made; `thinking_tokens`
+    are those that every call has room for.
     """
 
     capabilities: tuple[Capability, ...] = ()
     thinking: int | None = None
-    room: int = 0
+    thinking_tokens: int = 0
 
 
 def examine_recipe(recipe: Recipe) -> Check:
@@ -60,9 +60,9 @@ async def _examine(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
         check_rooms([target])
         options = getattr(target, "options", None)
         if not isinstance(options, ServerOptions) or not hasattr(target, "raw"):
-            able, room = _in_order(target.capabilities), room_of(target)
-            found = f"{target.name}: ready; {', '.join(able)}{_thoughts(target, None)}"
-            return TargetCheck(name, True, found, capabilities=able, room=room)
+            able, thinking_tokens = _in_order(target.capabilities), room_of(target)
+            line = f"{target.name}: ready; {', '.join(able)}{_thoughts(target, None)}"
+            return TargetCheck(name, True, line, capabilities=able, thinking_tokens=thinking_tokens)
         # Probe every capability, whatever the recipe's `has` and `lacks` say.
         every = {"has": list(get_args(Capability)), "lacks": []}
         whole: Any = targets.build(replace(spec, options={**spec.options, **every}))
@@ -95,18 +95,18 @@ def _verdict(
         advice = f"ready; it can do more: add has = {_toml(more)} to its options"
     else:
         advice = "ready"
-    found, thinking = f"{target.name}: {advice}; {listed}", probe_result.thinking
+    line, thinking = f"{target.name}: {advice}; {listed}", probe_result.thinking
     return TargetCheck(
-        name, not false, f"{found}{_thoughts(target, thinking)}", True, shown, thinking, room_of(target)
+        name, not false, f"{line}{_thoughts(target, thinking)}", True, shown, thinking, room_of(target)
     )
 
 
 def _thoughts(target: Target, thinking: int | None) -> str:
     """What was seen of the thoughts of `target`, its room for them, and what it does not take, as clauses."""
-    room = room_of(target)
+    thinking_tokens = room_of(target)
     clauses = [f"thought for up to {thinking:,} tokens"] if thinking else []
-    if room:
-        clauses.append(f"room for {room:,} tokens of thoughts in every call")
+    if thinking_tokens:
+        clauses.append(f"room for {thinking_tokens:,} tokens of thoughts in every call")
     elif thinking:
         clauses.append('no room for thoughts: add thinking_tokens = "auto" to its options')
     if refused := getattr(target, "refused_by_thinking", ()):

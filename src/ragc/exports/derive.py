@@ -210,7 +210,7 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
         fingerprint=call.fingerprint,
         program=program,
         demonstrations=tuple(_values(demo, signature) for demo in _prompt_demos(call)),
-        room=room_of(call.target),
+        thinking=room_of(call.target),
     )
 
 

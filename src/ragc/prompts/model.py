@@ -118,7 +118,7 @@ class CompiledPrompt:
     replies, see `ragc.prompts.model`. `logprobs` says that the program needs the log probabilities of a
     reply. `demos` is the number of demonstrations in the messages, `demonstrations` are their values by
     field. `fingerprint` is a digest of everything that affects the prompt, `program` that of the whole
-    compiled program. `room` are the tokens for thoughts that its target had on top of `sampling.max_tokens`.
+    compiled program. `thinking` are the tokens for thoughts that its target had beside those of `sampling`.
     """
 
     name: str
@@ -136,7 +136,7 @@ class CompiledPrompt:
     fingerprint: str
     program: str
     demonstrations: tuple[Mapping[str, Any], ...] = ()
-    room: int = 0
+    thinking: int = 0
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class CompiledPrompt:
         `max_tokens` has the room for thoughts.
         """
         schema = self.output_schema if self.enforced else None
-        sampling = replace(self.sampling, max_tokens=self.sampling.max_tokens + self.room)
+        sampling = replace(self.sampling, max_tokens=self.sampling.max_tokens + self.thinking)
         request = ChatRequest((), schema=schema, sampling=sampling, logprobs=self.logprobs)
         body = request_body(request, "")
         return {name: value for name, value in body.items() if name not in ("model", "messages")}

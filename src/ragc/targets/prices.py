@@ -20,14 +20,14 @@ from ragc.targets.vllm.target import VllmTarget
 class RequestLimits:
     """The maximum tokens of a request (prompt plus reply), and dollars per prompt token and reply token.
 
-    None where unknown: the context of a server that was not contacted, a price that no table has. `room` are
-    the tokens for thoughts that a reply may have beside its answer.
+    None where unknown: the context of a server that was not contacted, a price that no table has. `thinking`
+    are the tokens for thoughts that a reply may have beside its answer.
     """
 
     tokens: int | None
     prompt_usd: float | None = 0.0
     reply_usd: float | None = 0.0
-    room: int = 0
+    thinking: int = 0
 
     def usd(self, reply: int) -> float | None:
         """The maximum dollars of a request whose answer has at most `reply` tokens."""
@@ -37,14 +37,14 @@ class RequestLimits:
             return 0.0
         if self.tokens is None:
             return None
-        return self.tokens * self.prompt_usd + (reply + self.room) * self.reply_usd
+        return self.tokens * self.prompt_usd + (reply + self.thinking) * self.reply_usd
 
 
 def request_limits(target: Target, reply: int) -> RequestLimits:
     """The limits of a request to `target` with an answer of at most `reply` tokens. Sends nothing."""
-    price, room = price_of(target), room_of(target)
+    price, thinking = price_of(target), room_of(target)
     read, written = (None, None) if price is None else (price.most(1, 0), price.most(0, 1))
-    return RequestLimits(_context(target, reply + room), read, written, room)
+    return RequestLimits(_context(target, reply + thinking), read, written, thinking)
 
 
 def _context(target: Target, reply: int) -> int | None:

@@ -70,21 +70,21 @@ class ThinkingRoom:
     room; 0 where it is not known.
     """
 
-    _room: int | None = None
+    _thinking: int | None = None
 
     @property
     def thinking_tokens(self: _Thinker) -> int:
         """Tokens of room for thoughts in every request."""
         own: Any = self
-        if own._room is None:
-            own._room = decide(self)
-        return int(own._room)
+        if own._thinking is None:
+            own._thinking = decide(self)
+        return int(own._thinking)
 
     def keep_thinking(self, tokens: int) -> None:
         """Take the room that an earlier run decided, where the option leaves it open."""
         options: TargetOptions = getattr(self, "options")  # noqa: B009 - of the whole target
         if not isinstance(options.thinking_tokens, int):
-            self._room = tokens
+            self._thinking = tokens
 
     def reasons(self) -> bool:
         """Whether a table says that the model can think."""
@@ -93,8 +93,8 @@ class ThinkingRoom:
 
 def room_of(target: object) -> int:
     """Tokens of room for thoughts in every request to `target`; 0 where it does not think."""
-    room = getattr(target, "thinking_tokens", 0)
-    return room if type(room) is int else 0
+    thinking = getattr(target, "thinking_tokens", 0)
+    return thinking if type(thinking) is int else 0
 
 
 def most_room(targets: Iterable[object]) -> int:
@@ -107,10 +107,10 @@ def with_room(target: Target, request: ChatRequest) -> ChatRequest:
 
     A request for the log-probabilities of a prompt needs none: its reply is not read.
     """
-    room = 0 if request.prompt_logprobs else room_of(target)
-    if not room:
+    thinking = 0 if request.prompt_logprobs else room_of(target)
+    if not thinking:
         return request
-    sampling = replace(request.sampling, max_tokens=request.sampling.max_tokens + room)
+    sampling = replace(request.sampling, max_tokens=request.sampling.max_tokens + thinking)
     return replace(request, sampling=sampling)
 
 
@@ -119,9 +119,9 @@ def room_left(target: _Thinker, unknown: int) -> int:
     return max(0, target.whole_context - room_of(target)) if target.whole_context else unknown
 
 
-def identity_mark(room: int) -> str:
-    """What `room` adds to a target's identity; "" for none."""
-    return f"+{room}t" if room else ""
+def identity_mark(thinking: int) -> str:
+    """What `thinking` adds to a target's identity; "" for none."""
+    return f"+{thinking}t" if thinking else ""
 
 
 def decide(target: _Thinker) -> int:
@@ -135,11 +135,11 @@ def decide(target: _Thinker) -> int:
         return 0
     if declared is not None and declared is not True:
         return declared
-    room = _measured(target)
-    if room is None:
-        room = _known(target, sent)
+    thinking = _measured(target)
+    if thinking is None:
+        thinking = _known(target, sent)
     context = target.whole_context
-    return min(room, context // 2) if context else room
+    return min(thinking, context // 2) if context else thinking
 
 
 def switches_on(sent: Mapping[str, Any]) -> bool:
@@ -188,30 +188,30 @@ def _known(target: _Thinker, sent: Mapping[str, Any]) -> int:
     """The room by effort, else that of a model of which nothing is known."""
     if effort := _effort(sent):
         return ROOMS.get(effort, ROOM)
-    asked = _declared(sent) is not None or target.options.thinking_tokens == AUTO
-    return 0 if _WHEN_ASKED.search(target.model) and not asked else ROOM
+    is_asked = _declared(sent) is not None or target.options.thinking_tokens == AUTO
+    return 0 if _WHEN_ASKED.search(target.model) and not is_asked else ROOM
 
 
 def keep_rooms(targets: Mapping[str, object], recorded: Mapping[str, int]) -> None:
     """Give `targets` the rooms that were `recorded` by name, where their options leave them open."""
-    for name, room in recorded.items():
+    for name, thinking in recorded.items():
         target = targets.get(name)
         if isinstance(target, ThinkingRoom):
-            target.keep_thinking(room)
+            target.keep_thinking(thinking)
 
 
 def rooms_of(targets: Mapping[str, object]) -> dict[str, int]:
     """The room of each of `targets` that has one."""
-    return {name: room for name, target in targets.items() if (room := room_of(target))}
+    return {name: thinking for name, target in targets.items() if (thinking := room_of(target))}
 
 
 def check_rooms(targets: Iterable[Any]) -> None:
     """Raise UsageError where the room of one of `targets` takes the whole of its known context."""
     for target in targets:
-        room, holds = room_of(target), getattr(target, "whole_context", 0)
-        if 0 < holds <= room:
+        thinking, holds = room_of(target), getattr(target, "whole_context", 0)
+        if 0 < holds <= thinking:
             raise UsageError(
-                f"thinking_tokens = {room} leaves nothing for prompts and answers in the context of "
+                f"thinking_tokens = {thinking} leaves nothing for prompts and answers in the context of "
                 f"{target.name}, which holds {holds} tokens; lower it, or give the model a longer context."
             )
 
@@ -220,8 +220,10 @@ def thinking_note(targets: Mapping[str, Any]) -> str:
     """Sentences on the room of `targets`, and on what those that think do not take; "" for none."""
     lines = []
     for name, target in targets.items():
-        if room := room_of(target):
-            lines.append(f"{name} ({target.name}) has room for {room:,} tokens of thoughts in every call.")
+        if thinking := room_of(target):
+            lines.append(
+                f"{name} ({target.name}) has room for {thinking:,} tokens of thoughts in every call."
+            )
         if refused := getattr(target, "refused_by_thinking", ()):
             lines.append(f"{name} ({target.name}) thinks and takes no {' and no '.join(refused)}.")
     return " ".join(lines)

@@ -70,8 +70,8 @@ class EmbeddedTarget(ThinkingRoom):
             "reasoning_effort": reasoning_effort,
             "chat_template_kwargs": dict(chat_template_kwargs or {}),
         }
-        given = {name: value for name, value in thoughts.items() if value not in (None, "", {})}
-        self.options = EmbeddedOptions.of({**sizes, **switches, **given})
+        typed = {name: value for name, value in thoughts.items() if value not in (None, "", {})}
+        self.options = EmbeddedOptions.of({**sizes, **switches, **typed})
         self.price = price or None
         if path is None and context > _TRAINED_CONTEXT:
             raise UsageError(
@@ -121,14 +121,14 @@ class EmbeddedTarget(ThinkingRoom):
         """The identity without the room for thoughts."""
         return self._identity("")
 
-    def _identity(self, room: str) -> str:
+    def _identity(self, mark: str) -> str:
         if not self._sha256 and self.path is not None:
             check_file(self.path)
             note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
             self._sha256 = noted_digest(self.path, note)
         sent = self.options.sent
         extra = f"#{digest(dict(sent))[:12]}" if sent else ""
-        return f"{self.model}{extra}{room}@sha256:{self._sha256}"
+        return f"{self.model}{extra}{mark}@sha256:{self._sha256}"
 
     async def open(self, progress: Watch | None = None) -> None:
         """Download the default weights if they are missing, and load the model."""

@@ -354,6 +354,6 @@ def table_entry(model: str) -> TableEntry:
         able.add("prefix_cache")
     context = info.get("max_input_tokens") or info.get("max_tokens") or 0
     reasons = bool(info.get("supports_reasoning"))
-    asked = (("temperature", 0.0), ("top_p", 0.9)) if reasons else ()
-    refused = tuple(name for name, value in asked if not takes(litellm, bare, provider, name, value))
+    samples = (("temperature", 0.0), ("top_p", 0.9)) if reasons else ()
+    refused = tuple(name for name, value in samples if not takes(litellm, bare, provider, name, value))
     return TableEntry(frozenset(able), int(context), "response_format" in params, reasons, refused)
