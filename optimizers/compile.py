@@ -46,7 +46,13 @@ from ragc.optimizers.results.contamination import CLEAN, Contamination, check_co
 from ragc.optimizers.results.evaluate import look_at_test
 from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
 from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
-from ragc.optimizers.search.directory import draws_groups, epoch_of, open_directory
+from ragc.optimizers.search.directory import (
+    draws_groups,
+    epoch_of,
+    kept_rooms,
+    open_directory,
+    write_rooms,
+)
 from ragc.optimizers.search.driver import (
     Baseline,
     DevSearch,
@@ -65,6 +71,7 @@ from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore, open_store
 from ragc.store.looks import Look
 from ragc.targets.base import Target
+from ragc.targets.thinking import most_room, rooms_of
 from ragc.targets.token_price import MILLION, price_of
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
@@ -302,7 +309,9 @@ def prepare(
             charges=directory / "charges.jsonl",
             targets=targets,
             grouped=draws_groups(directory),
+            rooms=kept_rooms(directory, targets or recipe.targets),
         )
+        write_rooms(directory, rooms_of(task.runtime.targets))
         task.runtime.gateway.epoch = epoch_of(directory)
         limit = asyncio.Semaphore(task.in_flight)
         try:
@@ -352,6 +361,7 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
         longer = LONGER if task.space.demos or task.recipe.search.instructions else 1.0
         program = await asyncio.to_thread(task.method.build, task.runtime, dict(task.space.baseline().knobs))
         reply = max((call.sampling.max_tokens for call in program.predictors()), default=0)
+        reply += most_room(task.runtime.targets.values())
         spare = Spare(SPARE_CALLS, reply, reply * _dearest_token(task))
         task.ledger.price_held(round(first.lm_calls * len(first.scores)), longer, spare)
     task.ledger.hold(held)

@@ -40,11 +40,15 @@ from ragc.store.call_store import CallStore
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
+from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
 from ragc.version import __version__
 
 DEMO_THRESHOLD = 0.75
 """The least score of a train question whose answer becomes a demonstration."""
+
+ROOM_FACT = "thinking_tokens"
+"""The fact with a target's room for thoughts, where it has one."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,7 @@ class Task:
             name: _group_sizes(questions) for name, questions in (("dev", self.dev), ("test", self.test))
         }
         lines = [small_data_note(sizes["dev"], sizes["test"]), groups_note(self.facts)]
+        lines.append(thinking_note(self.runtime.targets))
         if self.recipe.search.optimizer == OWN_OPTIMIZER and not (
             self.space.size or self.recipe.search.instructions
         ):
@@ -188,6 +193,7 @@ def prepare(
     progress: Progress | None = None,
     answering: bool = True,
     grouped: bool = True,
+    rooms: Mapping[str, int] | None = None,
 ) -> Task:
     """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
@@ -195,7 +201,8 @@ def prepare(
     empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
     recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
     of what targets and metrics need on this machine. `grouped` False draws splits as before groups were
-    known. Raises RecipeError with everything that this machine lacks, DataError and UsageError.
+    known. `rooms` are the rooms for thoughts that targets had before, by name; others are decided here.
+    Raises RecipeError with everything that this machine lacks, DataError and UsageError.
     """
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
@@ -204,6 +211,8 @@ def prepare(
     corpora = {name: data.corpus(spec) for name, spec in searched.items()}
     splits = data.splits(CorpusIds(corpora.values())) if questions else {}
     by_role = dict(targets or _build_targets(recipe))
+    keep_rooms(by_role, rooms or {})
+    check_rooms(by_role.values())
     sources = {
         name: build_source(
             spec.kind,
@@ -402,5 +411,17 @@ def facts_of(
 
 def _target_facts(target: Target) -> dict[str, Any]:
     others = fallback_names(target)
-    facts = {"name": target.name, "identity": digest(target.identity)[:16]}
+    facts: dict[str, Any] = {"name": target.name, "identity": digest(target.identity)[:16]}
+    if thinking := room_of(target):
+        facts[ROOM_FACT] = thinking
     return {**facts, "fallbacks": list(others)} if others else facts
+
+
+def recorded_rooms(facts: Mapping[str, Any]) -> dict[str, int]:
+    """The room for thoughts of each target that the `facts` of an earlier task name; 0 where it had none."""
+    held = facts.get("targets")
+    tables = held if isinstance(held, Mapping) else {}
+    rooms = {name: table.get(ROOM_FACT) for name, table in tables.items() if isinstance(table, Mapping)}
+    return {
+        name: thinking if type(thinking) is int and thinking > 0 else 0 for name, thinking in rooms.items()
+    }

@@ -13,6 +13,7 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import Target, Watch
 from ragc.targets.charges import Ledger
 from ragc.targets.gateway import Gateway, check_contexts, fallback_chains
+from ragc.targets.thinking import check_rooms
 
 if TYPE_CHECKING:
     from ragc.programs.method import Method
@@ -80,10 +81,12 @@ class Runtime:
     async def open(self, watch: Watch | None = None) -> None:
         """Open every target, fallbacks too; `watch` is told of downloads.
 
-        Raises TargetUnavailable, and UsageError where a fallback reads less than whom it stands in for.
+        Raises TargetUnavailable, and UsageError where a fallback reads less than whom it stands in for, or
+        thoughts take the whole context.
         """
         for target in self.targets.values():
             await target.open(watch)
+        check_rooms(self.targets.values())
         check_contexts(self.gateway.fallbacks)
 
     async def ready(self) -> None:

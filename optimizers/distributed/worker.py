@@ -34,7 +34,7 @@ from ragc.optimizers.search.run_trial import LocalRunner
 from ragc.optimizers.search.storage import StudyAttributes, find, is_outside, open_server_study
 from ragc.optimizers.search.trial import TrialResult
 from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import Task, prepare
+from ragc.optimizers.task import Task, prepare, recorded_rooms
 from ragc.recipe import parse
 from ragc.store.call_store import STORAGE_ENV, STORE_ENV, CallStore
 from ragc.version import __version__
@@ -154,7 +154,8 @@ def _open(job: Job) -> tuple[Task, LocalRunner]:
             )
     ledger = SharedLedger(store, job.name, recipe.budget)
     call_store, grouped = CallStore.at(store, cache_home() / "store"), "groups" in job.facts
-    task = prepare(recipe, store=call_store, ledger=ledger, grouped=grouped)
+    rooms = recorded_rooms(job.facts)
+    task = prepare(recipe, store=call_store, ledger=ledger, grouped=grouped, rooms=rooms)
     task.runtime.gateway.epoch = job.epoch
     _refuse_another(task, job)
     attributes = StudyAttributes(open_server_study(storage, job.name))

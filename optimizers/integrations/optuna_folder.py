@@ -23,7 +23,7 @@ from ragc.core.home.private import FILE, make_private, replace_private
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.study_address import read_address, write_address
-from ragc.optimizers.search.directory import GROUPED
+from ragc.optimizers.search.directory import GROUPED, UNDECIDED
 from ragc.recipe import Recipe
 
 PREFIX = "optuna-"
@@ -81,7 +81,7 @@ class Folder:
                 "give the study another name."
             )
         if not begun.exists():
-            write_address(self.path, splits=GROUPED)
+            write_address(self.path, splits=GROUPED, thinking=UNDECIDED)
         replace_private(begun, text)
         replace_private(self.path / RECIPE, recipe.to_toml())
         where = str(Path(file).resolve()) if str(file) else ""

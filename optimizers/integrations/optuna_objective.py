@@ -40,7 +40,7 @@ from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.directory import draws_groups
+from ragc.optimizers.search.directory import draws_groups, kept_rooms, write_rooms
 from ragc.optimizers.search.run_trial import group_sizes, shuffle_dev
 from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
 from ragc.optimizers.search.selection import is_outdone
@@ -51,6 +51,7 @@ from ragc.optimizers.task import Task, prepare
 from ragc.recipe import Recipe
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import Target
+from ragc.targets.thinking import rooms_of
 
 CANDIDATE, COUNTERS = "ragc:candidate", "ragc:counters"
 """The attributes of a trial that hold what was tried and what it cost."""
@@ -150,7 +151,12 @@ class Objective:
         call_store = store or open_store(recipe.study.store, keep=recipe.study.keep)
         charges = folder.path / "charges.jsonl" if folder else None
         grouped = folder is None or draws_groups(folder.path)
-        self.task: Task = prepare(recipe, store=call_store, charges=charges, targets=targets, grouped=grouped)
+        rooms = kept_rooms(folder.path, targets or recipe.targets) if folder else {}
+        self.task: Task = prepare(
+            recipe, store=call_store, charges=charges, targets=targets, grouped=grouped, rooms=rooms
+        )
+        if folder:
+            write_rooms(folder.path, rooms_of(self.task.runtime.targets))
         check_prompts(self.task)
         if problem := contamination.record(self.task, "objective"):
             log.warning(problem)

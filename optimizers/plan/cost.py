@@ -16,7 +16,8 @@ from ragc.targets.token_price import typed_price
 def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:
     """Upper bounds on tokens and dollars of `requests` requests, and estimates for `about` requests.
 
-    `prompt` is the approximate length of a prompt and `reply` the greatest length of a reply, both in tokens.
+    `prompt` is the approximate length of a prompt and `reply` the greatest length of an answer, both in
+    tokens; the room for thoughts of each target comes on top.
     Unknown amounts are None. Where this recipe was `measured` here, estimates are what its calls cost then.
     """
     longest = max(reply, LONGEST_REPLY if task.recipe.search.instructions else reply)
@@ -26,7 +27,8 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
     tokens = _greatest([limit.tokens for limit in limits])
     usd = _greatest([limit.usd(longest) for limit in limits])
     speed, measured = seconds_per_request(task), cost_per_call(task)
-    each = prompt + reply if tokens is None else min(prompt + reply, tokens)
+    longest_call = prompt + reply + max((limit.thinking for limit in limits), default=0)
+    each: float = longest_call if tokens is None else min(longest_call, tokens)
     likely = _greatest([_likely_usd(limit, prompt, reply) for limit in limits])
     if measured is not None:
         each = measured["tokens"]
@@ -48,7 +50,7 @@ def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:
     """Dollars of a request with `prompt` and `reply` tokens; None if a price is unknown."""
     if limit.prompt_usd is None or limit.reply_usd is None:
         return None
-    return prompt * limit.prompt_usd + reply * limit.reply_usd
+    return prompt * limit.prompt_usd + (reply + limit.thinking) * limit.reply_usd
 
 
 def significant(amount: float) -> float:

@@ -34,6 +34,7 @@ from ragc.recipe import Recipe
 from ragc.recipe.resolved import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore
+from ragc.targets.thinking import rooms_of
 
 UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
 """External optimizers that decide themselves how many instructions they propose and evaluate."""
@@ -349,6 +350,7 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
         "data": {name: len(held) for name, held in task.splits.items()},
         "note": " ".join(filter(None, [task.note, *contamination.sentences])),
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
+        "thinking_tokens": rooms_of(task.runtime.targets),
     }
 
 

@@ -36,7 +36,7 @@ from ragc.optimizers.results.contamination import (
 )
 from ragc.optimizers.results.resolve import Opening, opening, resolve
 from ragc.optimizers.results.verdict import intervals_to_json
-from ragc.optimizers.task import Task, prepare
+from ragc.optimizers.task import Task, prepare, recorded_rooms
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
@@ -271,13 +271,21 @@ def open_compiled(
     """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
     call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
-    other_data = any(key[0] == "data" for key in recipe.set_keys(how.sets))
+    keys = recipe.set_keys(how.sets)
+    other_data = any(key[0] == "data" for key in keys)
+    changed = [key[1] for key in keys if key[0] == "targets" and len(key) > 1]
+    rooms = recorded_rooms(compiled.provenance)
     task = prepare(
         resolved,
         store=call_store,
         questions=questions,
         targets=targets,
         grouped=other_data or "groups" in compiled.provenance,
+        rooms={
+            name: thinking
+            for name, thinking in rooms.items()
+            if name not in changed and ("targets",) not in keys
+        },
     )
     _count_only_for_a_limit(task)
     task.runtime.gateway.epoch = compiled.epoch

@@ -46,10 +46,11 @@ _SERVER_PLAIN = frozenset({
     "break_after", "cool_down_s", "requests_per_minute", "tokens_per_minute", "fallbacks", "has", "lacks",
     "max_reply_bytes",
 })  # fmt: skip
+_THINKING = frozenset({"thinking_tokens", "reasoning_effort"})
 TARGET_PLAIN: Mapping[str, frozenset[str]] = {
-    "embedded": frozenset({"context", "parallel", "threads", "timeout_s", "quiet", "keep_prefixes"}),
-    "vllm": _SERVER_PLAIN | {"dtype", "start_s"},
-    "hosted": _SERVER_PLAIN,
+    "embedded": _THINKING | {"context", "parallel", "threads", "timeout_s", "quiet", "keep_prefixes"},
+    "vllm": _SERVER_PLAIN | _THINKING | {"dtype", "start_s"},
+    "hosted": _SERVER_PLAIN | _THINKING,
 }
 """Options of targets that only set sizes, times and numbers."""
 TARGET_RUNS = {
@@ -250,6 +251,8 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[Access]:
             continue
         if name == "body" and isinstance(value, Mapping):
             yield from _body(option_keys, value)
+        elif name == "chat_template_kwargs":
+            yield from _body((*keys, "options"), {name: value})
         elif name in TARGET_RUNS:
             yield Access("runs", option_keys, value, TARGET_RUNS[name])
         elif name in TARGET_SPEAKS:

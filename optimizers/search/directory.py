@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -12,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from ragc.core import event_loop, inputs
 from ragc.core.activity import doing
-from ragc.core.digest import digest
+from ragc.core.digest import canonical, digest
 from ragc.core.home.private import FILE, make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, UsageError
 from ragc.optimizers.distributed.study_address import (
@@ -28,6 +29,30 @@ from ragc.store.call_store import refuse_shared
 
 GROUPED = "groups"
 """The entry `splits` of a study whose splits keep groups whole; studies from before have none."""
+
+
+THINKING, UNDECIDED = "thinking", "undecided"
+"""The entry with the rooms for thoughts of a study's targets, and its value until they are decided. Studies
+whose targets have none, and those from before there were any, have no such entry.
+"""
+
+
+def kept_rooms(directory: Path, names: Iterable[str]) -> dict[str, int]:
+    """The rooms for thoughts of the targets `names` with which the study in `directory` began.
+
+    Empty until they are decided. Raises ArtefactError if the study's file is damaged.
+    """
+    entry = read_address(directory).get(THINKING, "{}")
+    if entry == UNDECIDED:
+        return {}
+    held: dict[str, int] = json.loads(entry)
+    return {name: held.get(name, 0) for name in names}
+
+
+def write_rooms(directory: Path, rooms: Mapping[str, int]) -> None:
+    """Records the `rooms` for thoughts, by target, with which the study in `directory` begins."""
+    if read_address(directory).get(THINKING) == UNDECIDED:
+        write_address(directory, thinking=canonical(rooms) if rooms else "")
 
 
 def draws_groups(directory: Path) -> bool:
@@ -73,7 +98,7 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
             delete_address(directory)
             clear(directory)
             epoch = uuid4().hex[:16] if again else epoch
-            begun = {"splits": GROUPED}
+            begun = {"splits": GROUPED, THINKING: UNDECIDED}
         elif again and not epoch:
             raise UsageError(
                 f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "

@@ -148,6 +148,7 @@ def test_tables_and_records_have_the_same_defaults() -> None:
     tables = RecipeTables(program="vanilla")
     search = dict(tables.search)
     assert (search.pop("objectives"), search.pop("pick")) == ((), "")  # by default from what is reported
+    assert search.pop("efforts") == {}  # which become targets
     assert search.items() <= asdict(Search()).items()
     maps = ("fields", "corpus_fields")
     data = {name: value for name, value in dict(tables.data).items() if name not in maps}

@@ -567,7 +567,8 @@ def test_any_text_as_a_reply_is_outputs_or_a_parse_failure(text: str, layout: st
 class Babbling:
     """An endpoint whose bodies are `value`, whatever is asked."""
 
-    model = identity = "babbling"
+    model = plain_identity = "babbling"
+    whole_context = 0
 
     def __init__(self, value: Any) -> None:
         self.value = value

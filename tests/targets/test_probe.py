@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,9 @@ def whole(kind: str, url: str) -> Target:
 @pytest.mark.parametrize(
     ("server", "expected"),
     [
-        (able, ProbeResult(frozenset(EVERY))),
-        (deaf, ProbeResult(frozenset(), frozenset({"prefix_cache"}))),
-        (picky, ProbeResult(frozenset(), frozenset({"prefix_cache", "seed"}))),
+        (able, ProbeResult(frozenset(EVERY), thinking=0)),
+        (deaf, ProbeResult(frozenset(), frozenset({"prefix_cache"}), 0)),
+        (picky, ProbeResult(frozenset(), frozenset({"prefix_cache", "seed"}), 0)),
     ],
     ids=["able", "deaf", "picky"],
 )
@@ -71,10 +72,10 @@ def test_each_capability_is_seen_in_what_comes_back(
     with serving(server) as running:
         target: Any = whole(kind, running.url)
         seen = finished(target, probe(target))
-        assert len(running.prompts) == 10
-        assert max(body["max_tokens"] for body in running.bodies) <= 24
+        assert len(running.prompts) == 11
+        assert max(body["max_tokens"] for body in running.bodies[2:]) <= 24
     if kind == "hosted":  # LiteLLM hands on what it knows of a reply, and prompt logprobs are not in it
-        seen, expected = (ProbeResult(f.able - {"prompt_logprobs"}, f.unsure) for f in (seen, expected))
+        seen, expected = (replace(f, able=f.able - {"prompt_logprobs"}) for f in (seen, expected))
     assert seen == expected
 
 
@@ -84,15 +85,15 @@ def test_an_endpoint_is_probed_once_and_the_file_holds_no_address(tmp_path: Path
 
         async def thrice() -> list[ProbeResult]:
             probes = [await load_or_probe(target, tmp_path), await load_or_probe(target, tmp_path)]
-            assert len(server.prompts) == 10
+            assert len(server.prompts) == 11
             return [*probes, await load_or_probe(target, tmp_path, again=True)]
 
         results = finished(target, thrice())
-        assert len(server.prompts) == 20
-    assert results == [ProbeResult(frozenset(EVERY))] * 3
+        assert len(server.prompts) == 22
+    assert results == [ProbeResult(frozenset(EVERY), thinking=0)] * 3
     (file,) = tmp_path.iterdir()
     assert "127.0.0.1" not in file.name + file.read_text()
-    assert set(json.loads(file.read_text())) == {"format", "able", "unsure"}
+    assert set(json.loads(file.read_text())) == {"format", "able", "unsure", "thinking"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "ragc.probe/1", "able": ["flight"], "unsure": []}'])
@@ -104,7 +105,7 @@ def test_a_file_that_is_not_ours_counts_as_absent(tmp_path: Path, text: str) -> 
         file.write_text(text)
         assert event_loop.run(load_or_probe(target, tmp_path)).able == set(EVERY)
         event_loop.run(target.aclose())
-        assert len(server.prompts) == 20
+        assert len(server.prompts) == 22
 
 
 RECIPE = """
@@ -134,7 +135,7 @@ def test_the_verdict_says_what_to_do(home: Path) -> None:
     with serving(able) as server:
         good = examined(server.url)
         modest = examined(server.url, 'lacks = ["seed"]')
-        assert len(server.prompts) == 10
+        assert len(server.prompts) == 11
         absent = examined(server.url, model="gpt-4o-mni")
     with serving(deaf) as server:
         false = examined(server.url)
@@ -163,4 +164,4 @@ def test_the_command_prints_a_line_a_target_after_the_machine(
         assert checks[-1]["capabilities"] == list(EVERY)
         main(["doctor", str(home / "recipe.toml")])
         assert re.search(rf"ok +main +vllm {MODEL}: ready; schema, logprobs", capsys.readouterr().out)
-        assert len(server.prompts) == 10
+        assert len(server.prompts) == 11

@@ -9,6 +9,7 @@ from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import Capability, ChatRequest, Reply, Target, Watch
+from ragc.targets.thinking import room_of
 
 SHIFT = 1 << 20
 """Added to the number of a sample, so that a seeded target draws another reply."""
@@ -39,6 +40,11 @@ class SecondTarget:
     def context_tokens(self) -> int:
         """That of the target."""
         return self._target.context_tokens
+
+    @property
+    def thinking_tokens(self) -> int:
+        """The target's room for thoughts."""
+        return room_of(self._target)
 
     @property
     def identity(self) -> str:

@@ -16,6 +16,7 @@ from ragc.recipe import Recipe
 from ragc.targets.base import Capability, Target, TargetSpec
 from ragc.targets.options import ServerOptions
 from ragc.targets.probe import ProbeResult, RawTarget, load_or_probe
+from ragc.targets.thinking import check_rooms, room_of
 
 _USED: tuple[Capability, ...] = ("schema", "logprobs", "seed")
 """Capabilities that improve programs, and so are worth declaring."""
@@ -23,9 +24,15 @@ _USED: tuple[Capability, ...] = ("schema", "logprobs", "seed")
 
 @dataclass(frozen=True, slots=True)
 class TargetCheck(Check):
-    """The check of one target: `id` is its name in the recipe, `found` a one-line verdict."""
+    """The check of one target: `id` is its name in the recipe, `found` a one-line verdict.
+
+    `thinking` are the most tokens of thoughts that a probe saw, None where none was made; `thinking_tokens`
+    are those that every call has room for.
+    """
 
     capabilities: tuple[Capability, ...] = ()
+    thinking: int | None = None
+    thinking_tokens: int = 0
 
 
 def examine_recipe(recipe: Recipe) -> Check:
@@ -50,10 +57,12 @@ async def _examine(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
         target = targets.build(spec)
         opened.append(target)
         await target.open()
+        check_rooms([target])
         options = getattr(target, "options", None)
         if not isinstance(options, ServerOptions) or not hasattr(target, "raw"):
-            able = _in_order(target.capabilities)
-            return TargetCheck(name, True, f"{target.name}: ready; {', '.join(able)}", capabilities=able)
+            able, thinking_tokens = _in_order(target.capabilities), room_of(target)
+            line = f"{target.name}: ready; {', '.join(able)}{_thoughts(target, None)}"
+            return TargetCheck(name, True, line, capabilities=able, thinking_tokens=thinking_tokens)
         # Probe every capability, whatever the recipe's `has` and `lacks` say.
         every = {"has": list(get_args(Capability)), "lacks": []}
         whole: Any = targets.build(replace(spec, options={**spec.options, **every}))
@@ -86,7 +95,23 @@ def _verdict(
         advice = f"ready; it can do more: add has = {_toml(more)} to its options"
     else:
         advice = "ready"
-    return TargetCheck(name, not false, f"{target.name}: {advice}; {listed}", capabilities=shown)
+    line, thinking = f"{target.name}: {advice}; {listed}", probe_result.thinking
+    return TargetCheck(
+        name, not false, f"{line}{_thoughts(target, thinking)}", True, shown, thinking, room_of(target)
+    )
+
+
+def _thoughts(target: Target, thinking: int | None) -> str:
+    """What was seen of the thoughts of `target`, its room for them, and what it does not take, as clauses."""
+    thinking_tokens = room_of(target)
+    clauses = [f"thought for up to {thinking:,} tokens"] if thinking else []
+    if thinking_tokens:
+        clauses.append(f"room for {thinking_tokens:,} tokens of thoughts in every call")
+    elif thinking:
+        clauses.append('no room for thoughts: add thinking_tokens = "auto" to its options')
+    if refused := getattr(target, "refused_by_thinking", ()):
+        clauses.append(f"it takes no {' and no '.join(refused)}")
+    return "".join(f"; {clause}" for clause in clauses)
 
 
 def _in_order(names: frozenset[Capability] | Mapping[Capability, Any]) -> tuple[Capability, ...]:

@@ -98,6 +98,7 @@ def graph_json(chosen: Format, program: ExportedProgram) -> dict[str, Any]:
                 "model": program.model(prompt),
                 "layout": prompt.layout,
                 "parameters": prompt.parameters(),
+                **({"thinking_tokens": prompt.thinking} if prompt.thinking else {}),
                 "input_schema": prompt.input_schema,
                 "output_schema": dict(prompt.output_schema),
                 "reply": reading(prompt),

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from ragc.errors import UsageError
 from ragc.optimizers.results.compiled import CompiledProgram
+from ragc.optimizers.task import recorded_rooms
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
@@ -44,6 +45,7 @@ from ragc.prompts.model import (
 from ragc.records import Hit, Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
+from ragc.targets.thinking import room_of
 
 
 class OfflineStub:
@@ -52,6 +54,9 @@ class OfflineStub:
     name = model = identity = kind = fingerprint = "stand-in"
     capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prompt_logprobs", "n", "seed"})
     context_tokens, concurrency = 10**9, 1
+
+    def __init__(self, thinking_tokens: int = 0) -> None:
+        self.thinking_tokens = thinking_tokens
 
     def __deepcopy__(self, memo: object) -> OfflineStub:
         return self
@@ -95,12 +100,17 @@ def tables(recipe: str) -> Mapping[str, Any]:
         return {}
 
 
-def runtime(entry: Method, recipe: Mapping[str, Any]) -> Runtime:
-    """A stub runtime with the roles and sources of `recipe`, by default all that the method may use."""
+def runtime(entry: Method, recipe: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> Runtime:
+    """A stub runtime with the roles and sources of `recipe`, by default all that the method may use.
+
+    `provenance` says what room for thoughts its targets had.
+    """
     roles: Iterable[Any] = recipe.get("targets") or ROLES
+    rooms = recorded_rooms(provenance or {})
     sources: Iterable[str] = recipe.get("sources") or (*entry.sources, *entry.optional_sources)
     nothing = OfflineStub()
-    return Runtime(dict.fromkeys(roles, nothing), dict.fromkeys(sources, nothing), store=CallStore(None))
+    stubs = {role: OfflineStub(rooms[role]) if rooms.get(role) else nothing for role in roles}
+    return Runtime(stubs, dict.fromkeys(sources, nothing), store=CallStore(None))
 
 
 def models(recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> dict[str, str]:
@@ -139,7 +149,8 @@ def derive_export(
         state = CompiledProgram.of(program, provenance={}, recipe="", run={})
     else:
         state = compiled
-        program = compiled.build(runtime(method(compiled.state.method), tables(compiled.recipe)))
+        entry = method(compiled.state.method)
+        program = compiled.build(runtime(entry, tables(compiled.recipe), compiled.provenance))
     recipe, mark = tables(state.recipe), state.fingerprint
     prompts = {name: prompt_of(name, call, mark) for name, call in program.named_predictors()}
     entry = program.method
@@ -199,6 +210,7 @@ def prompt_of(name: str, call: RagPredict, program: str) -> CompiledPrompt:
         fingerprint=call.fingerprint,
         program=program,
         demonstrations=tuple(_values(demo, signature) for demo in _prompt_demos(call)),
+        thinking=room_of(call.target),
     )
 
 

@@ -222,9 +222,11 @@ def _unkept_parameter(name: str, value: Any, call: RagPredict, prompt: ImportedP
             yield f"-model: {value!r}; the target is of the model {model!r}, see [targets]"
         return
     from ragc.targets.openai_wire import request_body
+    from ragc.targets.thinking import with_room
 
     name = {"max_completion_tokens": "max_tokens"}.get(name, name)
-    sent = request_body(ChatRequest((), sampling=call.sampling), "").get(name)
+    request = with_room(call.runtime.target(call.role), ChatRequest((), sampling=call.sampling))
+    sent = request_body(request, "").get(name)
     if sent == value or (name == "stop" and sent == [value]):
         return
     yield f"-{name}: {json.dumps(value, ensure_ascii=False)}"

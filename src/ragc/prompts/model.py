@@ -11,7 +11,7 @@ The records are plain data: a format needs nothing else, and nothing here import
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragc.core.digest import digest
@@ -118,7 +118,7 @@ class CompiledPrompt:
     replies, see `ragc.prompts.model`. `logprobs` says that the program needs the log probabilities of a
     reply. `demos` is the number of demonstrations in the messages, `demonstrations` are their values by
     field. `fingerprint` is a digest of everything that affects the prompt, `program` that of the whole
-    compiled program.
+    compiled program. `thinking` are the tokens for thoughts that its target had beside those of `sampling`.
     """
 
     name: str
@@ -136,6 +136,7 @@ class CompiledPrompt:
     fingerprint: str
     program: str
     demonstrations: tuple[Mapping[str, Any], ...] = ()
+    thinking: int = 0
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -155,9 +156,11 @@ class CompiledPrompt:
         """The body of an OpenAI chat request without model and messages.
 
         Parameters left to the target are omitted; `response_format` is present where the reply is enforced.
+        `max_tokens` has the room for thoughts.
         """
         schema = self.output_schema if self.enforced else None
-        request = ChatRequest((), schema=schema, sampling=self.sampling, logprobs=self.logprobs)
+        sampling = replace(self.sampling, max_tokens=self.sampling.max_tokens + self.thinking)
+        request = ChatRequest((), schema=schema, sampling=sampling, logprobs=self.logprobs)
         body = request_body(request, "")
         return {name: value for name, value in body.items() if name not in ("model", "messages")}
 

@@ -109,8 +109,9 @@ class KnobChecks:
                 f"{len(table.shares)}"
             )
             self.problems.add(("search", "shares"), text)
+        own = {name: value for name, value in dict(table).items() if name != "efforts"}
         return Search(
-            **dict(table)
+            **own
             | {
                 "knobs": names,
                 "ranges": {name: ranges[name] for name in names if name in ranges},

@@ -53,7 +53,13 @@ from ragc.recipe.values import (
     check_program,
 )
 from ragc.store.call_store import ADDRESSES
-from ragc.targets.options import EmbeddedOptions, HostedOptions, VllmOptions
+from ragc.targets.options import (
+    EFFORTS,
+    EmbeddedOptions,
+    HostedOptions,
+    VllmOptions,
+    check_effort,
+)
 
 _MAX_SEED = 2**32 - 1
 
@@ -132,6 +138,17 @@ class SearchTable(Model):
     targets: Mapping[str, Annotated[tuple[str, ...], Names("a list of names of [targets.NAME]")]] = Field(
         default_factory=dict,
         description="Names of targets that may play each role, the role's own among them.",
+    )
+    efforts: Mapping[
+        str,
+        Annotated[
+            tuple[str, ...],
+            Names("a list of efforts", check=check_effort, items={"type": "string", "enum": list(EFFORTS)}),
+        ],
+    ] = Field(
+        default_factory=dict,
+        description="Further efforts (`reasoning_effort`) of the target of each role. Each becomes a target "
+        "NAME-EFFORT that may play it.",
     )
     calibrate: Flag = Field(
         default=True, description="Whether searched thresholds are also fitted to recorded scores."

@@ -137,9 +137,10 @@ class _Reader:
             training_data=TrainingSpec(**dict(tables.training_data)),
             base=self.base,
         )
+        recipe = self._with_efforts(recipe)
         if not self.stored:
             self._check_needs(methods)
-        self._check_players(recipe.search)
+        self._check_players(recipe)
         self._check_files()
         return recipe
 
@@ -291,10 +292,29 @@ class _Reader:
             for text in lacking_parts(program, self._written("targets"), self._written("sources")):
                 self.problems.add(("program",), text)
 
-    def _check_players(self, search: Search) -> None:
-        for role, names in search.targets.items():
+    def _with_efforts(self, recipe: Recipe) -> Recipe:
+        """`recipe` with a target for each effort of `search.efforts`, which may play its role too."""
+        targets, players = dict(recipe.targets), dict(recipe.search.targets)
+        for role, efforts in self.tables.search.efforts.items():
+            keys = ("search", "efforts", role)
+            if role not in recipe.targets:
+                text = f"{dotted(keys)} varies the effort of [targets.{role}], which is not there; add it"
+                self.problems.add(keys, text)
+                continue
+            own = recipe.targets[role]
+            others = [effort for effort in efforts if effort != own.options.get("reasoning_effort")]
+            for effort in others:
+                options = {**own.options, "reasoning_effort": effort}
+                targets.setdefault(f"{role}-{effort}", replace(own, options=options))
+                self._try_build(keys, targets[f"{role}-{effort}"])
+            names = (*players.get(role, (role,)), *(f"{role}-{effort}" for effort in others))
+            players[role] = tuple(dict.fromkeys(names))
+        return replace(recipe, targets=targets, search=replace(recipe.search, targets=players))
+
+    def _check_players(self, recipe: Recipe) -> None:
+        for role, names in recipe.search.targets.items():
             for index, name in enumerate(names):
-                if name not in self._written("targets"):
+                if name not in self._written("targets") and name not in recipe.targets:
                     text = f"there is no [targets.{name}] for the role {role!r}; add it"
                     self.problems.add(("search", "targets", role, index), text)
 

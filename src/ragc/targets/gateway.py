@@ -24,6 +24,7 @@ from ragc.targets.base import ChatRequest, Reply, Sampling, Target, sanitize
 from ragc.targets.charges import Charge, Ledger
 from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import ServerOptions
+from ragc.targets.thinking import with_room
 from ragc.targets.token_price import priced
 
 log = logging.getLogger("ragc.targets")
@@ -149,6 +150,7 @@ class Gateway:
         return self.run
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
+        request = with_room(target, request)
         key = request_key(target, request, self.epoch_of(target))
 
         async def call() -> str:

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, core_schema
 
 from ragc.core.bounded import MOST_BYTES
 from ragc.core.validation import (
+    Checked,
+    Choice,
     JsonTable,
     Key,
     Names,
@@ -38,6 +40,18 @@ _SERVED = frozenset(
     {"host", "port", "uds", "model", "dtype", "max-model-len", "served-model-name", "api-key"}
 )
 _CAPABILITIES: tuple[str, ...] = get_args(Capability)
+
+AUTO = "auto"
+"""The value of `thinking_tokens` that leaves the room to `ragc.targets.thinking`."""
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+"""The levels of `reasoning_effort`, the least first. Not every model takes every one."""
+
+
+def check_effort(name: str) -> None:
+    """Raise UnknownName for an effort that no model takes."""
+    if name not in EFFORTS:
+        raise UnknownName("reasoning effort", name, EFFORTS)
 
 
 def _check_capability(name: str) -> None:
@@ -77,6 +91,17 @@ class PriceTable(JsonTable):
         return super()._read(value)
 
 
+class Room(Checked):
+    """Tokens of room for thoughts: a whole number, or "auto"."""
+
+    expected = 'a whole number of at least 0, or "auto"'
+
+    def schema(self) -> CoreSchema:
+        """Pydantic's schema of the type."""
+        whole = core_schema.int_schema(strict=True, ge=0)
+        return core_schema.union_schema([whole, core_schema.literal_schema([AUTO])])
+
+
 Positive = Annotated[int, Whole(1, expected="a whole number above 0")]
 Natural = Annotated[int, Whole(0, expected="a whole number of at least 0")]
 Duration = Annotated[float, Number(above=0)]
@@ -99,6 +124,10 @@ Body = Annotated[Mapping[str, Any], JsonTable(), AfterValidator(_check_body)]
 Flags = Annotated[Mapping[str, Any], JsonTable(), AfterValidator(_check_flags)]
 
 
+_BODY_OPTIONS = ("reasoning_effort", "chat_template_kwargs")
+"""Options that are fields of a request's body."""
+
+
 class TargetOptions(Options):
     """The options of a target; `kind` is how errors name it."""
 
@@ -109,6 +138,34 @@ class TargetOptions(Options):
         description="Dollars per million tokens: a table of `input`, `output` and, if other than `input`, "
         "`cached_input`. Each from 0. Empty takes LiteLLM's table, and 0 for a model of your own machine.",
     )
+    thinking_tokens: Annotated[int | str | None, Room()] = Field(
+        default=None,
+        description="Tokens of room for thoughts on top of every limit on a reply: from 0, or `auto` for "
+        "what `ragc doctor` measured or the effort suggests. By default `auto` for a model that is known to "
+        "think, else 0.",
+    )
+    reasoning_effort: Annotated[str, Choice("reasoning effort", EFFORTS)] = Field(
+        default="",
+        description=f"How much a model thinks: {', '.join(EFFORTS)}, as far as it takes them. By default "
+        "nothing is sent, and the model decides.",
+    )
+    chat_template_kwargs: Annotated[Mapping[str, Any], JsonTable()] = Field(
+        default_factory=dict,
+        description="Variables of the model's chat template, such as `enable_thinking`. They are part of the "
+        "stored identity.",
+    )
+
+    @property
+    def template_variables(self) -> Mapping[str, Any]:
+        """The variables of the chat template, where ragc applies it itself: the effort is one of them."""
+        effort = {"reasoning_effort": self.reasoning_effort} if self.reasoning_effort else {}
+        return {**effort, **self.chat_template_kwargs}
+
+    @property
+    def sent(self) -> Mapping[str, Any]:
+        """The fields that are merged into the body of every request: `body`, and the options above."""
+        own = {name: getattr(self, name) for name in _BODY_OPTIONS}
+        return {**getattr(self, "body", {}), **{name: value for name, value in own.items() if value}}
 
     @classmethod
     def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
@@ -205,6 +262,17 @@ class ServerOptions(TargetOptions):
         default_factory=dict,
         description="Fields to merge into the body of every request. They are part of the stored identity.",
     )
+
+    @model_validator(mode="after")
+    def _check_twice(self) -> Self:
+        for name in _BODY_OPTIONS:
+            if getattr(self, name) and name in self.body:
+                raise sentence(
+                    UsageError(
+                        f"A {self.kind} target has {name} as an option and in body; leave one of them out."
+                    )
+                )
+        return self
 
     @property
     def total(self) -> float:

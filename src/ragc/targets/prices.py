@@ -9,6 +9,7 @@ from typing import Any
 from ragc.targets.base import Target
 from ragc.targets.hosted.litellm import load
 from ragc.targets.hosted.target import HostedTarget
+from ragc.targets.thinking import room_of
 from ragc.targets.token_price import price_of
 from ragc.targets.vllm.managed import ManagedTarget
 from ragc.targets.vllm.offline import OfflineTarget
@@ -19,27 +20,31 @@ from ragc.targets.vllm.target import VllmTarget
 class RequestLimits:
     """The maximum tokens of a request (prompt plus reply), and dollars per prompt token and reply token.
 
-    None where unknown: the context of a server that was not contacted, a price that no table has.
+    None where unknown: the context of a server that was not contacted, a price that no table has. `thinking`
+    are the tokens for thoughts that a reply may have beside its answer.
     """
 
     tokens: int | None
     prompt_usd: float | None = 0.0
     reply_usd: float | None = 0.0
+    thinking: int = 0
 
     def usd(self, reply: int) -> float | None:
-        """The maximum dollars of a request whose reply has at most `reply` tokens."""
+        """The maximum dollars of a request whose answer has at most `reply` tokens."""
         if self.prompt_usd is None or self.reply_usd is None:
             return None
         if not self.prompt_usd and not self.reply_usd:
             return 0.0
-        return None if self.tokens is None else self.tokens * self.prompt_usd + reply * self.reply_usd
+        if self.tokens is None:
+            return None
+        return self.tokens * self.prompt_usd + (reply + self.thinking) * self.reply_usd
 
 
 def request_limits(target: Target, reply: int) -> RequestLimits:
-    """The limits of a request to `target` with a reply of at most `reply` tokens. Sends nothing."""
-    price = price_of(target)
-    each = (None, None) if price is None else (price.most(1, 0), price.most(0, 1))
-    return RequestLimits(_context(target, reply), *each)
+    """The limits of a request to `target` with an answer of at most `reply` tokens. Sends nothing."""
+    price, thinking = price_of(target), room_of(target)
+    read, written = (None, None) if price is None else (price.most(1, 0), price.most(0, 1))
+    return RequestLimits(_context(target, reply + thinking), read, written, thinking)
 
 
 def _context(target: Target, reply: int) -> int | None:
@@ -47,7 +52,7 @@ def _context(target: Target, reply: int) -> int | None:
         return _hosted_context(target, reply)
     if isinstance(target, VllmTarget | ManagedTarget | OfflineTarget):
         return target.options.context_tokens or None
-    return target.context_tokens
+    return target.context_tokens + room_of(target)
 
 
 def _hosted_context(target: HostedTarget, reply: int) -> int | None:

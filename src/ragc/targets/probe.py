@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, cast, get_args
 
@@ -27,6 +27,15 @@ _SCHEMA = {
     "required": ["colour"],
     "additionalProperties": False,
 }
+_QUESTIONS = (
+    "What is seventeen times three? Answer with the number alone.",
+    "Ann is older than Ben, and Cem is younger than Ben. Who is the oldest? Answer with the name alone.",
+)
+"""What a model is asked so that it thinks, if it does."""
+
+GENEROUS = 4096
+"""The limit of tokens on replies to these questions."""
+
 _LONG = "The library keeps one book for every day of the year and lends none of them. " * 12
 
 
@@ -36,8 +45,13 @@ class RawTarget(Protocol):
     model: str
 
     @property
-    def identity(self) -> str:
-        """Identifies the model in the store's key."""
+    def plain_identity(self) -> str:
+        """Identifies the model in the store's key, apart from its room for thoughts."""
+        ...
+
+    @property
+    def whole_context(self) -> int:
+        """The context size in tokens; 0 where it is not known."""
         ...
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
@@ -47,30 +61,52 @@ class RawTarget(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Capabilities that were confirmed, and those that could not be tested."""
+    """Capabilities that were confirmed, and those that could not be tested.
+
+    `thinking` is the most tokens of thoughts before an answer; None where they were not measured.
+    """
 
     able: frozenset[Capability]
     unsure: frozenset[Capability] = frozenset()
+    thinking: int | None = None
 
 
 async def load_or_probe(target: RawTarget, folder: Path, *, again: bool = False) -> ProbeResult:
-    """The capabilities of `target`, from `folder` when it was probed before, unless `again`.
+    """What `target` can do and how much it thinks, from `folder` when it was probed before, unless `again`.
 
     The file name is a digest of identity and model. The file contains neither key nor address. Raises
     TargetUnavailable, and TargetError when the endpoint refuses even a plain request.
     """
-    file = folder / f"{digest({'endpoint': target.identity, 'model': target.model})[:32]}.json"
+    file = probe_file(target.plain_identity, target.model, folder)
     known = None if again else _read(file)
-    if known is not None:
+    if known is not None and known.thinking is not None:
         return known
-    probe_result = await probe(target)
+    probe_result = await probe(target) if known is None else replace(known, thinking=await _thinking(target))
     await asyncio.to_thread(_write, file, probe_result)
     return probe_result
 
 
+def probe_file(identity: str, model: str, folder: Path) -> Path:
+    """The file of the probe of a target with the plain `identity` and `model`."""
+    return folder / f"{digest({'endpoint': identity, 'model': model})[:32]}.json"
+
+
+def stored_thinking(identity: str, model: str, folder: Path) -> int | None:
+    """The tokens of thoughts that an earlier probe measured; None if none did."""
+    known = _read(probe_file(identity, model, folder))
+    return None if known is None else known.thinking
+
+
 async def probe(target: RawTarget) -> ProbeResult:
-    """Probe `target` with ten requests of at most 24 tokens each."""
-    await target.raw(_request("Say yes.", tokens=4), {})  # a failure here is not about capabilities
+    """Probe `target`: two short questions with room for thoughts, then nine requests of at most 24 tokens.
+
+    A model that thinks gets as much room in those nine.
+    """
+    thinking = await _thinking(target)
+    if thinking is None:
+        await target.raw(_request("Say yes."), {})  # a failure here is not about capabilities
+    if thinking:
+        target = _Roomy(target)
     seen: dict[Capability, bool | None] = {
         "schema": await _schema(target),
         "logprobs": await _logprobs(target),
@@ -84,7 +120,49 @@ async def probe(target: RawTarget) -> ProbeResult:
     return ProbeResult(
         frozenset(name for name, there in seen.items() if there),
         frozenset(name for name, there in seen.items() if there is None),
+        thinking,
     )
+
+
+class _Roomy:
+    """A target whose requests have room for thoughts."""
+
+    def __init__(self, target: RawTarget) -> None:
+        self._target, self.model = target, target.model
+        self.plain_identity, self.whole_context = target.plain_identity, target.whole_context
+
+    async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
+        """As the target's."""
+        limit = request.sampling.max_tokens + min(GENEROUS, self.whole_context // 2 or GENEROUS)
+        roomy = replace(request, sampling=replace(request.sampling, max_tokens=limit))
+        return await self._target.raw(roomy, extra)
+
+
+async def _thinking(target: RawTarget) -> int | None:
+    """The most tokens of thoughts before the answers to two short questions; None where it refuses them.
+
+    A reply that ends within its thoughts counts whole.
+    """
+    limit = min(GENEROUS, target.whole_context // 2 or GENEROUS)
+    bodies = [await _ask(target, _request(text, tokens=limit)) for text in _QUESTIONS]
+    return max(map(thought_tokens, bodies)) if all(bodies) else None
+
+
+def thought_tokens(body: Any) -> int:
+    """The tokens of thoughts in a raw reply: as its usage says, else their share of its text."""
+    reported = token_count(part(body, "usage", "completion_tokens_details", "reasoning_tokens"))
+    if reported:
+        return reported
+    message = part(_choices(body if isinstance(body, dict) else {}), 0, "message")
+    texts = [part(message, name) for name in ("reasoning_content", "reasoning", "content")]
+    apart, also, content = (text if isinstance(text, str) else "" for text in texts)
+    thoughts = apart or also
+    if not thoughts:
+        before, end, after = content.partition("</think>")
+        if end or content.lstrip().startswith("<think>"):
+            thoughts, content = before, after
+    written = token_count(part(body, "usage", "completion_tokens")) or -(-len(thoughts + content) // 4)
+    return -(-written * len(thoughts) // len(thoughts + content)) if thoughts else 0
 
 
 def _request(text: str, *, heat: float = 0.0, seed: int = 0, tokens: int = 4, **more: Any) -> ChatRequest:
@@ -148,7 +226,12 @@ async def _prefix_cache(target: RawTarget) -> bool | None:
 
 
 def _write(file: Path, probe_result: ProbeResult) -> None:
-    body = {"format": FORMAT, "able": sorted(probe_result.able), "unsure": sorted(probe_result.unsure)}
+    body: dict[str, Any] = {
+        "format": FORMAT,
+        "able": sorted(probe_result.able),
+        "unsure": sorted(probe_result.unsure),
+        "thinking": probe_result.thinking,
+    }
     make_private(file.parent)
     written = file.with_suffix(f".{os.getpid()}")
     write_private(written, json.dumps(body))
@@ -160,7 +243,10 @@ def _read(file: Path) -> ProbeResult | None:
     try:
         body = json.loads(file.read_text("utf-8"))
         able, unsure = (frozenset(map(str, body[name])) for name in ("able", "unsure"))
+        thinking = token_count(body.get("thinking"))
         known = body["format"] == FORMAT and able | unsure <= set(get_args(Capability))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return ProbeResult(*(cast(frozenset[Capability], names) for names in (able, unsure))) if known else None
+    if not known:
+        return None
+    return ProbeResult(cast(frozenset[Capability], able), cast(frozenset[Capability], unsure), thinking)

@@ -26,6 +26,7 @@ from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
 from ragc.targets.options import EmbeddedOptions
+from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
 from ragc.targets.token_price import FREE, Price
 
 T = TypeVar("T")
@@ -33,14 +34,15 @@ _TRAINED_CONTEXT = 8192
 _AROUND = 64  # maximum tokens that a chat template adds around messages
 
 
-class EmbeddedTarget:
+class EmbeddedTarget(ThinkingRoom):
     """Answers from the GGUF file at `path`, by default SmolLM2-135M-Instruct, which is downloaded once.
 
     `context` is the limit in tokens for prompt and reply together, for each of `parallel` concurrent
     requests. `threads` 0 means the physical cores this process may use. A reply that takes longer than
     `timeout_s` seconds is cancelled. `quiet` False lets llama.cpp write to stderr. `keep_prefixes` keeps the
     states of long prompt prefixes (instructions and demonstrations) on disk for later processes. `price` is
-    what its tokens cost, nothing by default, as in `ragc.targets.token_price.Price`. Targets of
+    what its tokens cost, nothing by default, as in `ragc.targets.token_price.Price`. `thinking_tokens`,
+    `reasoning_effort` and `chat_template_kwargs` are as in `ragc.targets.options`. Targets of
     the same file and options share one model. Where a request leaves top_k and min_p open they are off, as
     on a vLLM server.
     """
@@ -56,10 +58,20 @@ class EmbeddedTarget:
         quiet: bool = True,
         keep_prefixes: bool = True,
         price: Mapping[str, float] | None = None,
+        thinking_tokens: int | str | None = None,
+        reasoning_effort: str = "",
+        chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         sizes = {"context": context, "parallel": parallel, "threads": threads}
         switches = {"timeout_s": timeout_s, "quiet": quiet, "keep_prefixes": keep_prefixes}
-        EmbeddedOptions.of({**sizes, **switches, **({"price": dict(price)} if price else {})})
+        thoughts = {
+            "price": dict(price or {}),
+            "thinking_tokens": thinking_tokens,
+            "reasoning_effort": reasoning_effort,
+            "chat_template_kwargs": dict(chat_template_kwargs or {}),
+        }
+        typed = {name: value for name, value in thoughts.items() if value not in (None, "", {})}
+        self.options = EmbeddedOptions.of({**sizes, **switches, **typed})
         self.price = price or None
         if path is None and context > _TRAINED_CONTEXT:
             raise UsageError(
@@ -69,7 +81,7 @@ class EmbeddedTarget:
         self.model = SMOLLM2.model if self.path is None else self.path.stem
         self.name = f"embedded {self.model}"
         self.capabilities: frozenset[Capability] = frozenset({"schema", "logprobs", "prefix_cache", "seed"})
-        self.context_tokens, self.concurrency = context, parallel
+        self.whole_context, self.concurrency = context, parallel
         self._threads, self._timeout_s, self._quiet = threads, float(timeout_s), bool(quiet)
         self._keep_prefixes = bool(keep_prefixes)
         self._sha256 = SMOLLM2.sha256 if self.path is None else ""
@@ -89,19 +101,34 @@ class EmbeddedTarget:
         )
 
     def __repr__(self) -> str:
-        return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.context_tokens})"
+        return f"EmbeddedTarget({str(self.path or self.model)!r}, context={self.whole_context})"
+
+    @property
+    def context_tokens(self) -> int:
+        """The context size in tokens, without the room for thoughts."""
+        return room_left(self, self.whole_context)
 
     @property
     def identity(self) -> str:
-        """The model and the checksum of its weights (read again when they change).
+        """The model, how it thinks, and the checksum of its weights (read again when they change).
 
         Raises TargetUnavailable.
         """
+        return self._identity(identity_mark(self.thinking_tokens))
+
+    @property
+    def plain_identity(self) -> str:
+        """The identity without the room for thoughts."""
+        return self._identity("")
+
+    def _identity(self, mark: str) -> str:
         if not self._sha256 and self.path is not None:
             check_file(self.path)
             note = cache_home() / "weights" / "notes" / f"{digest(str(self.path.resolve()))[:32]}.json"
             self._sha256 = noted_digest(self.path, note)
-        return f"{self.model}@sha256:{self._sha256}"
+        sent = self.options.sent
+        extra = f"#{digest(dict(sent))[:12]}" if sent else ""
+        return f"{self.model}{extra}{mark}@sha256:{self._sha256}"
 
     async def open(self, progress: Watch | None = None) -> None:
         """Download the default weights if they are missing, and load the model."""
@@ -117,7 +144,7 @@ class EmbeddedTarget:
                 threads = self._threads or cores()
                 settings = llama.Settings(
                     path.resolve(),
-                    self.context_tokens,
+                    self.whole_context,
                     self.concurrency,
                     threads,
                     self._quiet,
@@ -131,7 +158,9 @@ class EmbeddedTarget:
         Raises TargetError for a prompt and token limit that exceed the context together, and for a schema
         that cannot be enforced; TargetUnavailable after `timeout_s` seconds.
         """
-        body = request_body(request, self.context_tokens)
+        body = request_body(request, self.whole_context)
+        if variables := self.options.template_variables:
+            body["chat_template_kwargs"] = dict(variables)
         await self.open()
         held = self._held
         if held is None:
@@ -139,7 +168,7 @@ class EmbeddedTarget:
         stop, take = threading.Event(), parts_taker.get()
         try:
             async with asyncio.timeout(self._timeout_s):
-                answer = await _in_thread(lambda: _ask(held[1], body, self.context_tokens, stop, take))
+                answer = await _in_thread(lambda: _ask(held[1], body, self.whole_context, stop, take))
         except TimeoutError as error:
             raise TargetUnavailable(
                 f"{self.name} did not finish a reply in {self._timeout_s:g} s; "
@@ -147,7 +176,7 @@ class EmbeddedTarget:
             ) from error
         finally:
             stop.set()
-        return read_answer(answer, request, self.context_tokens)
+        return read_answer(answer, request, self.whole_context)
 
     def table_price(self) -> Price:
         """Nothing: the model runs in this process."""

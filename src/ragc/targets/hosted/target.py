@@ -27,25 +27,33 @@ from ragc.targets.hosted.preflight import check_model, key_arguments
 from ragc.targets.hosted.schemas import accepted_schema
 from ragc.targets.openai_wire import Unreadable, billed_tokens, part, read_reply, response_format, sample_seed
 from ragc.targets.options import HostedOptions
+from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left, switches_on
 from ragc.targets.token_price import Price
 
 log = logging.getLogger("ragc.targets")
 
 _UNKNOWN_CONTEXT = 8192
+_DRAWN = ("temperature", "top_p")
 _DEFAULTS = HostedOptions()
 _open_targets: set[int] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """The entry of a model in LiteLLM's tables; empty for an id without a provider."""
+    """The entry of a model in LiteLLM's tables; empty for an id without a provider.
+
+    `context_tokens` is 0 where it is not known. `reasons` says whether the model can think, and `refused`
+    which ways of drawing a reply such a model does not take.
+    """
 
     capabilities: frozenset[Capability] = frozenset()
-    context_tokens: int = _UNKNOWN_CONTEXT
+    context_tokens: int = 0
     json_object: bool = False
+    reasons: bool = False
+    refused: tuple[str, ...] = ()
 
 
-class HostedTarget:
+class HostedTarget(ThinkingRoom):
     """Sends requests to the model with LiteLLM id `model`, through `base_url` if given.
 
     `capabilities` and `context_tokens` come from LiteLLM's tables, whether open or not. `dropped` names
@@ -68,8 +76,8 @@ class HostedTarget:
         self.options = options
         self.name = f"hosted {model}"
         where = f"@{self.endpoint}" if self.endpoint else ""
-        extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
-        self.identity = options.identity or f"{model}{where}{extra}"
+        extra = f"#{digest(dict(options.sent))[:12]}" if options.sent else ""
+        self.plain_identity = options.identity or f"{model}{where}{extra}"
         self.concurrency = options.concurrency
         self.dropped: set[str] = set()
         self.priced = True
@@ -89,6 +97,11 @@ class HostedTarget:
         return f"HostedTarget({self.model!r}, {self.endpoint!r})"
 
     @property
+    def identity(self) -> str:
+        """The model, the address, what is merged into requests, and the room for thoughts."""
+        return f"{self.plain_identity}{identity_mark(self.thinking_tokens)}"
+
+    @property
     def capabilities(self) -> frozenset[Capability]:
         """The model's capabilities with the recipe's corrections; the first access imports LiteLLM."""
         return self._capabilities
@@ -99,8 +112,27 @@ class HostedTarget:
 
     @property
     def context_tokens(self) -> int:
-        """The context size in tokens, for prompt and reply together."""
+        """The context size in tokens, without the room for thoughts."""
+        return room_left(self, _UNKNOWN_CONTEXT)
+
+    @property
+    def whole_context(self) -> int:
+        """The context size in tokens, with the room; 0 where no option and no table tells."""
         return self.options.context_tokens or self._table.context_tokens
+
+    def reasons(self) -> bool:
+        """Whether LiteLLM's table says that the model can think."""
+        return self._table.reasons
+
+    @property
+    def refused_by_thinking(self) -> tuple[str, ...]:
+        """The ways of drawing a reply that the model does not take because it thinks: they are left out."""
+        return self._table.refused or (_DRAWN if self._thinks_as_claude else ())
+
+    @property
+    def _thinks_as_claude(self) -> bool:
+        """Whether thoughts of a Claude model are switched on: it then draws in its own way only."""
+        return "claude" in self.model.lower() and switches_on(self.options.sent)
 
     @cached_property
     def _table(self) -> TableEntry:
@@ -214,7 +246,7 @@ class HostedTarget:
             "model": self.model,
             "messages": [{"role": m.role, "content": repair_surrogates(m.content)} for m in request.messages],
             **accepted,
-            **self.options.body,
+            **self.options.sent,
             **self._key(self._litellm),
             **({"base_url": self._base_url} if self._base_url else {}),
             "timeout": self.options.timeout_s,
@@ -260,15 +292,9 @@ class HostedTarget:
     def _checked_param(self, name: str, value: Any) -> bool:
         if name in ("top_k", "min_p") and self._provider in ("openai", "azure") and not self._base_url:
             return False
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                self._litellm.utils.get_optional_params(
-                    model=self._bare, custom_llm_provider=self._provider, drop_params=False, **{name: value}
-                )
-        except self._litellm.exceptions.UnsupportedParamsError:
+        if name in (*_DRAWN, "top_k") and self._thinks_as_claude:
             return False
-        return True
+        return takes(self._litellm, self._bare, self._provider, name, value)
 
     def _usd(self, response: Any, usage: Usage) -> float:
         """The price of `response`, computed from `usage` where its own token counts are invalid."""
@@ -292,6 +318,19 @@ class HostedTarget:
         return 0.0
 
 
+def takes(litellm: Any, bare: str, provider: str, name: str, value: Any) -> bool:
+    """Whether LiteLLM sends the parameter `name` with this value to the model `bare` of `provider`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            litellm.utils.get_optional_params(
+                model=bare, custom_llm_provider=provider, drop_params=False, **{name: value}
+            )
+    except litellm.exceptions.UnsupportedParamsError:
+        return False
+    return True
+
+
 def table_entry(model: str) -> TableEntry:
     """The entry for the id `model` in LiteLLM's tables. Sends nothing."""
     litellm = load()
@@ -313,5 +352,8 @@ def table_entry(model: str) -> TableEntry:
         able.add("schema")
     if info.get("supports_prompt_caching"):
         able.add("prefix_cache")
-    context = info.get("max_input_tokens") or info.get("max_tokens") or _UNKNOWN_CONTEXT
-    return TableEntry(frozenset(able), int(context), "response_format" in params)
+    context = info.get("max_input_tokens") or info.get("max_tokens") or 0
+    reasons = bool(info.get("supports_reasoning"))
+    samples = (("temperature", 0.0), ("top_p", 0.9)) if reasons else ()
+    refused = tuple(name for name, value in samples if not takes(litellm, bare, provider, name, value))
+    return TableEntry(frozenset(able), int(context), "response_format" in params, reasons, refused)

@@ -17,6 +17,7 @@ from ragc.core.digest import digest
 from ragc.errors import TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.options import VllmOptions
+from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
 from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm import launcher
 from ragc.targets.vllm.target import CAPABILITIES, UNKNOWN_CONTEXT, VllmTarget
@@ -30,7 +31,7 @@ def identity(model: str, options: VllmOptions) -> str:
 
     Raises TargetUnavailable when the folder cannot be read.
     """
-    folder, shaping = Path(model), [options.dtype, dict(options.flags), dict(options.body)]
+    folder, shaping = Path(model), [options.dtype, dict(options.flags), dict(options.sent)]
     named = f"{folder.name}@{_content(folder)}" if folder.is_dir() else model
     return options.identity or f"{named}#{digest(shaping)[:12]}"
 
@@ -56,7 +57,7 @@ def _ends(file: Path) -> list[str | int]:
     return [size, hashlib.sha256(read).hexdigest()]
 
 
-class ManagedTarget:
+class ManagedTarget(ThinkingRoom):
     """Sends requests for `model`, an id or a folder, to a server that `open` starts or finds.
 
     Targets with the same settings share one server, within this process and across processes. Capabilities
@@ -76,11 +77,11 @@ class ManagedTarget:
             python, self.model, options.dtype, options.context_tokens, dict(options.flags)
         )
         self.capabilities: frozenset[Capability] = options.correct(CAPABILITIES)
-        self.context_tokens = options.context_tokens or UNKNOWN_CONTEXT
+        self.whole_context = options.context_tokens
         self.concurrency = options.concurrency
         self._inner: VllmTarget | None = None
         self._opening: asyncio.Task[VllmTarget] | None = None
-        self._identity = ""
+        self._plain_identity = ""
 
     def __deepcopy__(self, memo: object) -> ManagedTarget:
         return self
@@ -91,9 +92,19 @@ class ManagedTarget:
     @property
     def identity(self) -> str:
         """The model (for a folder, its content) and what else affects replies. Raises TargetUnavailable."""
-        if not self._identity:
-            self._identity = identity(self.model, self.options)
-        return self._identity
+        return f"{self.plain_identity}{identity_mark(self.thinking_tokens)}"
+
+    @property
+    def plain_identity(self) -> str:
+        """The identity without the room for thoughts."""
+        if not self._plain_identity:
+            self._plain_identity = identity(self.model, self.options)
+        return self._plain_identity
+
+    @property
+    def context_tokens(self) -> int:
+        """The context size in tokens, without the room for thoughts; a guess until the server is open."""
+        return room_left(self, UNKNOWN_CONTEXT)
 
     @property
     def metrics_url(self) -> str:
@@ -114,7 +125,9 @@ class ManagedTarget:
 
     async def _open_inner(self) -> VllmTarget:
         address = await launcher.acquire(self.serving, self.options.start_s)
-        options = self.options.model_copy(update={"identity": self.identity, "restart_s": 0.0})
+        # The room is in the identity and in each request already.
+        own = {"identity": self.identity, "restart_s": 0.0, "thinking_tokens": 0}
+        options = self.options.model_copy(update=own)
         inner = VllmTarget(address, self.model, options)
         try:
             await inner.open()
@@ -122,7 +135,7 @@ class ManagedTarget:
             await inner.aclose()
             launcher.release(self.serving)
             raise
-        self.capabilities, self.context_tokens = inner.capabilities, inner.context_tokens
+        self.capabilities, self.whole_context = inner.capabilities, inner.whole_context
         self._inner = inner
         return inner
 

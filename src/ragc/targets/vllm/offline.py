@@ -16,6 +16,7 @@ from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usag
 from ragc.targets.openai_wire import sample_seed
 from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
+from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
 from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm.managed import identity
 from ragc.targets.vllm.target import UNKNOWN_CONTEXT, check_reply_fits
@@ -23,7 +24,7 @@ from ragc.targets.vllm.target import UNKNOWN_CONTEXT, check_reply_fits
 _ALL: tuple[Capability, ...] = ("schema", "logprobs", "prompt_logprobs", "n", "seed", "prefix_cache")
 
 
-class OfflineTarget:
+class OfflineTarget(ThinkingRoom):
     """Answers with vLLM's engine and `model`, an id or a folder, which `open` loads; needs `ragc[vllm]`.
 
     `dtype`, `context_tokens` and `flags` are those of a server. All calls must come from one event loop.
@@ -37,9 +38,9 @@ class OfflineTarget:
         self.model, self.options = model, options
         self.name = f"vllm {Path(model).name}"
         self.capabilities = options.correct(_ALL)
-        self.context_tokens = options.context_tokens or UNKNOWN_CONTEXT
+        self.whole_context = options.context_tokens
         self.concurrency = options.concurrency
-        self._identity = ""
+        self._plain_identity = ""
         self._engine: Any = None
         self._tokenizer: Any = None
         self._opening: asyncio.Task[None] | None = None
@@ -54,9 +55,19 @@ class OfflineTarget:
     @property
     def identity(self) -> str:
         """The model and what else affects replies; equal to that of a server with the same settings."""
-        if not self._identity:
-            self._identity = identity(self.model, self.options)
-        return self._identity
+        return f"{self.plain_identity}{identity_mark(self.thinking_tokens)}"
+
+    @property
+    def plain_identity(self) -> str:
+        """The identity without the room for thoughts."""
+        if not self._plain_identity:
+            self._plain_identity = identity(self.model, self.options)
+        return self._plain_identity
+
+    @property
+    def context_tokens(self) -> int:
+        """The context size in tokens, without the room for thoughts; a guess until the model is loaded."""
+        return room_left(self, UNKNOWN_CONTEXT)
 
     async def open(self, progress: Watch | None = None) -> None:
         """Load the model. Raises TargetUnavailable without vLLM, TargetError when vLLM refuses."""
@@ -68,7 +79,7 @@ class OfflineTarget:
     async def _load(self) -> None:
         self._engine = await asyncio.to_thread(engine, self.model, self.options)
         self._tokenizer = self._engine.get_tokenizer()
-        self.context_tokens = int(self._engine.model_config.max_model_len)
+        self.whole_context = int(self._engine.model_config.max_model_len)
 
     async def complete(self, request: ChatRequest) -> Reply:
         """The reply to `request`. Concurrent samples of one request read the prompt once."""
@@ -79,14 +90,16 @@ class OfflineTarget:
 
     async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
         """`n` samples of `request`, with its own index and the following ones."""
-        check_reply_fits(request, self.context_tokens, self.name)
+        check_reply_fits(request, self.whole_context, self.name)
         messages = [{"role": m.role, "content": m.content} for m in request.messages]
-        ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-        prompt_limit = self.context_tokens - request.sampling.max_tokens
+        ids = self._tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_dict=False, **self.options.template_variables
+        )
+        prompt_limit = self.whole_context - request.sampling.max_tokens
         if len(ids) > prompt_limit:
             raise TargetError(
                 f"A prompt of {len(ids)} tokens with a reply of up to {request.sampling.max_tokens} does not "
-                f"fit the context window of {self.name}, which holds {self.context_tokens} tokens.",
+                f"fit the context window of {self.name}, which holds {self.whole_context} tokens.",
                 refused=True,
             )
         last = None

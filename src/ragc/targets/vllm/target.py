@@ -41,6 +41,7 @@ from ragc.targets.openai_wire import (
 )
 from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
+from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
 from ragc.targets.token_price import FREE, Price
 
 
@@ -75,7 +76,7 @@ CAPABILITIES: tuple[Capability, ...] = ("schema", "logprobs", "seed", "prefix_ca
 _DEFAULTS = VllmOptions()
 
 
-class VllmTarget:
+class VllmTarget(ThinkingRoom):
     """Sends requests for `model` to the server at `base_url` (which ends in /v1).
 
     Credentials and query of `base_url` are sent but never shown. All calls must come from one event loop at a
@@ -100,12 +101,11 @@ class VllmTarget:
         self.model = model
         self.options = options
         self.name = f"vllm {model}"
-        extra = f"#{digest(dict(options.body))[:12]}" if options.body else ""
-        self.identity = options.identity or f"{model}@{self.endpoint}{extra}"
+        extra = f"#{digest(dict(options.sent))[:12]}" if options.sent else ""
+        self.plain_identity = options.identity or f"{model}@{self.endpoint}{extra}"
         self.capabilities = options.correct(CAPABILITIES)
         self.metrics_url = ""  # set once the server identifies itself as vLLM
-        self._holds = options.context_tokens
-        self.context_tokens = self._holds or UNKNOWN_CONTEXT
+        self.whole_context = options.context_tokens
         self.concurrency = options.concurrency
         self._retry = Retry(options.tries, options.total, options.patience)
         timeout = httpx.Timeout(options.timeout_s, connect=options.connect_timeout_s, pool=None)
@@ -120,6 +120,16 @@ class VllmTarget:
 
     def __repr__(self) -> str:
         return f"VllmTarget({self.endpoint!r}, {self.model!r})"
+
+    @property
+    def identity(self) -> str:
+        """The model, the server, what is merged into requests, and the room for thoughts."""
+        return f"{self.plain_identity}{identity_mark(self.thinking_tokens)}"
+
+    @property
+    def context_tokens(self) -> int:
+        """The context size in tokens, without the room for thoughts; a guess until the server tells."""
+        return room_left(self, UNKNOWN_CONTEXT)
 
     async def open(self, progress: Watch | None = None) -> None:
         """Request the server's list of models; no completion is sent.
@@ -147,8 +157,7 @@ class VllmTarget:
         if self.model not in cards:
             listed_names = [shorten(name, 200) for name in cards]
             raise UnknownName(f"model at {self.endpoint}", self.model, listed_names)
-        self._holds = self.options.context_tokens or _context(cards[self.model])
-        self.context_tokens = self._holds or UNKNOWN_CONTEXT
+        self.whole_context = self.options.context_tokens or _context(cards[self.model])
         if cards[self.model].get("owned_by") == "vllm":
             self.metrics_url = f"{self.endpoint.removesuffix('/v1')}/metrics"
             self.capabilities = self.options.correct((*CAPABILITIES, "n", "prompt_logprobs"))
@@ -160,16 +169,16 @@ class VllmTarget:
         Concurrent samples of one request are combined where the server has the capability `n`.
         """
         # with these overridden, samples do not differ by their index
-        own = {"seed", "temperature"} & self.options.body.keys()
+        own = {"seed", "temperature"} & self.options.sent.keys()
         if "n" in self.capabilities and request.sampling.temperature > 0 and not own:
             return await self._draws.reply(request)
         return (await self.samples(request, 1))[0]
 
     async def samples(self, request: ChatRequest, n: int) -> tuple[Reply, ...]:
         """`n` samples of `request` in one request, with its own index and the following ones."""
-        check_reply_fits(request, self._holds, self.endpoint)
+        check_reply_fits(request, self.whole_context, self.endpoint)
         several = {"n": n, "return_token_ids": True} if n > 1 else {}
-        content = orjson.dumps(request_body(request, self.model, {**self.options.body, **several}))
+        content = orjson.dumps(request_body(request, self.model, {**self.options.sent, **several}))
 
         async def attempt() -> tuple[Reply, ...]:
             body = await self._send("POST", "/chat/completions", content)
@@ -186,7 +195,7 @@ class VllmTarget:
 
     async def raw(self, request: ChatRequest, extra: Mapping[str, Any]) -> Any:
         """The raw response body for `request` with `extra` in its body; used by probes."""
-        content = orjson.dumps({**request_body(request, self.model, self.options.body), **extra})
+        content = orjson.dumps({**request_body(request, self.model, self.options.sent), **extra})
         policy = Retry(2, self._retry.total_s)
         return await with_retries(
             lambda: self._send("POST", "/chat/completions", content),

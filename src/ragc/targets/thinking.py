@@ -1,0 +1,229 @@
+"""The room for thoughts of a model that thinks before it answers: tokens on top of every limit on a reply.
+
+    limit of a call (its answer)  +  room of its target (its thoughts)  =  the limit that is sent
+
+The option `thinking_tokens` of a target gives the room, or "auto". "auto" is also the default where thinking
+is declared: by an effort, a switch or a budget in the options, by the name of a family that always thinks, or
+by LiteLLM's table for a hosted model. It takes the first of:
+
+    declared   0 where the options switch thoughts off; a budget in tokens where they set one
+    measured   `FACTOR` times what `ragc doctor RECIPE` measured on this machine
+    known      by effort (`ROOMS`); 0 for a hosted model that thinks only when it is asked to
+    otherwise  `ROOM`
+
+and at most half of a known context. The number is fixed before the first question, and a study keeps it. It
+is part of a target's identity unless it is 0, and leaves that much less of the context for prompts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ragc.core.paths import cache_home
+from ragc.errors import UsageError
+from ragc.targets.base import ChatRequest, Target
+from ragc.targets.options import AUTO, EFFORTS, TargetOptions
+from ragc.targets.probe import stored_thinking
+
+ROOM = 4096
+"""Tokens of room where nothing tells how much a model thinks."""
+
+ROOMS: Mapping[str, int] = dict(zip(EFFORTS, (0, 512, 2048, ROOM, 4 * ROOM, 8 * ROOM), strict=True))
+"""Tokens of room by effort."""
+
+FACTOR = 4
+"""Room over what was measured: the questions of the doctor are shorter than those of a program."""
+
+STEP = 512
+"""Measured room is a multiple of this many tokens."""
+
+_ALWAYS = re.compile(r"(?i)gpt-oss|deepseek-?r1|deepseek-reasoner|\bqwq\b|magistral|-thinking\b")
+_WHEN_ASKED = re.compile(r"(?i)claude|deepseek-chat|deepseek-v3|gpt-5-chat")
+_SWITCHES = ("enable_thinking", "thinking")
+
+
+class _Thinker(Protocol):
+    """What the room of a target is decided by."""
+
+    name: str
+    model: str
+
+    @property
+    def options(self) -> TargetOptions: ...
+
+    @property
+    def plain_identity(self) -> str: ...
+
+    @property
+    def whole_context(self) -> int: ...
+
+    def reasons(self) -> bool: ...
+
+
+class ThinkingRoom:
+    """A part of targets with the option `thinking_tokens`: its room, decided at its first use.
+
+    `plain_identity` is the identity without the room. `whole_context` is the context in tokens, with the
+    room; 0 where it is not known.
+    """
+
+    _thinking: int | None = None
+
+    @property
+    def thinking_tokens(self: _Thinker) -> int:
+        """Tokens of room for thoughts in every request."""
+        own: Any = self
+        if own._thinking is None:
+            own._thinking = decide(self)
+        return int(own._thinking)
+
+    def keep_thinking(self, tokens: int) -> None:
+        """Take the room that an earlier run decided, where the option leaves it open."""
+        options: TargetOptions = getattr(self, "options")  # noqa: B009 - of the whole target
+        if not isinstance(options.thinking_tokens, int):
+            self._thinking = tokens
+
+    def reasons(self) -> bool:
+        """Whether a table says that the model can think."""
+        return False
+
+
+def room_of(target: object) -> int:
+    """Tokens of room for thoughts in every request to `target`; 0 where it does not think."""
+    thinking = getattr(target, "thinking_tokens", 0)
+    return thinking if type(thinking) is int else 0
+
+
+def most_room(targets: Iterable[object]) -> int:
+    """The greatest room of `targets`."""
+    return max(map(room_of, targets), default=0)
+
+
+def with_room(target: Target, request: ChatRequest) -> ChatRequest:
+    """`request` as it is sent to `target`, its limit with the room.
+
+    A request for the log-probabilities of a prompt needs none: its reply is not read.
+    """
+    thinking = 0 if request.prompt_logprobs else room_of(target)
+    if not thinking:
+        return request
+    sampling = replace(request.sampling, max_tokens=request.sampling.max_tokens + thinking)
+    return replace(request, sampling=sampling)
+
+
+def room_left(target: _Thinker, unknown: int) -> int:
+    """Tokens of prompt and answer together that fit `target`; `unknown` where its context is not known."""
+    return max(0, target.whole_context - room_of(target)) if target.whole_context else unknown
+
+
+def identity_mark(thinking: int) -> str:
+    """What `thinking` adds to a target's identity; "" for none."""
+    return f"+{thinking}t" if thinking else ""
+
+
+def decide(target: _Thinker) -> int:
+    """The room of `target` in tokens."""
+    option = target.options.thinking_tokens
+    if isinstance(option, int):
+        return option
+    sent = target.options.sent
+    declared = _declared(sent)
+    if declared is None and option != AUTO and not _is_thinker(target):
+        return 0
+    if declared is not None and declared is not True:
+        return declared
+    thinking = _measured(target)
+    if thinking is None:
+        thinking = _known(target, sent)
+    context = target.whole_context
+    return min(thinking, context // 2) if context else thinking
+
+
+def switches_on(sent: Mapping[str, Any]) -> bool:
+    """Whether the fields of a request ask for thoughts."""
+    return bool(_declared(sent))
+
+
+def _is_thinker(target: _Thinker) -> bool:
+    return _ALWAYS.search(target.model) is not None or target.reasons()
+
+
+def _declared(sent: Mapping[str, Any]) -> int | bool | None:
+    """What the fields of a request say: 0 for no thoughts, a budget in tokens, True for some; else None."""
+    template, thinking, reasoning = (
+        held if isinstance(held := sent.get(name), Mapping) else {}
+        for name in ("chat_template_kwargs", "thinking", "reasoning")
+    )
+    effort = _effort(sent)
+    if effort == "none" or thinking.get("type") == "disabled" or reasoning.get("enabled") is False:
+        return 0
+    if any(template.get(name) is False for name in _SWITCHES):
+        return 0
+    for budget in (thinking.get("budget_tokens"), reasoning.get("max_tokens")):
+        if type(budget) is int and budget > 0:
+            return budget
+    switched = any(template.get(name) is True for name in _SWITCHES)
+    return True if effort or switched or thinking.get("type") or reasoning.get("enabled") else None
+
+
+def _effort(sent: Mapping[str, Any]) -> str:
+    """The effort in the fields of a request; "" for none."""
+    held = [sent.get("reasoning_effort")]
+    for name, inner in (("reasoning", "effort"), ("chat_template_kwargs", "reasoning_effort")):
+        table = sent.get(name)
+        held.append(table.get(inner) if isinstance(table, Mapping) else None)
+    return next((effort for effort in held if isinstance(effort, str) and effort), "")
+
+
+def _measured(target: _Thinker) -> int | None:
+    """The room by what the doctor measured on this machine; None if it did not."""
+    most = stored_thinking(target.plain_identity, target.model, cache_home() / "probes")
+    return None if most is None else -(-FACTOR * most // STEP) * STEP
+
+
+def _known(target: _Thinker, sent: Mapping[str, Any]) -> int:
+    """The room by effort, else that of a model of which nothing is known."""
+    if effort := _effort(sent):
+        return ROOMS.get(effort, ROOM)
+    is_asked = _declared(sent) is not None or target.options.thinking_tokens == AUTO
+    return 0 if _WHEN_ASKED.search(target.model) and not is_asked else ROOM
+
+
+def keep_rooms(targets: Mapping[str, object], recorded: Mapping[str, int]) -> None:
+    """Give `targets` the rooms that were `recorded` by name, where their options leave them open."""
+    for name, thinking in recorded.items():
+        target = targets.get(name)
+        if isinstance(target, ThinkingRoom):
+            target.keep_thinking(thinking)
+
+
+def rooms_of(targets: Mapping[str, object]) -> dict[str, int]:
+    """The room of each of `targets` that has one."""
+    return {name: thinking for name, target in targets.items() if (thinking := room_of(target))}
+
+
+def check_rooms(targets: Iterable[Any]) -> None:
+    """Raise UsageError where the room of one of `targets` takes the whole of its known context."""
+    for target in targets:
+        thinking, holds = room_of(target), getattr(target, "whole_context", 0)
+        if 0 < holds <= thinking:
+            raise UsageError(
+                f"thinking_tokens = {thinking} leaves nothing for prompts and answers in the context of "
+                f"{target.name}, which holds {holds} tokens; lower it, or give the model a longer context."
+            )
+
+
+def thinking_note(targets: Mapping[str, Any]) -> str:
+    """Sentences on the room of `targets`, and on what those that think do not take; "" for none."""
+    lines = []
+    for name, target in targets.items():
+        if thinking := room_of(target):
+            lines.append(
+                f"{name} ({target.name}) has room for {thinking:,} tokens of thoughts in every call."
+            )
+        if refused := getattr(target, "refused_by_thinking", ()):
+            lines.append(f"{name} ({target.name}) thinks and takes no {' and no '.join(refused)}.")
+    return " ".join(lines)
