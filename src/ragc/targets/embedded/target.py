@@ -26,6 +26,7 @@ from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
 from ragc.targets.options import EmbeddedOptions
+from ragc.targets.thoughts import take_off
 from ragc.targets.token_price import FREE, Price
 
 T = TypeVar("T")
@@ -147,7 +148,8 @@ class EmbeddedTarget:
             ) from error
         finally:
             stop.set()
-        return read_answer(answer, request, self.context_tokens)
+        reply = read_answer(answer, request, self.context_tokens)
+        return take_off(reply, request, self.count_tokens)
 
     def table_price(self) -> Price:
         """Nothing: the model runs in this process."""
