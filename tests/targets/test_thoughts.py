@@ -29,8 +29,10 @@ def words(text: str) -> int:
         (f"[THINK]Peru[/THINK]{JSON}", "Peru", JSON),
         (f"◁think▷Peru◁/think▷{JSON}", "Peru", JSON),
         (
-            "<|channel|>analysis<|message|>Peru<|end|><|start|>assistant<|channel|>final<|message|>"
-            f"{JSON}<|return|>",
+            (
+                "<|channel|>analysis<|message|>Peru<|end|><|start|>assistant<|channel|>final<|message|>"
+                f"{JSON}<|return|>"
+            ),
             "Peru",
             JSON,
         ),

@@ -215,6 +215,32 @@ def _read_message(choice: Any) -> _Message:
     return _Message(repair_surrogates(content or ""), thoughts, "stop")
 
 
+_LISTED_CONTENT = re.compile(rb'"content"\s*:\s*\[')
+
+
+def flatten_contents(body: bytes) -> bytes:
+    """A chat completion's `body` with every content that is a list of parts made a text.
+
+    Its thoughts become `reasoning_content`, a refusal in it `refusal`. Any other body is returned as it is.
+    """
+    if not _LISTED_CONTENT.search(body):
+        return body
+    try:
+        completion = read_json(body)
+        choices = part(completion, "choices")
+        for choice in choices if isinstance(choices, list) else ():
+            message = part(choice, "message")
+            if isinstance(part(message, "content"), list):
+                read = _read_message(choice)
+                message.pop("reasoning", None)
+                message |= {"content": read.text, "reasoning_content": read.thoughts or None}
+                if read.finish == "refusal":
+                    message |= {"content": None, "refusal": read.text}
+    except Unreadable:
+        return body
+    return json.dumps(completion).encode()
+
+
 def _part_text(piece: Any) -> str | None:
     """The text of a part of a content list; None for a part of another kind, such as an image."""
     text = piece if isinstance(piece, str) else part(piece, "text")
