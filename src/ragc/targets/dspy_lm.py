@@ -338,7 +338,7 @@ def _read_response(response: Any) -> _Said:
     """What a response says; a refusal, or calls of tools, are the text where it has no other."""
     parts = response.message.parts
     thoughts = "\n\n".join(part.text for part in parts if isinstance(part, lm15.ThinkingPart) and part.text)
-    text = response.text or "\n".join(part.text for part in parts if isinstance(part, lm15.TextPart))
+    text = "".join(part.text for part in parts if isinstance(part, lm15.TextPart))
     ended = response.finish_reason
     finish: Finish = ended if ended in ("length", "content_filter") else "stop"
     if text.strip():

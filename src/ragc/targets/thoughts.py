@@ -54,6 +54,7 @@ def take_off(reply: Reply, request: ChatRequest, count: Callable[[str], int]) ->
     )
     if not (tagged or reply.thoughts or answer != reply.text):
         return reply
+    answer = answer.lstrip()
     thoughts = "\n\n".join(part for part in (reply.thoughts.strip(), tagged) if part)
     usage = reply.usage
     if not usage.thinking:
