@@ -232,7 +232,7 @@ class RagPredict(TypedPrompt):
         if reply.finish in ("refusal", "content_filter"):
             return None
         if reply.finish == "length":
-            roomier = self.roomier_request(request)
+            roomier = self.roomier_request(request, reply)
             if roomier is not None or not reply.text.strip():
                 return roomier
         return self.repair_request(request, reply, error)

@@ -310,16 +310,17 @@ class TypedPrompt(dspy.Predict):
         able = "schema" in self.target.capabilities
         return replace(request, messages=messages, schema=reply_schema(self._signature) if able else None)
 
-    def roomier_request(self, request: ChatRequest) -> ChatRequest | None:
-        """The same request with more tokens for its reply; None where the context has no more for it.
+    def roomier_request(self, request: ChatRequest, reply: Reply) -> ChatRequest | None:
+        """The same request with more tokens than `reply`, which ran out; None where the context has no more.
 
-        It gets `MORE_ROOM` times its limit, and at least `LEAST_ROOM` tokens more.
+        It gets `MORE_ROOM` times its limit, and at least `LEAST_ROOM` and those of `reply` more.
         """
         target, limit = self.target, request.sampling.max_tokens
         if getattr(target, "longest_reply", None) is not None:  # the model's own limit holds
             return None
         prompt = sum(target.count_tokens(message.content) + _AROUND for message in request.messages)
-        more = min(max(MORE_ROOM * limit, limit + LEAST_ROOM), target.context_tokens - prompt)
+        more = max(MORE_ROOM * limit, limit + max(LEAST_ROOM, reply.usage.completion))
+        more = min(more, target.context_tokens - prompt)
         return replace(request, sampling=replace(request.sampling, max_tokens=more)) if more > limit else None
 
     def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[Reading | None, str]:

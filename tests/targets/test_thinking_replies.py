@@ -67,8 +67,8 @@ def test_thoughts_stand_apart_from_the_reply_and_are_counted(kind: str, way: Any
 
 @kinds
 def test_thinking_tokens_are_those_that_the_server_reports(kind: str) -> None:
-    details = {"completion_tokens_details": {"reasoning_tokens": 25}}
-    reply = reply_of(kind, completion({"content": JSON}, **details))
+    details = {"reasoning_tokens": 25}
+    reply = reply_of(kind, completion({"content": JSON}, completion_tokens_details=details))
     assert (reply.usage.thinking, reply.thoughts) == (25, "")
 
 
@@ -95,6 +95,21 @@ def test_fields_of_thoughts_are_read(message: dict[str, Any], text: str, thought
     assert (reply.text, reply.thoughts) == (text, thoughts)
 
 
+@kinds
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (f"<think>a <think>b</think> c</think>{JSON}", JSON),
+        (f'<think>It has "</think>" in it.</think>\n\n{JSON}', JSON),
+        ("<think>never closed", ""),
+        (f"\n<THINK>a</THINK>{JSON}", JSON),
+        ('{"answer": "<think>kept</think>"}', '{"answer": "<think>kept</think>"}'),
+    ],
+)
+def test_tags_are_read_alike_by_every_kind(kind: str, content: str, text: str) -> None:
+    assert reply_of(kind, completion({"content": content})).text == text
+
+
 def test_log_probabilities_of_thoughts_are_left_out() -> None:
     request = ChatRequest(ASK.messages, logprobs=True)
     for way in WAYS:
@@ -105,10 +120,8 @@ def test_log_probabilities_of_thoughts_are_left_out() -> None:
 
 
 def test_ten_megabytes_of_thoughts_are_read() -> None:
-    options = {"max_reply_bytes": 2**25}
-    reply = reply_of(
-        "vllm", completion({"content": None, "reasoning_content": "why " * 2_500_000}), **options
-    )
+    thoughts = completion({"content": None, "reasoning_content": "why " * 2_500_000})
+    reply = reply_of("vllm", thoughts, max_reply_bytes=2**25)
     assert (reply.text, len(reply.thoughts) < 21_000) == ("", True)
 
 

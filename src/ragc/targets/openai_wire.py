@@ -22,7 +22,7 @@ from ragc.targets.base import (
     token_count,
     usage,
 )
-from ragc.targets.thoughts import take_off
+from ragc.targets.thoughts import separate, take_off
 
 MOST_ERROR_BYTES = 2**16
 """Maximum bytes of a non-JSON error body from which a message is taken."""
@@ -215,25 +215,27 @@ def _read_message(choice: Any) -> _Message:
     return _Message(repair_surrogates(content or ""), thoughts, "stop")
 
 
-_LISTED_CONTENT = re.compile(rb'"content"\s*:\s*\[')
+_RICH_CONTENT = re.compile(rb'"content"\s*:\s*(?:\[|"(?:\\n|\s)*<think)', re.IGNORECASE)
 
 
 def flatten_contents(body: bytes) -> bytes:
-    """A chat completion's `body` with every content that is a list of parts made a text.
+    """A chat completion's `body` with contents that are lists of parts, or begin with thoughts, made plain.
 
-    Its thoughts become `reasoning_content`, a refusal in it `refusal`. Any other body is returned as it is.
+    Thoughts become `reasoning_content`, a refusal in a list `refusal`. Any other body is returned as it is.
     """
-    if not _LISTED_CONTENT.search(body):
+    if not _RICH_CONTENT.search(body):
         return body
     try:
         completion = read_json(body)
         choices = part(completion, "choices")
         for choice in choices if isinstance(choices, list) else ():
             message = part(choice, "message")
-            if isinstance(part(message, "content"), list):
+            if part(message, "content"):
                 read = _read_message(choice)
+                tagged, text = separate(read.text, lambda name: not name.lower().startswith("think"))
+                thoughts = "\n\n".join(filter(None, (read.thoughts, tagged)))
                 message.pop("reasoning", None)
-                message |= {"content": read.text, "reasoning_content": read.thoughts or None}
+                message |= {"content": text, "reasoning_content": thoughts or None}
                 if read.finish == "refusal":
                     message |= {"content": None, "refusal": read.text}
     except Unreadable:

@@ -168,7 +168,7 @@ class HostedTarget:
 
     async def _send(self, arguments: Mapping[str, Any]) -> Any:
         """LiteLLM's response; raises RetryableError or TargetError."""
-        limit = Limit(self.options.max_reply_bytes, flatten_contents)  # LiteLLM reads no list of parts
+        limit = Limit(self.options.max_reply_bytes, flatten_contents)  # LiteLLM reads both otherwise
         try:
             with limit_replies(limit):
                 response = await self._litellm.acompletion(**arguments)
