@@ -10,6 +10,7 @@ import dspy
 import pytest
 
 from ragc.core import event_loop
+from ragc.exports.derive import derive_export
 from ragc.programs import METHODS, Method
 from ragc.programs.calls.layouts import JSON_LAYOUTS, adapter
 from ragc.programs.calls.prompt import TypedPrompt
@@ -144,7 +145,7 @@ def test_thoughts_change_no_answer(
 
 
 @pytest.mark.parametrize("entry", cases(METHODS, 3), ids=lambda entry: entry.id)
-def test_no_thought_becomes_a_demonstration(replies: Replies, entry: Method) -> None:
+def test_no_thought_becomes_a_demonstration_or_is_exported(replies: Replies, entry: Method) -> None:
     with serving(Thinker(replies, "tagged", 40)) as server:
         target: Target = target_of("vllm", server.url, _no_wait, **options_of(enforced=True))
         names = {"local", "web", *(name for method in METHODS for name in method.sources)}
@@ -156,4 +157,6 @@ def test_no_thought_becomes_a_demonstration(replies: Replies, entry: Method) -> 
         event_loop.run(target.aclose())
     demos = [dict(demo) for predictor in compiled.predictors() for demo in predictor.demos]
     assert demos
+    if entry.id != "ragx":  # its demonstrations are chosen for each question, and cannot be exported
+        assert SECRET not in repr(derive_export(compiled))
     assert SECRET not in json.dumps(demos, default=str)
