@@ -235,6 +235,8 @@ class AnswerStream:
         """What `part` adds to the answer; "" while that is not certain."""
         if self._has_begun:
             return part
+        if not self._parts and not (part := part.lstrip()):
+            return ""
         self._parts.append(part)
         if not self._is_held:
             head = "".join(self._parts)
@@ -249,10 +251,12 @@ class AnswerStream:
         if not self._may_end or self._looks >= _MAX_LOOKS:
             return ""
         self._looks += 1
-        thoughts, answer = separate("".join(self._parts), self._is_output)
-        if not thoughts and _SOME_END.search(self._parts[-1]) is None:
+        whole = "".join(self._parts)
+        thoughts, answer = separate(whole, self._is_output)
+        is_taken_off = answer != whole
+        if not is_taken_off and _SOME_END.search(part) is None:
             self._may_end = False  # that tag was only spoken of
-        begins = thoughts and len(answer) > 1 and not _is_unfinished(answer)
+        begins = is_taken_off and len(answer) > 1 and not _is_unfinished(answer)
         if begins and _ANY_START.search(thoughts):  # an outer tag may end later
             begins = _ANSWER_FRAME.match(answer) is not None
         return self._begin(answer) if begins else ""
