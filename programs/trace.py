@@ -27,16 +27,20 @@ T = TypeVar("T")
 class Sent:
     """What a typed call sent and what came back: chat messages as (role, content), and the replies.
 
-    There are two replies where the first could not be read and another was asked for. Messages are rendered
-    when they are first looked at, as most calls are never looked at.
+    There are two replies where the first could not be read and another was asked for. `thoughts` are those
+    of each reply, shortened; "" where a model did not think. Messages are rendered when they are first looked
+    at, as most calls are never looked at.
     """
 
-    __slots__ = ("_messages", "_render", "replies")
+    __slots__ = ("_messages", "_render", "replies", "thoughts")
 
     def __init__(
-        self, render: Callable[[], Sequence[tuple[str, str]]] | None, replies: Iterable[str] = ()
+        self,
+        render: Callable[[], Sequence[tuple[str, str]]] | None,
+        replies: Iterable[str] = (),
+        thoughts: Iterable[str] = (),
     ) -> None:
-        self._render, self.replies = render, tuple(replies)
+        self._render, self.replies, self.thoughts = render, tuple(replies), tuple(thoughts)
         self._messages: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -49,17 +53,20 @@ class Sent:
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
         messages = [{"role": role, "content": text} for role, text in self.messages]
-        return {"messages": messages, "replies": list(self.replies)}
+        thoughts = {"thoughts": list(self.thoughts)} if any(self.thoughts) else {}
+        return {"messages": messages, "replies": list(self.replies), **thoughts}
 
     def __reduce__(self) -> Any:  # what renders the messages belongs to this process
-        return _sent_of, (self.messages, self.replies)
+        return _sent_of, (self.messages, self.replies, self.thoughts)
 
     def __deepcopy__(self, memo: object) -> Sent:
         return self
 
 
-def _sent_of(messages: tuple[tuple[str, str], ...], replies: tuple[str, ...]) -> Sent:
-    return Sent(lambda: messages, replies)
+def _sent_of(
+    messages: tuple[tuple[str, str], ...], replies: tuple[str, ...], thoughts: tuple[str, ...] = ()
+) -> Sent:
+    return Sent(lambda: messages, replies, thoughts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,8 @@ class Call:
 
     Tokens are those of prompt and reply, a repair's included; 0 where the outputs were given, not asked for.
     `mended` values of the reply were not written as asked for. `sent` is the prompt with its replies; None
-    where nothing was asked for.
+    where nothing was asked for. `room` is the limit in tokens of the second request, where the first reply
+    ran out of its own; 0 elsewhere.
     """
 
     name: str
@@ -82,6 +90,7 @@ class Call:
     at: tuple[int, ...] = ()
     mended: int = 0
     sent: Sent | None = field(default=None, compare=False, repr=False)
+    room: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; inputs and outputs as DSPy would serialise them."""
@@ -96,6 +105,7 @@ class Call:
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             **({"mended": self.mended} if self.mended else {}),
+            **({"room": self.room} if self.room else {}),
         }
 
 
@@ -133,7 +143,8 @@ class Note:
 class UnreadableReply(Note):
     """A typed call whose reply could not be read: `about` is its predictor, `outcome` says why.
 
-    `calls` are the requests that were made for it, by the model with `role`, and tokens are theirs.
+    `calls` are the requests that were made for it, by the model with `role`, and tokens are theirs. `room` is
+    that of Call.
     """
 
     role: str = "main"
@@ -141,12 +152,13 @@ class UnreadableReply(Note):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     sent: Sent | None = field(default=None, compare=False, repr=False)
+    room: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
         spent = {
             name: getattr(self, name) for name in ("role", "calls", "prompt_tokens", "completion_tokens")
-        }
+        } | ({"room": self.room} if self.room else {})
         return {"at": list(self.at), "note": self.about, "outcome": self.outcome, **spent}
 
 

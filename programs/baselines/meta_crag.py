@@ -19,12 +19,12 @@ from dataclasses import replace
 from typing import Any
 
 import dspy
+from ragc.programs.baselines.sentences import first_sentence
 
 from ragc.corpora.sources.base import current_question
 from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.baselines.knobs import MetaCragKnobs
-from ragc.programs.baselines.sentences import first_sentence
 from ragc.programs.knobs import WORDED
 from ragc.programs.likeness import Likeness
 from ragc.programs.ragx.api import DomainQuestion, names_in_question

@@ -35,7 +35,7 @@ from ragc.programs.calls.replay import (
     to_plain,
 )
 from ragc.programs.calls.replies import Reading
-from ragc.targets.base import ChatRequest, Sampling, Target
+from ragc.targets.base import ChatRequest, Reply, Sampling, Target
 from ragc.targets.gateway import Answer
 from ragc.targets.openai_wire import is_context_error
 
@@ -203,24 +203,48 @@ class RagPredict(TypedPrompt):
         return outcome
 
     async def _send(self, request: ChatRequest, *, cut: bool) -> ReadReply:
-        """What comes of `request`, asked for once more when the first reply cannot be read."""
+        """Sends `request`, and another request where the reply cannot be read."""
         gateway, target = self.runtime.gateway, self.target
         shown = self._shown_reply(target)
         pending = gateway.ask(target, request)
         answers = [await (pending if shown is None else shown.watch(pending))]
         reading, error = self.parse_reply(answers[0].reply)
-        failure = error
-        if reading is None:
-            repaired = await self._repair(self.repair_request(request, answers[0].reply, error))
-            if repaired is not None:
-                counters.count(repairs=1)
-                answers.append(repaired)
-                reading, failure = self.parse_reply(repaired.reply, again=True)
+        failure, room = error, 0
+        again = None if reading is not None else self._second_request(request, answers[0].reply, error)
+        second = None if again is None else await self._repair(again)
+        if again is not None and second is not None:
+            counters.count(repairs=1)
+            answers.append(second)
+            longest = again.sampling.max_tokens
+            room = longest if longest > request.sampling.max_tokens else 0
+            reading, failure = self._parse_second(answers, room)
         track_usage(target.model, answers)
         if shown is not None and reading is not None:
             shown.finish(reading.outputs)
         replayed_answers = tuple(answer._replace(replayed=True) for answer in answers)
-        return self._outcome(Recording(replayed_answers, error, cut), reading, failure)
+        return self._outcome(Recording(replayed_answers, error, cut, room), reading, failure)
+
+    def _second_request(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest | None:
+        """What is sent after an unreadable `reply`: a repair, or the same with more room if that ran out.
+
+        None where no other reply is to be expected: the model or a filter refuses, or all its room was taken
+        by thoughts.
+        """
+        if reply.finish in ("refusal", "content_filter"):
+            return None
+        if reply.finish == "length":
+            roomier = self.roomier_request(request, reply)
+            if roomier is not None or not reply.text.strip():
+                return roomier
+        return self.repair_request(request, reply, error)
+
+    def _parse_second(self, answers: Sequence[Answer], room: int) -> tuple[Reading | None, str]:
+        """What the second of `answers` says, or None and why neither can be read."""
+        reading, failure = self.parse_reply(answers[1].reply, again=not room)
+        if failure and room:
+            tokens = answers[0].reply.usage.completion
+            failure += f" It was asked for again with more room, after {tokens:,} tokens had not been enough."
+        return reading, failure
 
     def _shown_reply(self, target: Target) -> ReplyStream | None:
         """The stream that shows the next reply to the listeners of `dspy.streamify`; None without any."""
@@ -231,7 +255,7 @@ class RagPredict(TypedPrompt):
         return stream_of(self._stands_for or self, target.model, self.layout)
 
     async def _repair(self, request: ChatRequest) -> Answer | None:
-        """The answer to `request`, which shows a reply again; None where that does not fit the context."""
+        """The answer to `request`, the second of a call; None where that does not fit the context."""
         target = self.target
         size = sum(target.count_tokens(message.content) for message in request.messages)
         if size + request.sampling.max_tokens > target.context_tokens:
@@ -254,7 +278,7 @@ class RagPredict(TypedPrompt):
         elif failure != recording.error:
             return None
         elif second:
-            reading, failure = self.parse_reply(second[0].reply, again=True)
+            reading, failure = self._parse_second(recording.answers, recording.room)
         return self._outcome(recording, reading, failure)
 
     def _outcome(self, recording: Recording, reading: Reading | None, failure: str) -> ReadReply:
@@ -281,14 +305,19 @@ class RagPredict(TypedPrompt):
             counters.count(mended=outcome.mended, dropped=outcome.dropped)
         outputs = {name: fresh(value) for name, value in outcome.outputs.items()}
         answers, mended = outcome.recording.answers, outcome.mended
-        return self._record(invocation, inputs, outputs, outcome.shown, answers, mended=mended)
+        room = outcome.recording.room
+        return self._record(invocation, inputs, outputs, outcome.shown, answers, mended=mended, room=room)
 
     def _sent(self, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> trace.Sent | None:
         """What was sent with `inputs`, and the replies, for the trace; None when nothing was."""
         if not answers:
             return None
-        prompt = self.unchanged
-        return trace.Sent(lambda: prompt.messages(**inputs), (answer.reply.text for answer in answers))
+        prompt, replies = self.unchanged, [answer.reply for answer in answers]
+        return trace.Sent(
+            lambda: prompt.messages(**inputs),
+            (reply.text for reply in replies),
+            (reply.thoughts for reply in replies),
+        )
 
     def _record_unreadable(
         self, invocation: Invocation, inputs: Mapping[str, Any], outcome: ReadReply
@@ -306,6 +335,7 @@ class RagPredict(TypedPrompt):
             sum(usage.prompt for usage in spent),
             sum(usage.completion for usage in spent),
             sent=self._sent(inputs, outcome.recording.answers),
+            room=outcome.recording.room,
         )
         invocation.spot[0].add(invocation.spot[1], event)
 
@@ -335,6 +365,7 @@ class RagPredict(TypedPrompt):
         answers: Sequence[Answer] = (),
         *,
         mended: int = 0,
+        room: int = 0,
     ) -> dspy.Prediction:
         prediction = dspy.Prediction(**outputs)
         if self.logprobs:
@@ -357,6 +388,7 @@ class RagPredict(TypedPrompt):
                 at=invocation.spot[1],
                 mended=mended,
                 sent=self._sent(inputs, answers),
+                room=room,
             )
             invocation.spot[0].add(invocation.spot[1], event, entry)
         else:

@@ -7,6 +7,7 @@ once: the messages before the last one, and their marks.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -17,6 +18,7 @@ from dspy.dsp.utils.settings import main_thread_config, thread_local_overrides
 from ragc.core.digest import digest
 from ragc.core.text import repair_surrogates
 from ragc.errors import ParseFailure
+from ragc.metrics.failures import CALLS_TOOLS, CUT, DECLINED, FILTERED
 from ragc.programs.calls.chosen_lm import OwnLM, call_lm, lm_of, rollout_of, target_for
 from ragc.programs.calls.demos import FrozenDemos, OwnedDemos, nearest_first, plain
 from ragc.programs.calls.forgiving import forgiving
@@ -75,6 +77,11 @@ VIEWS = 512
 
 REPEATED = 8000
 """Characters of a reply that is shown again when another is asked for in its place."""
+
+MORE_ROOM, LEAST_ROOM = 4, 2048
+"""How much longer the second reply may be where the first ran out of tokens: times, and tokens more."""
+
+_MORE_THOUGHTS = "Set thinking_tokens for this target, or have the model think less."
 
 _AROUND = 16
 """Tokens that a chat template puts around a message, at most."""
@@ -329,8 +336,23 @@ class TypedPrompt(dspy.Predict):
         able = "schema" in self.target.capabilities
         return replace(request, messages=messages, schema=reply_schema(self._signature) if able else None)
 
+    def roomier_request(self, request: ChatRequest, reply: Reply) -> ChatRequest | None:
+        """The same request with more tokens than `reply`, which ran out; None where the context has no more.
+
+        It gets `MORE_ROOM` times its limit, and at least `LEAST_ROOM` and those of `reply` more.
+        """
+        target, limit = self.target, request.sampling.max_tokens
+        if getattr(target, "longest_reply", None) is not None:  # the model's own limit holds
+            return None
+        prompt = sum(target.count_tokens(message.content) + _AROUND for message in request.messages)
+        more = max(MORE_ROOM * limit, limit + max(LEAST_ROOM, reply.usage.completion))
+        more = min(more, target.context_tokens - prompt)
+        return replace(request, sampling=replace(request.sampling, max_tokens=more)) if more > limit else None
+
     def parse_reply(self, reply: Reply, *, again: bool = False) -> tuple[Reading | None, str]:
         """What `reply` says, or None and why it cannot be read. The second reply (`again`) should be JSON."""
+        if failure := why_unanswered(reply):
+            return None, failure
         truncated = reply.finish == "length"
         signature = forgiving(self._signature) if again else self._signature
         try:
@@ -338,4 +360,24 @@ class TypedPrompt(dspy.Predict):
                 return read_reply(signature, reply.text, truncated=truncated), ""
             return read_laid_out(self._signature, reply.text, self.layout, truncated=truncated), ""
         except ParseFailure as error:
-            return None, str(error)
+            cut = f"{CUT}{reply.usage.completion:,} tokens before it could be read. "
+            return None, f"{cut if truncated else ''}{error}"
+
+
+def why_unanswered(reply: Reply) -> str:
+    """Why `reply` holds no answer that could be read; "" where it may hold one."""
+    begun = f"It began {json.dumps(repair_surrogates(reply.text[:80]), ensure_ascii=False)}."
+    if reply.finish == "refusal":
+        return f"{DECLINED}the request. {begun}"
+    if reply.finish == "content_filter":
+        return f"{FILTERED} of its server."
+    if reply.finish == "tool_calls":
+        return f"{CALLS_TOOLS}in place of an answer. {begun}"
+    if reply.text.strip():
+        return ""
+    tokens, thinks = reply.usage.completion, bool(reply.thoughts or reply.usage.thinking)
+    if reply.finish == "length" and thinks:
+        return f"{CUT}{tokens:,} tokens while thinking. {_MORE_THOUGHTS}"
+    if reply.finish == "length":
+        return f"{CUT}{tokens:,} tokens before it said anything."
+    return f"A reply ends with its thoughts, and no answer follows. {_MORE_THOUGHTS}" if thinks else ""

@@ -5,7 +5,8 @@
 DSPy's listeners read replies in the layout of DSPy's adapter of the moment; ours come in the layout of their
 call. So the text of an output is read here, and given to those who listen as DSPy's `StreamResponse`. Without
 listeners the parts of all replies are given as they come, as DSPy does. What is replayed, and what a target
-gives whole, shows nothing before the prediction.
+gives whole, shows nothing before the prediction. The thoughts of a model are never shown; a reply that begins
+with prose, which may be thoughts, is shown once it is whole.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 from xml.sax.saxutils import unescape
 
 import anyio
@@ -27,8 +28,9 @@ from pydantic_core import from_json
 from ragc.programs.calls.layouts import JSON_LAYOUTS
 from ragc.programs.calls.prompt import setting
 from ragc.targets.base import parts_taker
+from ragc.targets.gateway import Answer
+from ragc.targets.thoughts import AnswerStream
 
-T = TypeVar("T")
 _LEFT = (anyio.BrokenResourceError, anyio.ClosedResourceError)
 """What a stream raises that nobody reads any more."""
 
@@ -101,17 +103,26 @@ class ReplyStream:
         self._call, self._stream, self._model, self._layout = call, stream, model, layout
         self._listeners, self._raw = listeners, ""
         self._shown: dict[int, str] = {}
+        outputs = {name.lower() for name in call.signature.output_fields} if layout == "xml" else set()
+        self._answer = AnswerStream(lambda name: name.lower() in outputs)
 
-    async def watch(self, reply: Awaitable[T]) -> T:
+    async def watch(self, reply: Awaitable[Answer]) -> Answer:
         """Await `reply` and take its parts as they come."""
         token = parts_taker.set(self.take)
         try:
-            return await reply
+            answer = await reply
         finally:
             parts_taker.reset(token)
+        if self._answer.holds:
+            self._show_part(answer.reply.text)
+        return answer
 
     def take(self, part: str) -> None:
         """Show what `part`, the next one of the reply, adds. Called in one thread at a time."""
+        self._show_part(self._answer.feed(part))
+
+    def _show_part(self, part: str) -> None:
+        """Show what `part` adds to the reply, which is without thoughts."""
         if not part:
             return
         self._raw += part

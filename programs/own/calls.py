@@ -27,7 +27,7 @@ from ragc.programs.calls.chosen_lm import named_lm
 from ragc.programs.calls.demos import nearest_first, plain
 from ragc.programs.calls.fit_context import cut_to_fit
 from ragc.programs.calls.predict import HINT, Invocation, RagPredict, track_usage
-from ragc.programs.calls.prompt import PromptTemplate, setting
+from ragc.programs.calls.prompt import PromptTemplate, setting, why_unanswered
 from ragc.programs.calls.replay import ReadReply, Recording, to_plain
 from ragc.programs.knobs import ADAPTER
 from ragc.programs.own.adapter_calls import AdapterCall, settings_of
@@ -228,6 +228,8 @@ class OwnPredict(RagPredict):
     ) -> dspy.Prediction:
         """The prediction of a call that was made. Raises ParseFailure where its replies were not read."""
         answers = tuple(call.answers)
+        if failure and answers:
+            failure = why_unanswered(answers[-1].reply) or failure
         if call.shown and not failure:
             call.shown[-1].finish(outputs)
         counters.count(repairs=max(0, len(answers) - 1))

@@ -12,6 +12,7 @@ from ragc.errors import SourceError
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.records import Hit, Passage
 from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch
+from ragc.targets.thoughts import take_off
 
 Script = Iterable[str | dict[str, Any] | Reply] | Callable[[ChatRequest], "str | dict[str, Any] | Reply"]
 
@@ -20,9 +21,9 @@ class ScriptedTarget:
     """Answers from a script and records every request; running out of replies is a test failure.
 
     The script is a list of replies in order, or a function of the request. A reply is a text, an object that
-    becomes JSON, or a whole `Reply`. Tokens are counted in words. `peak` is the maximum number of requests in
-    flight. With `hold` a reply waits until no further request arrives, and `steps` counts these waits: the
-    depth of the call graph.
+    becomes JSON, or a whole `Reply`. Thoughts are taken off a text as they are off a model's. Tokens are
+    counted in words. `peak` is the maximum number of requests in flight. With `hold` a reply waits until no
+    further request arrives, and `steps` counts these waits: the depth of the call graph.
     """
 
     def __init__(
@@ -97,7 +98,8 @@ class ScriptedTarget:
             return reply
         text = reply if isinstance(reply, str) else json.dumps(reply)
         words = sum(len(m.content.split()) for m in request.messages)
-        return Reply(text, usage=Usage(prompt=words, completion=len(text.split())))
+        whole = Reply(text, usage=Usage(prompt=words, completion=len(text.split())))
+        return take_off(whole, request, self.count_tokens)
 
     def count_tokens(self, text: str) -> int:
         """The number of words."""

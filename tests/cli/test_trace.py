@@ -17,6 +17,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import by_call
 from ragc.records import Passage, Question
 from ragc.store.call_store import CallStore
+from ragc.targets.base import Reply, Usage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
 STEP = {"thought": "The capital is missing.", "action": "search", "action_input": "capital of France"}
@@ -119,3 +120,10 @@ def test_one_question_is_no_plural() -> None:
     assert "; 6 more labelled, with gold answers alone (9 train questions were answered for them)" in (
         _describe_pool(Pool({}, (1.0,) * 8, 9, labelled=6))
     )
+
+
+def test_more_room_and_thoughts_are_said() -> None:
+    cut = Reply("", finish="length", usage=Usage(5, 64), thoughts="Let me see, hm")
+    text = shown("no_retrieval", ScriptedTarget([cut, {"answer": "Paris"}]), {})
+    assert "asked again with room for 2," in text[0]
+    assert text[0].endswith("14 characters of thoughts)")

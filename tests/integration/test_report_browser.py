@@ -54,6 +54,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ]
     passage = f"{HOSTILE} {BREAKOUT} ".ljust(1000, "x") * 1050
     hostile = write_rows(folder / "hostile.jsonl", hostile_rows(passage))
+    thinking = write_rows(folder / "thinking.jsonl", [thoughtful(row(n, 1.0)) for n in (1, 2)])
     about = {
         "study": [study],
         "cut": [cut / "out"],
@@ -61,12 +62,21 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "runs": [before, after],
         "five": few,
         "hostile": [hostile],
+        "thinking": [thinking],
     }
     return {name: ragc.report(paths, out=folder / f"page_{name}.html").page for name, paths in about.items()}
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def thoughtful(answered: dict[str, Any]) -> dict[str, Any]:
+    """The row of a model that thinks: its first reply ran out of tokens, and its thoughts are hostile."""
+    call = next(event for event in answered["trace"] if "call" in event)
+    call |= {"repaired": True, "room": 2072}
+    call["sent"] |= {"replies": ["", *call["sent"]["replies"]], "thoughts": [f"Hm. {HOSTILE}", ""]}
+    return answered
 
 
 def give_threshold(path: Path) -> None:
@@ -250,6 +260,24 @@ def test_a_trace_shows_hits_prompts_replies_and_scores_against_thresholds(
     tab.press("Left")
     tab.click("#close")
     tab.wait("document.activeElement.textContent === 'What colour is thing number2?'")
+
+
+def test_a_trace_shows_thoughts_folded(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.see()
+    tab.open(pages["thinking"])
+    tab.click("button.open")
+    text = tab.wait(
+        "document.getElementById('trace').open && document.getElementById('trace-body').textContent"
+    )
+    assert "asked again with room for 2,072 tokens" in text
+    folded = (
+        "[...document.querySelectorAll('#trace-body details')]"
+        ".filter(d => d.querySelector(':scope > summary').textContent.startsWith('thoughts'))"
+    )
+    assert tab.run(f"return {folded}.map(d => [d.open, d.querySelector('pre').textContent])") == [
+        [False, f"Hm. {HOSTILE}"]
+    ]
+    assert tab.run("return window.pwned ?? null") is None
 
 
 def test_a_link_opens_the_question_with_its_filters(tab: Browser, pages: dict[str, Path]) -> None:

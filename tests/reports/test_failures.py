@@ -197,3 +197,19 @@ def test_a_deep_input_is_read() -> None:
         deep = [deep]
     trace = [{"call": "answer", "inputs": {"passages": deep}, "outputs": {"answer": "Bach"}}]
     assert group_of(row("Bach", gold_ids=[], trace=trace)).id == "not_used"
+
+
+@pytest.mark.parametrize(
+    ("failure", "group"),
+    [
+        ("A reply ran out of its 24 tokens while thinking. Set thinking_tokens.", "cut"),
+        ('A reply refuses the request. It began "Sorry".', "declined"),
+        ("A reply was stopped by a content filter of its server.", "filtered"),
+        ('A reply calls tools in place of an answer. It began "a()".', "called_tools"),
+        ("A reply does not fit its signature: answer: Field required.", "unreadable"),
+    ],
+)
+def test_a_reply_without_an_answer_is_in_the_group_of_its_reason(failure: str, group: str) -> None:
+    assert group_of({"prediction": None, "failure": failure}).id == group
+    note = {"note": "answer", "outcome": f"unreadable: {failure}"}
+    assert group_of({"prediction": None, "failure": "", "trace": [note]}).id == group

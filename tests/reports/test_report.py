@@ -26,7 +26,9 @@ from ragc.errors import ArtefactError, DataError, UsageError
 from ragc.metrics.reports import compare_runs, runs
 from ragc.optimizers.search.status import open_study
 from ragc.optimizers.search.storage import study_directory
+from ragc.programs.trace import whole_json
 from ragc.reports import build, compiled, dimensions, page, page_data, questions, values
+from ragc.reports.events import read_events
 from ragc.reports.report import Report, Trial, Verdict
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
@@ -765,3 +767,14 @@ def test_importances_are_those_of_optuna_and_withheld_below_a_number_of_complete
     else:
         assert report.importances == ()
         assert "Importances need 11 complete trials or more, and there are 10." in report.gaps
+
+
+def test_thoughts_stand_in_rows_and_in_the_report() -> None:
+    target = ScriptedTarget(['<think>Let me see.</think>{"answer": "blue"}'])
+    source = ragc.source("bm25", corpus=[{"id": "d", "text": "Thing number1 is blue."}], store=False)
+    prediction = ragc.program("vanilla", main=target, local=source, store=False)(question="What colour?")
+    written = [whole_json(event) for event in prediction.trace]
+    assert written[-1]["sent"]["thoughts"] == ["Let me see."]
+    shown = read_events(written)[-1]
+    assert (shown["thoughts"], shown["replies"]) == (["Let me see."], ['{"answer": "blue"}'])
+    assert prediction.counters["thinking_tokens"] == 3

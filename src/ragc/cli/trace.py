@@ -54,7 +54,10 @@ def _gate(event: Gate) -> str:
 
 def _call(event: Call, width: int) -> list[str]:
     marks = [f"{event.prompt_tokens} + {event.completion_tokens} tokens"]
-    marks += ["cut by the token limit"] * event.truncated + ["asked twice"] * event.repaired
+    again = f"asked again with room for {event.room:,} tokens" if event.room else "asked twice"
+    marks += ["cut by the token limit"] * event.truncated + [again] * event.repaired
+    thoughts = sum(map(len, event.sent.thoughts)) if event.sent is not None else 0
+    marks += [f"{thoughts:,} characters of thoughts"] if thoughts else []
     role = "" if event.role == "main" else f" on {event.role}"
     output_lines = [
         line for name, value in event.outputs.items() for line in _format_output(name, value, width)

@@ -99,10 +99,13 @@ class _Inflating:
 
 
 class Limit:
-    """The size limit for replies in one context, in bytes, and whether a reply exceeded it."""
+    """The size limit for replies in one context, in bytes, and whether a reply exceeded it.
 
-    def __init__(self, most: int) -> None:
-        self.most, self.passed = most, False
+    `rewrite` is applied to each whole body before the library reads it.
+    """
+
+    def __init__(self, most: int, rewrite: Callable[[bytes], bytes] | None = None) -> None:
+        self.most, self.rewrite, self.passed = most, rewrite, False
 
 
 _limit: ContextVar[Limit | None] = ContextVar("ragc_reply_limit", default=None)
@@ -153,7 +156,11 @@ class _LimitedStream(httpx.AsyncByteStream):
         self._stream, self._packed, self._limit = stream, packed, limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        rewrite = self._limit.rewrite
         try:
+            if rewrite is not None:
+                yield rewrite(await body(aiter(self._stream), self._packed, self._limit.most))
+                return
             async for piece in unpack_bounded(aiter(self._stream), self._packed, self._limit.most):
                 yield piece
         except TooLarge:

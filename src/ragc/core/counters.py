@@ -29,6 +29,9 @@ class Counters:
                             in the text, list items that do not fit the other items
         fallbacks           calls answered by a fallback target
         memo                typed calls replayed whole, without formatting a prompt
+
+    `thinking_tokens` are those of `completion_tokens` that were thoughts of a model; JSON has them only where
+    there are any.
     """
 
     lm_calls: int = 0
@@ -46,6 +49,7 @@ class Counters:
     sent: int = 0
     replayed: int = 0
     memo: int = 0
+    thinking_tokens: int = 0
 
     @property
     def tokens(self) -> int:
@@ -63,8 +67,11 @@ class Counters:
         self.add(**other.to_json())
 
     def to_json(self) -> dict[str, float]:
-        """Every amount by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """Every amount by name; thinking tokens only where there are any."""
+        amounts = {name: getattr(self, name) for name in self.__slots__}
+        if not self.thinking_tokens:
+            del amounts["thinking_tokens"]
+        return amounts
 
     def invariant(self) -> dict[str, float]:
         """The amounts that do not depend on the previous content of the call store."""

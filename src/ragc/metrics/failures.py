@@ -14,6 +14,11 @@ REASONS = 5
 WIDEST = 160
 """Maximum length of a reason in characters."""
 
+CUT, DECLINED = "A reply ran out of its ", "A reply refuses "
+FILTERED, CALLS_TOOLS = "A reply was stopped by a content filter", "A reply calls tools "
+"""How a reason begins that is of a kind of its own, in that order: the token limit cut the reply, the model
+refuses, the server's filter stopped it, it calls tools in place of an answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failures:

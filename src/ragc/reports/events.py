@@ -12,7 +12,7 @@ from ragc.reports.values import amount, entries, mapping, number, plain, text
 DEEPEST = 6
 """Levels of branches that a position is shown with."""
 
-_AMOUNTS = ("prompt_tokens", "completion_tokens", "mended", "calls")
+_AMOUNTS = ("prompt_tokens", "completion_tokens", "mended", "calls", "room")
 
 
 def read_events(trace: Any) -> list[dict[str, Any]]:
@@ -62,7 +62,12 @@ def _sent(fields: Any) -> dict[str, Any]:
     if not messages:
         return {}
     shown = [{"role": text(m.get("role")), "content": text(m.get("content"))} for m in messages]
-    return {"messages": shown, "replies": [text(reply) for reply in entries(sent.get("replies"))]}
+    thoughts = [text(thought) for thought in entries(sent.get("thoughts"))]
+    return {
+        "messages": shown,
+        "replies": [text(reply) for reply in entries(sent.get("replies"))],
+        **({"thoughts": thoughts} if any(thoughts) else {}),
+    }
 
 
 def _search(fields: Any) -> dict[str, Any]:

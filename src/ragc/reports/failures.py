@@ -2,7 +2,11 @@
 
 The first group that applies, in this order:
 
-    unreadable     no reply could be read, after the repair too
+    cut            the tokens of a reply ran out before anything could be read, with more room too
+    declined       the model refused to reply
+    filtered       a content filter of the server stopped the reply
+    called_tools   the model called tools in place of an answer
+    unreadable     no reply could be read for another reason, after the repair too
     failed         no prediction for another reason: an error, a timeout, a user's module that raised
     right          full marks by the deciding metric
     refused        blank, "I don't know", `unknown`, or words to that effect
@@ -34,7 +38,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ragc.metrics import METRICS, citations, crag, retrieval
+from ragc.metrics import METRICS, citations, crag, failures, retrieval
 from ragc.metrics.short_answer import normalise
 
 if TYPE_CHECKING:
@@ -55,11 +59,28 @@ NOT_RETRIEVED = Group("not_retrieved", "not retrieved", "the answer did not see 
 NOT_USED = Group("not_used", "retrieved and not used", "the answer saw what it needed, and is another")
 WORDING = Group("wording", "wrong wording", "right in content, wrong by the metric's letters")
 REFUSED = Group("refused", "refused", "says that it does not know, or nothing")
+CUT = Group("cut", "cut short", "the tokens of a reply ran out, with more room too")
+DECLINED = Group("declined", "declined", "the model refused to reply")
+FILTERED = Group("filtered", "filtered", "a content filter of the server stopped the reply")
+CALLED_TOOLS = Group("called_tools", "called tools", "the model called tools in place of an answer")
 UNREADABLE = Group("unreadable", "unreadable", "no reply could be read")
 FAILED = Group("failed", "failed", "an error or a timeout ended it")
 UNCLEAR = Group("unclear", "wrong, cause unclear", "the row does not say what the answer saw")
 
-GROUPS = (RIGHT, NOT_RETRIEVED, NOT_USED, WORDING, REFUSED, UNREADABLE, FAILED, UNCLEAR)
+GROUPS = (
+    RIGHT,
+    NOT_RETRIEVED,
+    NOT_USED,
+    WORDING,
+    REFUSED,
+    CUT,
+    DECLINED,
+    FILTERED,
+    CALLED_TOOLS,
+    UNREADABLE,
+    FAILED,
+    UNCLEAR,
+)
 """All groups, in the order in which reports list them."""
 
 _FULL = 1.0 - 1e-9
@@ -113,7 +134,7 @@ def deciding_metric(rows: Iterable[Mapping[str, Any] | Row]) -> str:
 def _group(row: Mapping[str, Any], metric: str) -> Group:
     prediction, failure = row.get("prediction"), row.get("failure")
     if not isinstance(prediction, str) or (isinstance(failure, str) and failure):
-        return UNREADABLE if _is_unreadable(row) else FAILED
+        return _unread(row)
     scores = _mapping(row, "scores")
     by = metric or next(filter(_scores_answers, scores), "")
     if _number(scores, by) >= _FULL:
@@ -223,15 +244,26 @@ def _seen_texts(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _is_unreadable(row: Mapping[str, Any]) -> bool:
-    """Whether a row without a prediction ended in a reply that could not be read."""
+_KINDS = {
+    failures.CUT: CUT,
+    failures.DECLINED: DECLINED,
+    failures.FILTERED: FILTERED,
+    failures.CALLS_TOOLS: CALLED_TOOLS,
+}
+
+
+def _unread(row: Mapping[str, Any]) -> Group:
+    """The group of a row without a prediction: by its failure, else by the last reply that was unreadable."""
     failure = row.get("failure")
     notes = [str(event.get("outcome", "")) for event in _objects(row.get("trace")) if "note" in event]
-    if any(note.startswith("unreadable") for note in notes):
-        return True
-    return isinstance(failure, str) and bool(
-        re.match(r"(a|the|no) (reply|trajectory|\w+ layout)\b", failure, re.IGNORECASE)
-    )
+    unread = [note for note in notes if note.startswith("unreadable")]
+    reasons = [failure if isinstance(failure, str) else "", *(unread[-1:])]
+    for reason in reasons:
+        for beginning, group in _KINDS.items():
+            if reason.removeprefix("unreadable: ").startswith(beginning):
+                return group
+    is_reply = re.match(r"(a|the|no) (reply|trajectory|\w+ layout)\b", reasons[0], re.IGNORECASE)
+    return UNREADABLE if unread or is_reply else FAILED
 
 
 def _scores_answers(metric: str) -> bool:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from ragc.core.redact import mask_keys
 from ragc.core.text import repair_surrogates
@@ -91,60 +91,87 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of one reply; `cached` counts the prompt tokens read from a prefix cache."""
+    """Token counts of one reply; `cached` counts the prompt tokens read from a prefix cache.
+
+    `thinking` counts the tokens of `completion` that are thoughts of the model.
+    """
 
     prompt: int = 0
     completion: int = 0
     cached: int = 0
+    thinking: int = 0
 
 
 _FINITE = 1e12
 """The largest plausible stored amount; a larger one is treated as damage."""
 
 
+Finish = Literal["stop", "length", "refusal", "content_filter", "tool_calls"]
+"""Why a reply ends.
+
+    stop             it is complete
+    length           the token limit cut it short
+    refusal          the model refuses; `text` is what it says
+    content_filter   a filter of the server stopped it
+    tool_calls       the model calls tools in place of an answer; `text` spells the calls
+"""
+
+FINISHES: tuple[Finish, ...] = get_args(Finish)
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply. `finish` is `length` when the token limit cut the text short.
+    """A reply. `text` is without the model's thoughts, of which `thoughts` holds the beginning and the end.
 
     `usd` is 0 for local targets. `logprobs` and `prompt_logprobs` are empty unless requested.
     `prompt_logprobs` begins with the prompt's second token: the first has no predecessor.
     """
 
     text: str
-    finish: Literal["stop", "length"] = "stop"
+    finish: Finish = "stop"
     usage: Usage = Usage()
     usd: float = 0.0
     logprobs: tuple[TokenLogprob, ...] = ()
     prompt_logprobs: tuple[TokenLogprob, ...] = ()
+    thoughts: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values only; `from_json` is its inverse."""
-        scored = [[t.token, t.logprob] for t in self.prompt_logprobs]
+        """JSON values only, without empty fields of thinking models; `from_json` is its inverse."""
+        scored, used = [[t.token, t.logprob] for t in self.prompt_logprobs], self.usage
+        thinking = [used.thinking] if used.thinking else []
         return {
             "text": self.text,
             "finish": self.finish,
-            "usage": [self.usage.prompt, self.usage.completion, self.usage.cached],
+            "usage": [used.prompt, used.completion, used.cached, *thinking],
             "usd": self.usd,
             "logprobs": [[t.token, t.logprob] for t in self.logprobs],
             **({"prompt_logprobs": scored} if scored else {}),
+            **({"thoughts": self.thoughts} if self.thoughts else {}),
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Reply:
         """The inverse of `to_json`; raises KeyError, TypeError or ValueError for any other value."""
         text, usd, counts = value["text"], value["usd"], tuple(value["usage"])
-        if not isinstance(text, str) or type(usd) not in (int, float) or not 0 <= usd <= _FINITE:
+        thoughts, finish = value.get("thoughts", ""), value["finish"]
+        if (
+            not isinstance(text, str)
+            or not isinstance(thoughts, str)
+            or type(usd) not in (int, float)
+            or not 0 <= usd <= _FINITE
+        ):
             raise ValueError("no text, or no price")
-        text.encode()  # lone surrogates are refused
+        (text + thoughts).encode()  # lone surrogates are refused
         if not all(type(n) is int and n >= 0 for n in counts):
             raise ValueError("tokens are counted in whole numbers from 0")
         return cls(
             text=text,
-            finish="length" if value["finish"] == "length" else "stop",
+            finish=finish if finish in FINISHES else "stop",
             usage=Usage(*counts),
             usd=float(usd),
             logprobs=_read_scored(value["logprobs"]),
             prompt_logprobs=_read_scored(value.get("prompt_logprobs", ())),
+            thoughts=thoughts,
         )
 
 
@@ -205,19 +232,29 @@ def sanitize(reply: Reply, request: ChatRequest, count: Callable[[str], int]) ->
 
     Raises ValueError where its text or a log-probability is invalid.
     """
-    if not isinstance(reply.text, str):
+    if not all(isinstance(text, str) for text in (reply.text, reply.thoughts)):
         raise ValueError("the text of a reply is no text")
-    text, reported_usage = repair_surrogates(reply.text), reply.usage
+    text, thoughts = repair_surrogates(reply.text), mask_keys(repair_surrogates(reply.thoughts))
+    reported_usage = reply.usage
     counted = usage(
         reported_usage.prompt, reported_usage.completion, reported_usage.cached, request, text, count
     )
+    thinking = min(token_count(reported_usage.thinking) or 0, counted.completion)
     usd = price(reply.usd)
     scored, prompt = (
         tuple(map(_sanitize_token, tokens)) for tokens in (reply.logprobs, reply.prompt_logprobs)
     )
     if (masked := mask_keys(text)) != text:  # its tokens spell the key too
         scored = tuple(TokenLogprob("", token.logprob) for token in scored)
-    return replace(reply, text=masked, usage=counted, usd=usd or 0.0, logprobs=scored, prompt_logprobs=prompt)
+    return replace(
+        reply,
+        text=masked,
+        usage=replace(counted, thinking=thinking),
+        usd=usd or 0.0,
+        logprobs=scored,
+        prompt_logprobs=prompt,
+        thoughts=thoughts,
+    )
 
 
 def _sanitize_token(token: TokenLogprob) -> TokenLogprob:

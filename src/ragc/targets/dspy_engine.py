@@ -224,7 +224,7 @@ class RagEngine:
             id=None,
             model=self.target.model,
             message=lm15.Message.assistant(reply.text),
-            finish_reason=reply.finish,
+            finish_reason=reply.finish if reply.finish in ("length", "content_filter") else "stop",
             usage=lm15.Usage(
                 input_tokens=usage.prompt, output_tokens=usage.completion, cache_read_tokens=usage.cached
             ),

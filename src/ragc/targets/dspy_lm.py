@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import copy
 import importlib
+import json
 import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import dspy
 from dspy import lm15
@@ -28,15 +30,18 @@ from ragc.errors import CapabilityMissing, TargetError, TargetUnavailable, Usage
 from ragc.targets.base import (
     Capability,
     ChatRequest,
+    Finish,
     Reply,
     TokenLogprob,
     Usage,
     Watch,
     parts_taker,
+    token_count,
 )
 from ragc.targets.base import usage as counted_usage
 from ragc.targets.dspy_engine import RagEngine, cause
 from ragc.targets.hosted.litellm import table_price, table_usd
+from ragc.targets.thoughts import take_off
 from ragc.targets.token_price import Price
 
 CONTEXT_TOKENS = 32_768
@@ -221,7 +226,20 @@ class DspyTarget:
             response: Any = await lm.acall(canonical, cache=False, **rollout)
         else:
             response = await asyncio.to_thread(lm, canonical, cache=False, **rollout)
-        reported, text = response.usage, response.text or ""
+        said = _read_response(response)
+        used = self._used(response.usage, request, said.thoughts + said.text)
+        reply = Reply(
+            said.text,
+            finish=said.finish,
+            usage=used,
+            usd=self._usd(used),
+            logprobs=tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ()),
+            thoughts=said.thoughts,
+        )
+        return take_off(reply, request, self.count_tokens)
+
+    def _used(self, reported: Any, request: ChatRequest, text: str) -> Usage:
+        """The token counts that DSPy reports, or estimates of them."""
         used = counted_usage(
             reported.input_tokens or None,
             reported.output_tokens,
@@ -230,13 +248,8 @@ class DspyTarget:
             text,
             self.count_tokens,
         )
-        return Reply(
-            text,
-            finish="length" if response.finish_reason == "length" else "stop",
-            usage=used,
-            usd=self._usd(used),
-            logprobs=tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ()),
-        )
+        thinking = token_count(getattr(reported, "reasoning_tokens", None)) or 0
+        return replace(used, thinking=min(thinking, used.completion))
 
     def _usd(self, used: Usage) -> float:
         """Dollars of a reply by LiteLLM's table; 0 where the user gave a price, which the gateway charges."""
@@ -258,7 +271,8 @@ class DspyTarget:
     def _estimated(self, request: ChatRequest, text: str) -> Reply:
         """The reply `text` with estimated token counts."""
         spent = sum(self.count_tokens(m.content) for m in request.messages)
-        return Reply(text, usage=Usage(prompt=spent, completion=self.count_tokens(text)))
+        reply = Reply(text, usage=Usage(prompt=spent, completion=self.count_tokens(text)))
+        return take_off(reply, request, self.count_tokens)
 
     def count_tokens(self, text: str) -> int:
         """A quarter of the characters, rounded up: an estimate, good enough for budgets."""
@@ -300,23 +314,49 @@ class AdapterTarget(DspyTarget):
             result = await asyncio.to_thread(
                 lambda: execution.execute(lm, execution.prepare(lm, None, messages, settings))
             )
-        text = self._encode(result.outputs[0] if result.outputs else None)
-        finish = _finish(result)
-        if not result.responses:
+        output = result.outputs[0] if result.outputs else None
+        text, thoughts = self._encode(output), _thoughts_of(output)
+        if result.responses:
+            used = self._used(result.responses[0].usage, request, thoughts + text)
+        else:
             spent, count = dict(result.usage or {}), self.count_tokens
             read, written = spent.get("prompt_tokens"), spent.get("completion_tokens")
-            used = counted_usage(read, written, 0, request, text, count)
-            return Reply(text, finish=finish, usage=used, usd=self._usd(used))
-        reported = result.responses[0].usage
-        used = counted_usage(
-            reported.input_tokens or None,
-            reported.output_tokens,
-            reported.cache_read_tokens or 0,
-            request,
-            text,
-            self.count_tokens,
-        )
-        return Reply(text, finish=finish, usage=used, usd=self._usd(used))
+            used = counted_usage(read, written, 0, request, thoughts + text, count)
+        reply = Reply(text, finish=_finish(result), usage=used, usd=self._usd(used), thoughts=thoughts)
+        return take_off(reply, request, self.count_tokens)
+
+
+class _Said(NamedTuple):
+    """The text of a response, its thoughts, and why it ends."""
+
+    text: str
+    thoughts: str
+    finish: Finish
+
+
+def _read_response(response: Any) -> _Said:
+    """What a response says; a refusal, or calls of tools, are the text where it has no other."""
+    parts = response.message.parts
+    thoughts = "\n\n".join(part.text for part in parts if isinstance(part, lm15.ThinkingPart) and part.text)
+    text = "".join(part.text for part in parts if isinstance(part, lm15.TextPart))
+    ended = response.finish_reason
+    finish: Finish = ended if ended in ("length", "content_filter") else "stop"
+    if text.strip():
+        return _Said(text, thoughts, finish)
+    if refusals := [part.text for part in parts if isinstance(part, lm15.RefusalPart)]:
+        return _Said("\n".join(refusals), thoughts, "refusal")
+    calls = [(call.name, json.dumps(call.input, default=str)) for call in response.tool_calls]
+    if len(calls) == 1:
+        return _Said(calls[0][1], thoughts, finish)
+    if calls:
+        return _Said("\n".join(f"{name}({arguments})" for name, arguments in calls), thoughts, "tool_calls")
+    return _Said(text, thoughts, finish)
+
+
+def _thoughts_of(output: Any) -> str:
+    """The thoughts in an output as DSPy gives it: a text, or a dictionary."""
+    thoughts = output.get("reasoning_content") if isinstance(output, dict) else None
+    return thoughts if isinstance(thoughts, str) else ""
 
 
 def _without_retries(lm: Any) -> Any:

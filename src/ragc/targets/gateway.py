@@ -25,6 +25,7 @@ from ragc.targets.charges import Charge, Ledger
 from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import ServerOptions
 from ragc.targets.thinking import with_room
+from ragc.targets.thoughts import set_aside_cut
 from ragc.targets.token_price import priced
 
 log = logging.getLogger("ragc.targets")
@@ -212,7 +213,9 @@ class Gateway:
 
     @staticmethod
     def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:
-        """`reply` made safe to store: repaired text, plausible numbers."""
+        """`reply` made safe to store: repaired text, plausible numbers, no thoughts that were cut."""
+        if getattr(target, "thinking_tokens", 0):
+            reply = set_aside_cut(reply, target.count_tokens)
         try:
             return sanitize(reply, request, target.count_tokens)
         except ValueError as error:
@@ -242,6 +245,7 @@ class Gateway:
             lm_calls=1,
             prompt_tokens=reply.usage.prompt,
             completion_tokens=reply.usage.completion,
+            thinking_tokens=reply.usage.thinking,
             usd=reply.usd,
             truncated=reply.finish == "length",
             sent=not answer.replayed,

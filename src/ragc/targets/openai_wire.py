@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
 from ragc.core.redact import shorten
 from ragc.core.text import repair_surrogates
-from ragc.targets.base import ChatRequest, Reply, TokenLogprob, Usage, log_probability, token_count, usage
+from ragc.targets.base import (
+    ChatRequest,
+    Finish,
+    Reply,
+    TokenLogprob,
+    Usage,
+    log_probability,
+    token_count,
+    usage,
+)
+from ragc.targets.thoughts import separate, take_off
 
 MOST_ERROR_BYTES = 2**16
 """Maximum bytes of a non-JSON error body from which a message is taken."""
+
+_SAID = frozenset({"content", "tool_calls", "function_call", "refusal", "reasoning_content", "reasoning"})
+"""Fields of a message, of which one must be there."""
+
+_MAX_DEPTH = 4
+"""Levels of lists and objects in which thoughts are looked for."""
 
 _CONTEXT = re.compile(
     r"(?i)context[-_ ](?:length|window|size)|maximum context|exceeds? (?:the )?(?:available )?context"
@@ -144,31 +160,146 @@ def _reply(
     body: Any, choice: Any, request: ChatRequest, count: Callable[[str], int], own: int | None
 ) -> Reply:
     """The reply in `choice`; `own` is its token count where the body only has a total."""
-    text, finish = _text(choice), part(choice, "finish_reason")
-    if finish in ("abort", "error"):
+    message, stopped = _read_message(choice), part(choice, "finish_reason")
+    if stopped in ("abort", "error"):
         raise Unreadable("the completion was broken off")
-    usage = _usage(body, request, text, count)
-    return Reply(
-        text=text,
-        finish="length" if finish == "length" else "stop",
-        usage=usage if own is None else replace(usage, completion=own or count(text)),
+    spelled = message.thoughts + message.text
+    usage = _usage(body, request, spelled, count)
+    reply = Reply(
+        text=message.text,
+        finish=stopped if stopped in ("length", "content_filter") else message.finish,
+        usage=usage if own is None else replace(usage, completion=own or count(spelled), thinking=0),
         logprobs=_logprobs(part(choice, "logprobs", "content")) if request.logprobs else (),
         prompt_logprobs=_prompt_logprobs(body) if request.prompt_logprobs else (),
+        thoughts=message.thoughts,
     )
+    return take_off(reply, request, count)
 
 
-def _text(choice: Any) -> str:
-    """The content of the message in `choice`, with its text parts joined; "" where it is null."""
+class _Message(NamedTuple):
+    """The text of a message, the thoughts that stand apart from it, and why it ends."""
+
+    text: str
+    thoughts: str
+    finish: Finish
+
+
+def _read_message(choice: Any) -> _Message:
+    """The message in `choice`. Its content may be a text, null, or a list of parts.
+
+    A refusal, or calls of tools, are the text where the content is empty; a lone call's arguments are read as
+    the reply if they are JSON.
+    """
     message = part(choice, "message")
-    if not isinstance(message, dict) or "content" not in message:
+    if not isinstance(message, dict) or not message.keys() & _SAID:
         raise Unreadable("no message")
-    content = message["content"]
+    content, apart = message.get("content"), [_apart(message)]
     if isinstance(content, list):
-        texts = [part(one, "text") if isinstance(one, dict) else one for one in content]
-        content = "".join(texts) if all(isinstance(text, str) for text in texts) else content
+        kinds = [str(part(piece, "type") or "") for piece in content]
+        thinks = [kind.endswith(("thinking", "reasoning", "thought")) for kind in kinds]
+        apart += [_spelled(piece) for piece, is_thought in zip(content, thinks, strict=True) if is_thought]
+        pieces = [piece for piece, is_thought in zip(content, thinks, strict=True) if not is_thought]
+        texts = [_part_text(piece) for piece in pieces]
+        content = None if None in texts else "".join(filter(None, texts))
+        if content is None:
+            raise Unreadable("its content is no text")
     if not isinstance(content, str | None):
         raise Unreadable("its content is no text")
-    return repair_surrogates(content or "")
+    thoughts = repair_surrogates("\n\n".join(filter(None, apart)))
+    if not (content or "").strip():
+        refusal = _refusal(message)
+        if refusal:
+            return _Message(repair_surrogates(refusal), thoughts, "refusal")
+        if calls := _tool_calls(message):
+            return _Message(*_read_calls(calls, thoughts))
+    return _Message(repair_surrogates(content or ""), thoughts, "stop")
+
+
+_RICH_CONTENT = re.compile(rb'"content"\s*:\s*(?:\[|"(?:\\n|\s)*<think)', re.IGNORECASE)
+
+
+def flatten_contents(body: bytes) -> bytes:
+    """A chat completion's `body` with contents that are lists of parts, or begin with thoughts, made plain.
+
+    Thoughts become `reasoning_content`, a refusal in a list `refusal`. Any other body is returned as it is.
+    """
+    if not _RICH_CONTENT.search(body):
+        return body
+    try:
+        completion = read_json(body)
+        choices = part(completion, "choices")
+        for choice in choices if isinstance(choices, list) else ():
+            message = part(choice, "message")
+            if part(message, "content"):
+                read = _read_message(choice)
+                tagged, text = separate(read.text, lambda name: not name.lower().startswith("think"))
+                thoughts = "\n\n".join(filter(None, (read.thoughts, tagged)))
+                message.pop("reasoning", None)
+                message |= {"content": text, "reasoning_content": thoughts or None}
+                if read.finish == "refusal":
+                    message |= {"content": None, "refusal": read.text}
+    except Unreadable:
+        return body
+    return json.dumps(completion).encode()
+
+
+def _part_text(piece: Any) -> str | None:
+    """The text of a part of a content list; None for a part of another kind, such as an image."""
+    text = piece if isinstance(piece, str) else part(piece, "text")
+    if part(piece, "type") == "refusal":
+        return ""
+    return text if isinstance(text, str) else None
+
+
+def _apart(message: Any) -> str:
+    """The thoughts that a server gives beside the content, under one of the names in use."""
+    names = ("reasoning_content", "reasoning", "thinking", "reasoning_details", "thinking_blocks")
+    return next((text for name in names if (text := _spelled(message.get(name)).strip())), "")
+
+
+def _spelled(value: Any, depth: int = 0) -> str:
+    """The thoughts in `value`: a text, an object that holds one, or a list of those."""
+    if isinstance(value, str):
+        return value
+    if depth == _MAX_DEPTH:
+        return ""
+    if isinstance(value, list):
+        return "\n\n".join(filter(None, (_spelled(item, depth + 1) for item in value)))
+    names = ("thinking", "text", "summary", "content", "reasoning") if isinstance(value, dict) else ()
+    return next((text for name in names if (text := _spelled(value.get(name), depth + 1))), "")
+
+
+def _refusal(message: Any) -> str:
+    """What the model says where it refuses; "" where it does not."""
+    content = message.get("content")
+    pieces = [part(piece, "refusal") for piece in content] if isinstance(content, list) else []
+    told = (message.get("refusal"), part(message, "provider_specific_fields", "refusal"), *pieces)
+    return next((text for text in told if isinstance(text, str) and text.strip()), "")
+
+
+def _tool_calls(message: Any) -> list[tuple[str, str]]:
+    """The tools that a message calls, by name, and their arguments as JSON text."""
+    listed = message.get("tool_calls")
+    functions = [part(call, "function") for call in listed] if isinstance(listed, list) else []
+    functions += [message["function_call"]] if message.get("function_call") else []
+    calls = []
+    for function in functions:
+        name, arguments = part(function, "name"), part(function, "arguments")
+        spelled = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+        calls.append((repair_surrogates(str(name or "")), repair_surrogates(spelled)))
+    return calls
+
+
+def _read_calls(calls: Sequence[tuple[str, str]], thoughts: str) -> tuple[str, str, Finish]:
+    """The text, `thoughts` and finish of a message that only calls tools."""
+    if len(calls) == 1:
+        arguments = calls[0][1]
+        try:
+            if isinstance(read_json(arguments), dict):
+                return arguments, thoughts, "stop"
+        except Unreadable:
+            pass
+    return "\n".join(f"{name}({arguments})" for name, arguments in calls), thoughts, "tool_calls"
 
 
 def _logprobs(scored: Any) -> tuple[TokenLogprob, ...]:
@@ -200,7 +331,7 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Callable[[str], in
     cached = part(reported_usage, "prompt_tokens_details", "cached_tokens")
     if cached is None:
         cached = part(body, "timings", "cache_n")
-    return usage(
+    counted = usage(
         part(reported_usage, "prompt_tokens"),
         part(reported_usage, "completion_tokens"),
         cached,
@@ -208,6 +339,8 @@ def _usage(body: Any, request: ChatRequest, text: str, count: Callable[[str], in
         text,
         count,
     )
+    thinking = token_count(part(reported_usage, "completion_tokens_details", "reasoning_tokens")) or 0
+    return replace(counted, thinking=min(thinking, counted.completion))
 
 
 def error_message(content: bytes) -> str:

@@ -314,3 +314,43 @@ def test_the_text_so_far_only_grows_and_ends_as_it_is_read(layout: str, answer: 
     elif "[[ ##" not in answer and "<" not in answer:
         reading = read_laid_out(ShortAnswer, reply, layout)
         assert reading.mended or parts[-1] == reading.outputs["answer"]
+
+
+THOUGHT = 'zebra: {"answer": "zebra"} or <answer>zebra</answer>'
+THINKING = {"tagged": "<think>{}</think>\n\n{}", "untagged": "{}\n</think>\n\n{}"}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("way", ["tagged", "untagged"])
+@pytest.mark.parametrize("listened", [True, False])
+def test_no_thought_is_streamed(layout: str, way: str, listened: bool) -> None:
+    reply = laid_out(layout, answer=ANSWER)
+    engine = StreamingEngine([THINKING[way].format(THOUGHT, reply)], 3)
+    listeners = {"stream_listeners": [StreamListener("answer")]} if listened else {}
+    *chunks, prediction = collect(dspy.streamify(build(engine, layout=layout), **listeners))
+    assert prediction.answer == ANSWER
+    if listened:
+        assert len(chunks) > 5
+        assert "".join(chunk.chunk for chunk in chunks) == ANSWER
+    else:
+        parts = [chunk.choices[0].delta.content for chunk in chunks]
+        assert "".join(parts).strip() == reply.strip()
+
+
+def test_a_reply_that_begins_with_prose_is_streamed_once_it_is_whole() -> None:
+    reply = f"So it is.\n{laid_out('minimal', answer='forty-two')}"
+    streamed = dspy.streamify(build(StreamingEngine([reply], 3)), stream_listeners=[StreamListener("answer")])
+    *chunks, prediction = collect(streamed)
+    assert "".join(chunk.chunk for chunk in chunks) == prediction.answer == "forty-two"
+
+
+def test_a_reasoned_answer_in_tags_streams_its_reasoning() -> None:
+    reply = "<reasoning>\nIt says so.\n</reasoning>\n<answer>\nforty-two\n</answer>"
+    lm = dspy.LM("scripted/model", engine=Silent(), async_engine=StreamingEngine([reply], 4), cache=False)
+    streamed = dspy.streamify(
+        ragc.program("cot", main=lm, store=False, layout="xml"),
+        stream_listeners=[StreamListener("reasoning"), StreamListener("answer")],
+    )
+    items = collect(streamed)
+    assert items[-1].answer == "forty-two"
+    assert "".join(chunk.chunk for chunk in chunks_of(items, "reasoning")) == "It says so."

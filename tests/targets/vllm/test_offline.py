@@ -17,6 +17,7 @@ from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob, Usage
 from ragc.targets.openai_wire import is_context_error
+from ragc.targets.options import VllmOptions
 from ragc.targets.vllm.offline import OfflineTarget
 
 ASK = ChatRequest((Message("user", "Name a colour."),))
@@ -207,3 +208,25 @@ def test_options_that_contradict_it_are_refused(options: dict[str, Any], wrong: 
         build(TargetSpec("vllm", "m", "http://127.0.0.1:1/v1", {"offline": True}))
     with pytest.raises(UsageError, match="needs a model"):
         build(TargetSpec("vllm", options={"offline": True}))
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_thoughts_are_taken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def generate(self: Engine, prompt: Any, params: Params, number: str) -> AsyncIterator[Any]:
+        drawn = ["<think>", "why", "</think>", "blue"]
+        output = SimpleNamespace(
+            index=0,
+            text="".join(drawn),
+            finish_reason="stop",
+            token_ids=list(range(4)),
+            logprobs=[{n: SimpleNamespace(decoded_token=token, logprob=-n)} for n, token in enumerate(drawn)],
+        )
+        yield SimpleNamespace(
+            prompt_token_ids=[1], outputs=[output], num_cached_tokens=0, prompt_logprobs=None
+        )
+
+    monkeypatch.setattr(Engine, "generate", generate)
+    target = OfflineTarget("m", VllmOptions())
+    reply = event_loop.run(target.complete(replace(ASK, logprobs=True, sampling=Sampling(max_tokens=9))))
+    assert (reply.text, reply.thoughts, reply.usage.thinking) == ("blue", "why", 1)
+    assert reply.logprobs == (TokenLogprob("blue", -3.0),)

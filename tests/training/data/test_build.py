@@ -21,7 +21,7 @@ from ragc.core.paths import cache_home
 from ragc.errors import BudgetExhausted, TargetError, UnknownName, UsageError
 from ragc.optimizers import task as tasks
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest
+from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
 from ragc.training.data import build
 from ragc.training.data.card import llamafactory_entry
@@ -392,3 +392,22 @@ def test_the_command_prints_counts(
 def test_files_of_rows_are_checked_before_anything_is_built(folder: Path) -> None:
     with pytest.raises(UsageError, match="is not a folder"):
         DataFiles(folder / "recipe.toml" / "rows.jsonl")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_thought_is_in_a_row(tmp_path: Path, kind: str) -> None:
+    folder = folder_of(kind, tmp_path)
+    make = maker(folder, kind)
+
+    def thinks(answer: Answering) -> Answering:
+        def say(request: ChatRequest) -> Any:
+            said = answer(request)
+            if isinstance(said, Reply):
+                return replace(said, thoughts="zebra")
+            return f"<think>zebra</think>{said if isinstance(said, str) else json.dumps(said)}"
+
+        return say
+
+    make(models_of(kind), "plain/rows.jsonl", store=CallStore(folder / "store of the plain"))
+    make(targets(**{role: thinks(answer) for role, answer in KINDS[kind][1].items()}))
+    assert (folder / "rows.jsonl").read_bytes() == (folder / "plain/rows.jsonl").read_bytes()

@@ -226,7 +226,7 @@ function passage(text, pattern, at) {
 function call(event, where, pattern, isLast) {
   const marks = [tokens(event)];
   if (event.truncated) marks.push("cut by the token limit");
-  if (event.repaired) marks.push("asked twice");
+  if (event.repaired) marks.push(event.room ? `asked again with room for ${count(event.room, "token")}` : "asked twice");
   if (event.mended) marks.push(`${count(event.mended, "value")} mended`);
   const element = node("details", { open: isLast },
     node("summary", {}, where, node("b", {}, "call "), bdi(full(event.name)), event.role === "main" ? "" : ` on ${full(event.role)}`, node("span", { class: "facts" }, ` · ${marks.join(" · ")}`)));
@@ -254,5 +254,9 @@ function* prompt(event, pattern) {
     const role = full(message.role);
     yield* block(`sent as ${role}`, full(message.content), pattern, ROLES.has(role) ? role : "");
   }
-  for (const reply of event.replies || []) yield* block("reply", full(reply), pattern, "assistant reply");
+  for (const [index, reply] of (event.replies || []).entries()) {
+    const thoughts = full(event.thoughts?.[index] || "");
+    if (thoughts) yield node("details", {}, node("summary", {}, "thoughts", node("span", { class: "facts" }, ` · ${count(thoughts.length, "character")}`)), ...block("thoughts", thoughts, null));
+    yield* block("reply", full(reply), pattern, "assistant reply");
+  }
 }

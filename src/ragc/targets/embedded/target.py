@@ -27,6 +27,7 @@ from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
 from ragc.targets.options import EmbeddedOptions
 from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
+from ragc.targets.thoughts import take_off
 from ragc.targets.token_price import FREE, Price
 
 T = TypeVar("T")
@@ -176,7 +177,8 @@ class EmbeddedTarget(ThinkingRoom):
             ) from error
         finally:
             stop.set()
-        return read_answer(answer, request, self.whole_context)
+        reply = read_answer(answer, request, self.whole_context)
+        return take_off(reply, request, self.count_tokens)
 
     def table_price(self) -> Price:
         """Nothing: the model runs in this process."""

@@ -54,13 +54,15 @@ def failure(litellm: Any, error: Exception, who: str, timeout_s: float) -> Excep
 def load() -> Any:
     """LiteLLM, imported offline and quiet.
 
-    Pydantic's warning about LiteLLM's types at the first calls is silenced permanently.
+    Pydantic's warnings about LiteLLM's types at the first calls, and about a content that is a list of parts,
+    are silenced permanently.
     """
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "true"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import litellm
     warnings.filterwarnings("ignore", message=".* using the `ReadOnly` qualifier", category=UserWarning)
+    warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
     litellm.suppress_debug_info = True
     litellm.telemetry = False  # pyright: ignore[reportAttributeAccessIssue]
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)

@@ -25,7 +25,15 @@ from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch, pric
 from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id, table_price
 from ragc.targets.hosted.preflight import check_model, key_arguments
 from ragc.targets.hosted.schemas import accepted_schema
-from ragc.targets.openai_wire import Unreadable, billed_tokens, part, read_reply, response_format, sample_seed
+from ragc.targets.openai_wire import (
+    Unreadable,
+    billed_tokens,
+    flatten_contents,
+    part,
+    read_reply,
+    response_format,
+    sample_seed,
+)
 from ragc.targets.options import HostedOptions
 from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left, switches_on
 from ragc.targets.token_price import Price
@@ -192,7 +200,7 @@ class HostedTarget(ThinkingRoom):
 
     async def _send(self, arguments: Mapping[str, Any]) -> Any:
         """LiteLLM's response; raises RetryableError or TargetError."""
-        limit = Limit(self.options.max_reply_bytes)
+        limit = Limit(self.options.max_reply_bytes, flatten_contents)  # LiteLLM reads both otherwise
         try:
             with limit_replies(limit):
                 response = await self._litellm.acompletion(**arguments)

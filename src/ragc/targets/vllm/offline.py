@@ -17,6 +17,7 @@ from ragc.targets.openai_wire import sample_seed
 from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
 from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
+from ragc.targets.thoughts import take_off
 from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm.managed import identity
 from ragc.targets.vllm.target import UNKNOWN_CONTEXT, check_reply_fits
@@ -118,7 +119,7 @@ class OfflineTarget(ThinkingRoom):
     def _reply(self, output: Any, one: Any, request: ChatRequest) -> Reply:
         prompt = output.prompt_token_ids or ()
         scored = zip(prompt[1:], (output.prompt_logprobs or ())[1:], strict=False)
-        return Reply(
+        reply = Reply(
             text=one.text,
             finish="length" if one.finish_reason == "length" else "stop",
             usage=Usage(len(prompt), len(one.token_ids), int(output.num_cached_tokens or 0)),
@@ -127,6 +128,7 @@ class OfflineTarget(ThinkingRoom):
             else (),
             prompt_logprobs=_token_logprobs(scored) if request.prompt_logprobs else (),
         )
+        return take_off(reply, request, self.count_tokens)
 
     def table_price(self) -> Price:
         """Nothing: the model runs on the user's own machine."""
