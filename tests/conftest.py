@@ -128,13 +128,13 @@ def _own_ledger(_own_home: None) -> None:
 def _own_dspy_settings() -> Iterator[None]:
     """No test sees what another one, such as a page of the docs, told `dspy.configure`."""
     before = _dspy_settings()
-    kept = None if before is None else dict(before)
+    earlier = None if before is None else dict(before)
     yield
     after = _dspy_settings()
-    if after is not None and (kept is None or dict(after) != kept):
+    if after is not None and (earlier is None or dict(after) != earlier):
         after.clear()
         after.update(
-            dict(sys.modules[_DSPY].DEFAULT_CONFIG, trace=[], callbacks=[]) if kept is None else kept
+            dict(sys.modules[_DSPY].DEFAULT_CONFIG, trace=[], callbacks=[]) if earlier is None else earlier
         )
 
 

@@ -97,8 +97,8 @@ def test_a_run_killed_in_the_middle_goes_on_and_asks_nothing_twice(folder: Path,
     )
     status, out, _ = run(folder, *words)
     assert status == 0
-    assert out.splitlines()[0].split()[:4] == ["data", "set", "row", "metric"]
-    assert out.splitlines()[0].endswith("paper")  # 10 questions are too few to say where the paper is
+    assert out.splitlines()[0].split()[:5] == ["data", "set", "row", "metric", "paper"]
+    assert "Below 30 questions" in out
     assert "What differs from the paper:" in out
     assert "0 requests sent, 0 replayed" in out
     status, out, _ = run(folder, *words, "--dry-run")

@@ -17,6 +17,7 @@ from ragc.programs.calls.prompt import TypedPrompt
 from ragc.programs.calls.replies import reply_schema
 from ragc.programs.knobs import LAYOUTS
 from ragc.programs.runtime import Runtime
+from ragc.programs.trace import Call
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Sampling, Target
 from ragc.testing import ListSource, SchemaReplies
@@ -142,6 +143,30 @@ def test_thoughts_change_no_answer(
     ]
     assert thoughts
     assert all(SECRET in thought for thought in thoughts)
+
+
+TOLD_APART = [way for way in WAYS if way != "untagged"]
+"""Ways in which thoughts that were cut can be told from an answer, whatever is known of the model."""
+
+
+@pytest.mark.parametrize(
+    ("entry", "way"),
+    cases([(entry, TOLD_APART[at % len(TOLD_APART)]) for at, entry in enumerate(METHODS)], 5),
+)
+def test_thoughts_that_take_all_tokens_cost_one_more_call_each(
+    replies: Replies, entry: Method, way: Any
+) -> None:
+    with serving(Thinker(replies, tokens=0)) as server:
+        expected = answered(server, entry, "vllm", enforced=True)
+    with serving(Thinker(replies, way, 1500, limit=True)) as server:
+        prediction = answered(server, entry, "vllm", enforced=True)
+    assert prediction.answer == expected.answer
+    calls = [event for event in prediction.trace if isinstance(event, Call)]
+    assert len(calls) == len([event for event in expected.trace if isinstance(event, Call)])
+    assert all(event.repaired for event in calls if event.room)
+    assert prediction.counters["repairs"] == len([event for event in calls if event.room]) > 0
+    assert prediction.counters["lm_calls"] == expected.counters["lm_calls"] + prediction.counters["repairs"]
+    assert SECRET not in json.dumps([prediction.answer, server.bodies])
 
 
 @pytest.mark.parametrize("entry", cases(METHODS, 3), ids=lambda entry: entry.id)

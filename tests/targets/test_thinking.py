@@ -13,6 +13,7 @@ from ragc.cli.main import main
 from ragc.core import event_loop
 from ragc.doctor.targets import examine_targets
 from ragc.errors import UsageError
+from ragc.optimizers.task import recorded_rooms
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
 from ragc.store.call_store import CallStore
@@ -204,6 +205,30 @@ def test_an_unknown_effort_is_refused_with_the_nearest() -> None:
 def test_auto_is_what_the_options_or_the_model_tell(target: Any, tokens: int) -> None:
     assert room_of(target) == tokens
     assert ROOMS.keys() == set(EFFORTS)
+
+
+def test_a_server_that_ragc_starts_has_room_too() -> None:
+    options = {"serve": True, "context_tokens": 4096}
+    plain, roomy = (
+        build(TargetSpec("vllm", "some/model", "", {**options, **more}))
+        for more in ({}, {"thinking_tokens": 96})
+    )
+    assert roomy.identity == f"{plain.identity}+96t"
+    assert (plain.context_tokens, roomy.context_tokens) == (4096, 4000)
+
+
+@pytest.mark.parametrize(
+    ("facts", "rooms"),
+    [
+        ({"targets": {"main": {"thinking_tokens": 512}, "judge": {"name": "x"}}}, {"main": 512, "judge": 0}),
+        ({"targets": {"main": {"thinking_tokens": True}, "judge": 3}}, {"main": 0}),
+        ({"targets": {"main": {"thinking_tokens": -1}}}, {"main": 0}),
+        ({"targets": []}, {}),
+        ({}, {}),
+    ],
+)
+def test_rooms_are_read_from_facts_whatever_stands_there(facts: Any, rooms: dict[str, int]) -> None:
+    assert recorded_rooms(facts) == rooms
 
 
 def test_embedded_room_is_declared_by_the_template() -> None:

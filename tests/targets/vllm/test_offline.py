@@ -25,10 +25,13 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
 class Tokenizer:
-    """A token for each word."""
+    """A token for each word; `variables` are those of the template that it was last given."""
+
+    variables: dict[str, Any]
 
     def apply_chat_template(self, messages: Any, **more: Any) -> list[int]:
-        assert more == {"add_generation_prompt": True, "return_dict": False}
+        assert {"add_generation_prompt": True, "return_dict": False}.items() <= more.items()
+        self.variables = {name: more[name] for name in more.keys() - {"add_generation_prompt", "return_dict"}}
         return list(range(len(" ".join(m["content"] for m in messages).split())))
 
     def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
@@ -168,6 +171,18 @@ def test_draws_asked_for_together_are_one_request_and_scores_are_read() -> None:
     assert scored.logprobs == (TokenLogprob("x", -0.5),)
     assert scored.prompt_logprobs == (TokenLogprob("y", -9.0),) * 2
     assert len({number for _, _, number in engines[0].requests}) == 2
+    event_loop.run(target.aclose())
+
+
+@pytest.mark.usefixtures("_vllm")
+def test_how_a_model_thinks_is_told_to_its_template_and_its_room_is_left_free() -> None:
+    variables = {"enable_thinking": True}
+    target = build_target(reasoning_effort="low", chat_template_kwargs=variables, thinking_tokens=12)
+    complete_all(target, replace(ASK, sampling=Sampling(max_tokens=9)))
+    assert target._tokenizer.variables == {"reasoning_effort": "low", **variables}
+    assert (target.context_tokens, target.whole_context) == (28, 40)
+    plain = build_target(reasoning_effort="low", chat_template_kwargs=variables, thinking_tokens=0)
+    assert target.identity == f"{plain.identity}+12t"
     event_loop.run(target.aclose())
 
 
