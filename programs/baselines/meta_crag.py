@@ -19,7 +19,6 @@ from dataclasses import replace
 from typing import Any
 
 import dspy
-from ragc.programs.baselines.sentences import first_sentence
 
 from ragc.corpora.sources.base import current_question
 from ragc.errors import UsageError
@@ -29,6 +28,7 @@ from ragc.programs.knobs import WORDED
 from ragc.programs.likeness import Likeness
 from ragc.programs.ragx.api import DomainQuestion, names_in_question
 from ragc.programs.runtime import Runtime
+from ragc.programs.sentences import first_sentence
 from ragc.programs.trace import Note, record, together
 from ragc.records import Passage, Question
 from ragc.signatures.answer import (
