@@ -1,7 +1,9 @@
 """The ledger: hard limits on the spending of a study, persistent across kills.
 
-Each distinct request is charged once, whether it was sent or replayed; one that is sent again after a failure
-is charged again. Before a request is sent, its greatest possible cost in calls, tokens and dollars is checked
+A limit holds requests back and never a stored reply, and each distinct request is charged once, whether it
+was sent or replayed. So a study that is run again on the same store ends where it ended, and one whose
+replies are all stored runs to its end under any limit. A request that is sent again after a failure is
+charged again. Before a request is sent, its greatest possible cost in calls, tokens and dollars is checked
 and reserved, on disk too, until its real cost is known. What was reserved when the process was killed, or
 failed without a word on its cost, stays charged.
 """
@@ -48,6 +50,19 @@ class Spare:
     usd: float = 0.0
 
 
+@dataclass(slots=True)
+class Spent:
+    """Some of the charges of a study."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+    def add(self, tokens: int, usd: float) -> None:
+        """Adds one call."""
+        self.calls, self.tokens, self.usd = self.calls + 1, self.tokens + tokens, self.usd + usd
+
+
 class StudyLedger(Ledger, Protocol):
     """The ledger of a study: `ragc.targets.charges.Ledger` with the operations of the study itself.
 
@@ -70,16 +85,27 @@ class StudyLedger(Ledger, Protocol):
         """Holds back `calls` LM calls for later, and what they cost (`price_held`); 0 releases them."""
         ...
 
-    def price_held(self, calls: int, longer: float, spare: Spare) -> None:
+    def price_held(self, calls: int, longer: float, spare: Spare) -> tuple[float, float]:
         """Sets what calls that are held back cost: as the first `calls` of the study in the mean.
 
-        Their tokens and dollars are multiplied by `longer`, and `spare` is held back beside them.
+        Their tokens and dollars are multiplied by `longer`, and `spare` is held back beside them. Returns the
+        tokens and dollars of one such call.
         """
+        ...
+
+    @property
+    def replayed(self) -> Spent:
+        """The part of the charges that is for stored replies, which nobody was paid for."""
         ...
 
     def close(self) -> None:
         """Frees open resources."""
         ...
+
+
+def all_charges(ledger: StudyLedger) -> Spent:
+    """What was charged to a study so far, by earlier processes too."""
+    return Spent(ledger.calls, ledger.tokens, ledger.usd)
 
 
 def budget_error(what: str, limits: Budget) -> BudgetExhausted:
@@ -109,15 +135,6 @@ def answers_left(limits: Budget, ledger: StudyLedger, base: TrialResult) -> floa
         (limit - spent) * questions / each for limit, spent, each in rooms if limit is not None and each
     ]
     return min(answers, default=math.inf)
-
-
-@dataclass(slots=True)
-class Spent:
-    """The charges of one part of a study."""
-
-    calls: int = 0
-    tokens: int = 0
-    usd: float = 0.0
 
 
 def share_error(what: str, limit: float, part: str) -> BudgetExhausted:
@@ -155,6 +172,7 @@ class FileLedger:
         self.tokens = 0
         self.usd = 0.0
         self.failed_calls, self.failed_usd = 0, 0.0
+        self.replayed = Spent()
         self._charged: set[str] = set()
         self._reserved: dict[str, _Reserved] = {}
         self._lost: set[str] = set()
@@ -266,11 +284,12 @@ class FileLedger:
             self._first.append((tokens, usd))
         self._charged.add(key)
         self._count(tokens, usd, part)
+        if not sent:
+            self.replayed.add(tokens, usd)
         return True
 
     def _count(self, tokens: int, usd: float, part: str) -> None:
-        spent = self.spent(part)
-        spent.calls, spent.tokens, spent.usd = spent.calls + 1, spent.tokens + tokens, spent.usd + usd
+        self.spent(part).add(tokens, usd)
         self.calls += 1
         self.tokens += tokens
         self.usd += usd
@@ -293,11 +312,12 @@ class FileLedger:
         """Holds back `calls` LM calls for later, and what they cost; 0 releases them."""
         self._held = calls
 
-    def price_held(self, calls: int, longer: float, spare: Spare) -> None:
+    def price_held(self, calls: int, longer: float, spare: Spare) -> tuple[float, float]:
         """Sets what calls that are held back cost, from the first `calls` charges, which do not change."""
         first = self._first[: max(1, calls)] or [(0, 0.0)]
         tokens, usd = (longer * sum(column) / len(first) for column in zip(*first, strict=True))
         self._price, self._spare = (tokens, usd), spare
+        return self._price
 
     def held_back(self, calls: int) -> tuple[float, float]:
         """The tokens and dollars that are held back with `calls`."""
@@ -460,7 +480,9 @@ def _charge(line: bytes) -> dict[str, Any] | None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if isinstance(row, dict) and row.keys() in ({"minutes"}, {"key", "tokens", "usd"}):
+    if isinstance(row, dict) and row.keys() == {"key", "tokens", "usd"}:
+        return row | {"try": ""}  # whether it was sent is not known, so it counts as paid for
+    if isinstance(row, dict) and row.keys() == {"minutes"}:
         return row
     return verify_digest(row)
 

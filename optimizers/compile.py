@@ -21,7 +21,7 @@ import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,10 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers import task as tasks
 from ragc.optimizers.answering import Row, evaluate, failures_of, groups_of
-from ragc.optimizers.budget import Spare
+from ragc.optimizers.budget import Spent, all_charges
 from ragc.optimizers.distributed.study_address import ledger_of, study_in
 from ragc.optimizers.plan.estimate import budget_pays
+from ragc.optimizers.plan.spare import longer, spare_of
 from ragc.optimizers.plan.speed import note_cost, note_speed
 from ragc.optimizers.prompts import check_programs, small_model_note
 from ragc.optimizers.requirements import require
@@ -71,19 +72,10 @@ from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore, open_store
 from ragc.store.looks import Look
 from ragc.targets.base import Target
-from ragc.targets.thinking import most_room, rooms_of
-from ragc.targets.token_price import MILLION, price_of
+from ragc.targets.thinking import rooms_of
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 
 SILENT = Silent()
-
-LONGER = 1.25
-"""The cost of a call on test over one of the baseline's on dev, where demonstrations or instructions may
-lengthen prompts: half of the calls are the winner's, taken to cost half as much again.
-"""
-
-SPARE_CALLS = 10
-"""What the last call on test reserves, in mean costs of a call: a reserve counts bytes, and a cost tokens."""
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
 """The remark on dev scores in `provenance.json`."""
@@ -128,6 +120,8 @@ class Verified:
 class Cost:
     """The cost of search and test: requests sent and replayed, tokens, US dollars, wall-clock seconds.
 
+    Tokens and dollars are what the run charged to its study, each distinct request once. `study` are all
+    charges of the study, by earlier processes too, and `stored` the part of them for stored replies.
     `cached` counts prompt tokens found in the prefix cache of a vLLM server; empty without such a server.
     """
 
@@ -137,6 +131,8 @@ class Cost:
     usd: float
     seconds: float
     cached: Mapping[str, float] = field(default_factory=dict)
+    study: Spent = field(default_factory=Spent)
+    stored: Spent = field(default_factory=Spent)
 
     def to_json(self) -> dict[str, float]:
         """The cost part of the output of `ragc compile --json`."""
@@ -146,6 +142,8 @@ class Cost:
             "tokens": self.tokens,
             "usd": self.usd,
             "seconds": self.seconds,
+            **{f"study_{name}": value for name, value in asdict(self.study).items()},
+            **{f"stored_{name}": value for name, value in asdict(self.stored).items()},
             **self.cached,
         }
 
@@ -260,7 +258,7 @@ async def run_passes(prepared: Prepared) -> Compiled:
             searched = await search(dev_search, first)
         selected = await select(dev_search, searched)
         verified = await verify(prepared, selected)
-    cost = await clock.stop(spent)
+    cost = await clock.stop(spent, whole=not searched.budget)
     return write(prepared, selected, verified, cost)
 
 
@@ -357,32 +355,20 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     if first.failures.all and len(task.space.parts) == 1 and not task.space.targets:
         raise no_answer_error(first.failures, 0, task)
     held = first.calls_on(len(task.test))
+    each: dict[str, float] = {}
     if task.recipe.budget.tokens is not None or task.recipe.budget.usd is not None:
-        longer = LONGER if task.space.demos or task.recipe.search.instructions else 1.0
-        program = await asyncio.to_thread(task.method.build, task.runtime, dict(task.space.baseline().knobs))
-        reply = max((call.sampling.max_tokens for call in program.predictors()), default=0)
-        reply += most_room(task.runtime.targets.values())
-        spare = Spare(SPARE_CALLS, reply, reply * _dearest_token(task))
-        task.ledger.price_held(round(first.lm_calls * len(first.scores)), longer, spare)
+        spare, calls = await asyncio.to_thread(spare_of, task), round(first.lm_calls * len(first.scores))
+        each["tokens"], each["usd"] = task.ledger.price_held(calls, longer(task), spare)
     task.ledger.hold(held)
-    await asyncio.to_thread(_say_budget, task, progress)
+    await asyncio.to_thread(_say_budget, task, each, progress)
     return first
 
 
-def _dearest_token(task: Task) -> float:
-    """Dollars of a token of a reply, of the dearest target; 0 without a budget in dollars."""
-    if task.recipe.budget.usd is None:
-        return 0.0
-    prices = (price_of(target) for target in task.runtime.targets.values())
-    return max((price.output for price in prices if price is not None), default=0.0) / MILLION
-
-
-def _say_budget(task: Task, progress: Progress) -> None:
-    """Says how much of the study the budget pays for, by what its calls cost so far."""
-    ledger, budget = task.ledger, task.recipe.budget
-    if not ledger.calls or (budget.lm_calls, budget.tokens, budget.usd) == (None, None, None):
+def _say_budget(task: Task, each: Mapping[str, float], progress: Progress) -> None:
+    """Says how much of the study the budget pays for, if a call takes `each`."""
+    budget = task.recipe.budget
+    if (budget.lm_calls, budget.tokens, budget.usd) == (None, None, None):
         return
-    each = {"tokens": ledger.tokens / ledger.calls, "usd": ledger.usd / ledger.calls}
     paid = budget_pays(task, each)
     if paid is not None and not paid.is_whole:
         progress.note(f"{paid.text[0].upper()}{paid.text[1:]}.")
@@ -499,6 +485,7 @@ def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
         "replayed": cost.replayed,
         "seconds": round(cost.seconds, 3),
         **cost.cached,
+        "charged": {**asdict(cost.study), "stored": asdict(cost.stored)},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
         "base": str(task.recipe.base.resolve()),
@@ -529,23 +516,32 @@ def failures_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, d
 class Clock:
     """Measures the cost of the passes from `baseline` to `verify`; started after the models are open.
 
-    `started` is a monotonic time in seconds, `cached` the prefix-cache counters of the servers at the start.
+    `started` is a monotonic time in seconds, `cached` the prefix-cache counters of the servers and `charged`
+    what the study was charged at the start.
     """
 
     task: Task
     started: float
     cached: Mapping[str, float]
+    charged: Spent
 
     @classmethod
     async def start(cls, task: Task) -> Clock:
         """Starts a clock."""
         started = time.monotonic()
-        return cls(task, started, await prefix_tokens(task.runtime.targets.values()))
+        charged = all_charges(task.ledger)
+        return cls(task, started, await prefix_tokens(task.runtime.targets.values()), charged)
 
-    async def stop(self, spent: Counters) -> Cost:
-        """The cost since the start. Records the seconds a request took, for the next dry run."""
+    async def stop(self, spent: Counters, *, whole: bool = True) -> Cost:
+        """The cost since the start. Records what a request took, for the next dry run.
+
+        `whole` is False for a study that its budget cut off.
+        """
         seconds = time.monotonic() - self.started
         note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
-        note_cost(self.task, calls=spent.lm_calls, tokens=spent.tokens, usd=spent.usd)
+        note_cost(self.task, whole=whole)
         cached = increase(self.cached, await prefix_tokens(self.task.runtime.targets.values()))
-        return Cost(spent.sent, spent.replayed, spent.tokens, spent.usd, seconds, cached)
+        study, before = all_charges(self.task.ledger), self.charged
+        tokens, usd = study.tokens - before.tokens, study.usd - before.usd
+        stored = replace(self.task.ledger.replayed)
+        return Cost(spent.sent, spent.replayed, tokens, usd, seconds, cached, study, stored)

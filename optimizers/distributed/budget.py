@@ -16,7 +16,7 @@ from typing import Any
 
 from ragc.core.redact import bare_address, mask
 from ragc.errors import StoreError, UsageError
-from ragc.optimizers.budget import Spare, budget_error
+from ragc.optimizers.budget import Spare, Spent, budget_error
 from ragc.recipe import Budget
 from ragc.targets.charges import Need, Wanted
 
@@ -113,7 +113,12 @@ seen()
 _KEEP = "lose(ARGV[1])"
 _RELEASE = "free(ARGV[1])"
 _REPLAY = """
-if redis.call('SADD', charged, ARGV[1]) == 1 then charge(1, ARGV[2], tonumber(ARGV[3])) end
+if redis.call('SADD', charged, ARGV[1]) == 1 then
+  charge(1, ARGV[2], tonumber(ARGV[3]))
+  redis.call('HINCRBY', totals, 'replayed_calls', 1)
+  redis.call('HINCRBY', totals, 'replayed_tokens', string.format('%.0f', ARGV[2]))
+  redis.call('HINCRBYFLOAT', totals, 'replayed_usd', string.format('%.17g', tonumber(ARGV[3])))
+end
 seen()
 """
 _BEGIN = """
@@ -127,7 +132,8 @@ seen()
 """
 _SPENT = """
 local clock = total('before') + (total('seen') - total('began')) / 60
-return {total('calls'), total('tokens'), tostring(total('usd')), tostring(clock)}
+local replayed = {total('replayed_calls'), total('replayed_tokens'), tostring(total('replayed_usd'))}
+return {total('calls'), total('tokens'), tostring(total('usd')), tostring(clock), unpack(replayed)}
 """
 
 
@@ -181,15 +187,17 @@ class SharedLedger:
         with self._translate_errors():
             self._client.hset(self._keys[0], "held", calls)
 
-    def price_held(self, calls: int, longer: float, spare: Spare) -> None:
+    def price_held(self, calls: int, longer: float, spare: Spare) -> tuple[float, float]:
         """Sets what calls that are held back cost, once a study: as all charged so far, in the mean."""
-        spent, tokens, usd, _ = self._read_totals()
+        spent, tokens, usd = self._read_totals()[:3]
         prices = {"held_tokens": tokens, "held_usd": usd}
         with self._translate_errors():
             for name, total in prices.items():
                 self._client.hsetnx(self._keys[0], name, float(total) / max(1, int(spent)) * longer)
             spares = {f"spare_{name}": amount for name, amount in asdict(spare).items()}
             self._client.hset(self._keys[0], mapping=spares)
+            kept = self._client.hmget(self._keys[0], list(prices))
+        return float(kept[0]), float(kept[1])
 
     async def reserve(self, needs: Sequence[Need], wanted: Wanted = lambda: True) -> list[str]:
         """Reserves all of `needs`, or none; returns the numbers of the tries. Waits as `FileLedger` does."""
@@ -264,6 +272,12 @@ class SharedLedger:
     def minutes(self) -> float:
         """Minutes spent on the study, up to the last request of any worker."""
         return float(self._read_totals()[3])
+
+    @property
+    def replayed(self) -> Spent:
+        """The charges for stored replies so far."""
+        calls, tokens, usd = self._read_totals()[4:]
+        return Spent(int(calls), int(tokens), float(usd))
 
     def close(self) -> None:
         """Close the connection."""

@@ -16,8 +16,10 @@ _LIMITS = ("lm_calls", "tokens", "usd", "minutes")
 class BudgetShare:
     """The limit that ends a study first, and what it pays for.
 
-    `share` is that of the whole study, 0..1; `trials` are those of `of` that it pays for beside the baseline
-    and the test questions. `cost` is about what the whole study takes of the limit `what`, and `limit` is it.
+    `share` is that of the whole study, 0..1: beside the baseline, the test questions and what prepares the
+    trials, it is as many answers as `trials` of `of` take. `cost` is about what the whole study takes of the
+    limit `what`, `limit` is it, and `spare` what has to stay unspent of it, because requests reserve more
+    than they cost.
     """
 
     what: str
@@ -26,6 +28,7 @@ class BudgetShare:
     of: int
     cost: float
     limit: float
+    spare: float = 0.0
 
     @property
     def is_whole(self) -> bool:
@@ -38,18 +41,19 @@ class BudgetShare:
         if self.is_whole:
             return "the budget pays for the whole study"
         if not self.of:
-            return f"the budget pays for about {_percent(self.share)} of this study, {self._cost}"
-        return (
-            f"the budget pays for about {_percent(self.share)} of this study: {self.trials} of "
-            f"{quantity(self.of, 'trial')} on all dev questions, {self._cost}"
-        )
+            return f"the budget pays for about {_percent(self.share)} of this study: {self._cost}"
+        enough = f"enough for {self.trials} of {quantity(self.of, 'trial')} on all dev questions"
+        return f"the budget pays for about {_percent(self.share)} of this study, {enough}: {self._cost}"
 
     @property
     def _cost(self) -> str:
+        beyond = "that requests reserve beyond what they cost"
         if self.what == "usd":
-            return f"{dollars(self.limit)} of about {dollars(self.cost)}"
+            spare = f" and {dollars(self.spare)} {beyond}" if self.spare else ""
+            return f"{dollars(self.limit)} of about {dollars(self.cost)}{spare}"
         name = {"lm_calls": "LM calls", "tokens": "tokens", "minutes": "minutes"}[self.what]
-        return f"{self.limit:,.0f} of about {self.cost:,.0f} {name}"
+        spare = f" and {self.spare:,.0f} {beyond}" if self.spare else ""
+        return f"{self.limit:,.0f} of about {self.cost:,.0f} {name}{spare}"
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
@@ -59,31 +63,51 @@ class BudgetShare:
             "trials": self.trials,
             "of": self.of,
             "cost": self.cost,
+            "spare": self.spare,
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How the calls of a study divide, in shares of all of them, 0..1.
+
+    `fixed` are those of the baseline and on the test questions, `prepared` those that collect demonstrations
+    and write instructions for the trials. The rest are those of the trials.
+    """
+
+    fixed: float
+    prepared: float = 0.0
+
+
 def budget_share(
-    limits: Budget, costs: Mapping[str, float | None], *, fixed: float, trials: int
+    limits: Budget,
+    costs: Mapping[str, float | None],
+    *,
+    work: Work,
+    trials: int,
+    spares: Mapping[str, float] | None = None,
 ) -> BudgetShare | None:
     """What `limits` pay for of a study that takes `costs` in all; None if nothing that is known is limited.
 
-    `costs` are by the name of a limit, None where unknown. `fixed` is the share of them, 0..1, that the
-    baseline and the test questions take; the rest goes to `trials` and what prepares them.
+    `costs` are by the name of a limit, None where unknown. `spares` are what has to stay unspent of a limit.
     """
     shares = [
-        BudgetShare(what, *_paid(limit, cost, fixed, trials), trials, cost, limit)
+        BudgetShare(what, *_paid(limit - spare, cost, work, trials), trials, cost, limit, spare)
         for what in _LIMITS
         if (limit := getattr(limits, what)) is not None and (cost := costs.get(what))
+        for spare in [(spares or {}).get(what, 0.0)]
     ]
     return min(shares, key=lambda one: one.share, default=None)
 
 
-def _paid(limit: float, cost: float, fixed: float, trials: int) -> tuple[float, int]:
-    """The share of the study, and the trials, that `limit` pays for."""
-    if limit >= cost:
+def _paid(amount: float, cost: float, work: Work, trials: int) -> tuple[float, int]:
+    """The share of the study, and the trials, that `amount` pays for."""
+    if amount >= cost:
         return 1.0, trials
-    left = limit - fixed * cost
-    return limit / cost, max(0, int(trials * left / ((1 - fixed) * cost))) if fixed < 1 else 0
+    share = max(0.0, amount / cost)
+    of_trials = 1 - work.fixed - work.prepared
+    left = share - work.fixed - work.prepared
+    return share, max(0, int(trials * left / of_trials)) if of_trials > 0 else 0
 
 
 def _percent(share: float) -> str:

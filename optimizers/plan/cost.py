@@ -7,8 +7,9 @@ from typing import Any
 
 from ragc.optimizers.external.teacher import LONGEST_REPLY
 from ragc.optimizers.plan.prices import reachable_targets
-from ragc.optimizers.plan.speed import cost_per_call, seconds_per_request
+from ragc.optimizers.plan.speed import CallCost, cost_per_call, seconds_per_request
 from ragc.optimizers.task import Task
+from ragc.targets.base import Target
 from ragc.targets.prices import RequestLimits, request_limits
 from ragc.targets.token_price import typed_price
 
@@ -18,32 +19,42 @@ def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: i
 
     `prompt` is the approximate length of a prompt and `reply` the greatest length of an answer, both in
     tokens; the room for thoughts of each target comes on top.
-    Unknown amounts are None. Where this recipe was `measured` here, estimates are what its calls cost then.
+    Unknown amounts are None. Where this recipe was `measured` here, estimates are what its calls took then.
     """
-    longest = max(reply, LONGEST_REPLY if task.recipe.search.instructions else reply)
-    knobs = tuple(task.space.baseline().knobs.values())
-    targets = list(dict.fromkeys(reachable_targets(task.recipe, task.runtime, knobs).values()))
-    limits = [request_limits(target, longest) for target in targets]
+    longest, targets, limits = _limits(task, reply)
     tokens = _greatest([limit.tokens for limit in limits])
     usd = _greatest([limit.usd(longest) for limit in limits])
-    speed, measured = seconds_per_request(task), cost_per_call(task)
-    longest_call = prompt + reply + max((limit.thinking for limit in limits), default=0)
-    each: float = longest_call if tokens is None else min(longest_call, tokens)
-    likely = _greatest([_likely_usd(limit, prompt, reply) for limit in limits])
-    if measured is not None:
-        each = measured["tokens"]
-        likely = None if likely is None else measured["usd"]
+    speed, each = seconds_per_request(task), likely_cost(task, prompt, reply)
     return {
         "tokens": _times(requests, tokens),
-        "tokens_about": _times(about, each),
+        "tokens_about": _times(about, each.tokens),
         "usd": _dollars(requests, usd),
-        "usd_about": _dollars(about, likely),
-        "measured": measured is not None,
+        "usd_about": _dollars(about, each.usd),
+        "measured": cost_per_call(task) is not None,
         "typed_prices": [t.name for t in targets if (typed := typed_price(t)) and not typed.is_free],
         "unpriced": [t.name for t, limit in zip(targets, limits, strict=True) if limit.prompt_usd is None],
         "seconds": None if speed is None or math.isinf(about) else round(about * speed, 1),
         "seconds_per_call": speed,
     }
+
+
+def likely_cost(task: Task, prompt: int, reply: int) -> CallCost:
+    """What an LM call of `task` costs: as last measured here, else with `prompt` and `reply` tokens."""
+    if (measured := cost_per_call(task)) is not None:
+        return measured
+    _, _, limits = _limits(task, reply)
+    most = _greatest([limit.tokens for limit in limits])
+    tokens = prompt + reply + max((limit.thinking for limit in limits), default=0)
+    tokens = tokens if most is None else min(tokens, most)
+    return CallCost(tokens, _greatest([_likely_usd(limit, prompt, reply) for limit in limits]))
+
+
+def _limits(task: Task, reply: int) -> tuple[int, list[Target], list[RequestLimits]]:
+    """The longest reply of any request in tokens, the targets that may be asked, and their limits."""
+    longest = max(reply, LONGEST_REPLY if task.recipe.search.instructions else reply)
+    knobs = tuple(task.space.baseline().knobs.values())
+    targets = list(dict.fromkeys(reachable_targets(task.recipe, task.runtime, knobs).values()))
+    return longest, targets, [request_limits(target, longest) for target in targets]
 
 
 def _likely_usd(limit: RequestLimits, prompt: int, reply: int) -> float | None:

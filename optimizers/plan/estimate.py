@@ -17,11 +17,12 @@ from typing import Any
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers.plan.average import Average, average
-from ragc.optimizers.plan.budget_share import BudgetShare, budget_share
+from ragc.optimizers.plan.budget_share import BudgetShare, Work, budget_share
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
-from ragc.optimizers.plan.cost import cost_bounds
+from ragc.optimizers.plan.cost import cost_bounds, likely_cost
 from ragc.optimizers.plan.prompt_size import chunk_tokens, passage_tokens
 from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
+from ragc.optimizers.plan.spare import AT_ONCE, spare_of
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results.compiled import refuse_foreign
@@ -245,9 +246,28 @@ class _Plan:
         calls = sum(phase.about for phase in self.phases.values())
         if not calls or math.isinf(calls):
             return None
-        fixed = sum(self.phases[name].about for name in ("baseline", "test") if name in self.phases)
+
+        def part(*names: str) -> float:
+            return sum(self.phases[name].about for name in names if name in self.phases) / calls
+
         costs = {"lm_calls": calls, **{what: calls * amount for what, amount in each.items()}}
-        return budget_share(self.recipe.budget, costs, fixed=fixed / calls, trials=self.trials)
+        work = Work(part("baseline", "test"), part("demonstrations", "instructions"))
+        spares = self._spares(each)
+        return budget_share(self.recipe.budget, costs, work=work, trials=self.trials, spares=spares)
+
+    def _spares(self, each: Mapping[str, float]) -> dict[str, float]:
+        """What a study cannot spend of its limits, because requests reserve more than they cost."""
+        budget = self.recipe.budget
+        if budget.tokens is None and budget.usd is None:
+            return {}
+        spare = spare_of(self.task)
+        replies = {"tokens": spare.tokens, "usd": spare.usd}
+        held = AT_ONCE if self.task.test else 1
+        return {
+            what: held * (spare.calls * each[what] + reply)
+            for what, reply in replies.items()
+            if each.get(what)
+        }
 
     @property
     def open_ends(self) -> list[str]:
@@ -307,15 +327,15 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     limit = recipe.budget.lm_calls
     most = requests if limit is None else min(requests, limit)
     reply = max(bound.reply for bound in plan.bounds)
-    costs = cost_bounds(task, most, min(about, most), _prompt_tokens(task), reply)
-    seconds, calls = costs["seconds"], max(1, min(about, most))
-    totals = {
-        "tokens": costs["tokens_about"],
-        "usd": costs["usd_about"],
+    prompt = _prompt_tokens(task)
+    costs = cost_bounds(task, most, min(about, most), prompt, reply)
+    likely, seconds = likely_cost(task, prompt, reply), costs["seconds_per_call"]
+    amounts = {
+        "tokens": likely.tokens,
+        "usd": likely.usd,
         "minutes": None if seconds is None else seconds / 60,
     }
-    each = {what: amount / calls for what, amount in totals.items() if amount is not None}
-    paid = plan.budget_pays(each) if math.isfinite(about) else None
+    paid = plan.budget_pays({what: amount for what, amount in amounts.items() if amount is not None})
     questions = plan.phases.get
     return {
         "program": recipe.program,

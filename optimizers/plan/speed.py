@@ -1,7 +1,10 @@
-"""What requests to the same targets took on this machine when they were last measured: time, tokens, dollars.
+"""What requests to the same targets took on this machine when they were last measured: time and tokens.
 
 $RAGC_HOME/speeds.json    {digest of the targets and the concurrency: {"seconds": ..., "requests": ...},
-                           digest of the recipe: {"calls": ..., "tokens": ..., "usd": ...}}
+                           digest of the recipe: {"calls": ..., "longer": ..., "used": {target: [...]}}}
+
+`used` are tokens of prompts, of replies, and of prompts read from a cache; a call costs `longer` times their
+mean. Dollars are not kept: a price may change between two runs, and is applied when one is asked for.
 """
 
 from __future__ import annotations
@@ -10,13 +13,17 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragc.core.digest import digest, pretty
 from ragc.core.home.private import write_private
 from ragc.core.paths import cache_home
+from ragc.optimizers.plan.spare import longer
 from ragc.optimizers.task import Task
+from ragc.targets.base import Usage
+from ragc.targets.token_price import price_of
 
 LEAST = 5
 """The least number of sent requests for a measurement. A run with more replayed than sent requests is not
@@ -39,22 +46,63 @@ def note_speed(task: Task, *, sent: float, replayed: float, seconds: float) -> N
         _note(task, _key(task), {"seconds": round(seconds, 3), "requests": int(sent)})
 
 
-def cost_per_call(task: Task) -> Mapping[str, float] | None:
-    """Tokens and dollars of an LM call of this recipe, as last measured; None if never measured."""
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """The mean cost of an LM call: tokens of prompt and reply, and dollars; `usd` None without a price."""
+
+    tokens: float
+    usd: float | None
+
+
+def cost_per_call(task: Task) -> CallCost | None:
+    """The cost of an LM call of this recipe: tokens as last measured, by the present prices of its targets.
+
+    None if never measured.
+    """
     try:
         entry = _read()[_recipe_key(task)]
-        return {what: float(entry[what]) / int(entry["calls"]) for what in ("tokens", "usd")}
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        calls = int(entry["calls"])
+        used = {str(name): Usage(*map(int, amounts)) for name, amounts in entry["used"].items()}
+        return _mean(task, calls / float(entry["longer"]), used)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError):
         return None
 
 
-def note_cost(task: Task, *, calls: float, tokens: float, usd: float) -> None:
-    """Records what `calls` LM calls of this recipe cost, replayed ones too."""
+def cost_so_far(task: Task) -> CallCost | None:
+    """The cost of an LM call that this process made for `task`, replayed ones too; None before the first."""
+    gateway = task.runtime.gateway
+    calls = gateway.sent + gateway.replayed
+    return _mean(task, calls, gateway.used) if calls else None
+
+
+def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> CallCost:
+    """The mean cost of `calls` calls that took the tokens `used`, by target, at present prices."""
+    tokens = sum(usage.prompt + usage.completion for usage in used.values()) / calls
+    prices = {target.identity: price_of(target) for target in task.runtime.targets.values()}
+    usd = 0.0
+    for name, usage in used.items():
+        price = prices.get(name)
+        if price is None:
+            return CallCost(tokens, None)
+        usd += price.usd(usage)
+    return CallCost(tokens, usd / calls)
+
+
+def note_cost(task: Task, *, whole: bool = True) -> None:
+    """Records what the LM calls that this process made for `task` took, replayed ones too.
+
+    Calls of a study that is not `whole` are mostly those of its baseline, and others take longer.
+    """
+    gateway = task.runtime.gateway
+    calls = gateway.sent + gateway.replayed
     if calls >= LEAST:
-        _note(task, _recipe_key(task), {"calls": int(calls), "tokens": int(tokens), "usd": usd})
+        used = {name: [usage.prompt, usage.completion, usage.cached] for name, usage in gateway.used.items()}
+        _note(
+            task, _recipe_key(task), {"calls": calls, "longer": 1.0 if whole else longer(task), "used": used}
+        )
 
 
-def _note(task: Task, key: str, entry: Mapping[str, float]) -> None:
+def _note(task: Task, key: str, entry: Mapping[str, object]) -> None:
     if not task.recipe.study.keep:
         return
     path = _path()

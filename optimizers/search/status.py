@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,9 @@ class StudyStatus:
     None where the recipe asks for none. `parts` are the optimizers of a portfolio: `state` is "not begun",
     "begun" or "ended", `spent` its LM calls and tokens, `trials` what it tried, `dev` its leader's values: of
     ragc's own study at any time, of the others once they were compared on dev.
-    `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `workers` is the address
-    that workers join.
+    `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `stored` has the calls,
+    tokens and dollars of what was spent that are charged for stored replies, as if they had been sent.
+    `workers` is the address that workers join.
     """
 
     study: str
@@ -96,6 +97,7 @@ class StudyStatus:
     failing: tuple[Mapping[str, Any], ...] = ()
     rounds: Mapping[str, int] | None = None
     parts: tuple[Mapping[str, Any], ...] = ()
+    stored: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         done, best = self.trials, (self.best or {}).get("values")
@@ -148,6 +150,13 @@ class StudyStatus:
         for name, amount in self.budget.items():
             limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
             yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
+        if self.stored.get("calls"):
+            amounts = f"{quantity(int(self.stored['calls']), 'LM call')}, {self.stored['tokens']:,.0f} tokens"
+            dollars_of_it = f"{self.stored['usd']:,.10g} US dollars"
+            yield (
+                "of it stored",
+                f"{amounts}, {dollars_of_it}: replies that count as if sent and cost nothing",
+            )
 
     def _describe_trial(self, trial: Mapping[str, Any]) -> str:
         """A trial's values, its choices among what is searched, and its failures."""
@@ -207,6 +216,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     best = select(tried, objectives, pick) if tried and tried[0].complete else None
     beside = pareto_front(tried, objectives) if len(objectives) > 1 else []
     n_trials = _own_trials(recipe)
+    budget, stored = _budget(directory, recipe)
     return StudyStatus(
         str(directory),
         state,
@@ -219,7 +229,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         ),
         _trial_json(best, objectives) if best else None,
         tuple(_trial_json(trial, objectives) for trial in beside),
-        _budget(directory, recipe),
+        budget,
         read_address(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
         _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _next(recipe, state),
@@ -230,6 +240,7 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
         ),
         _rounds(study, recipe),
         tuple(_parts(directory, recipe, len(tried) - 1, _trial_json(best, objectives) if best else None)),
+        stored,
     )
 
 
@@ -371,6 +382,7 @@ def _script_status(directory: Path) -> StudyStatus:
     after = _NEXT[RUNNING] if state == RUNNING else "Run the script that optimizes it to go on."
     if not trials:
         after = "No trial is kept here; one with a storage of its own keeps them there."
+    budget, stored = _budget(directory, recipe)
     return StudyStatus(
         str(directory),
         state,
@@ -378,11 +390,12 @@ def _script_status(directory: Path) -> StudyStatus:
         counts,
         best,
         tuple(beside),
-        _budget(directory, recipe),
+        budget,
         "",
         _log(directory),
         after,
         optuna_status.failing(trials),
+        stored=stored,
     )
 
 
@@ -456,14 +469,17 @@ def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str
     }
 
 
-def _budget(directory: Path, recipe: Recipe) -> dict[str, dict[str, float | None]]:
+def _budget(directory: Path, recipe: Recipe) -> tuple[dict[str, dict[str, float | None]], dict[str, float]]:
+    """What the study spent of each limit, and what of it is for stored replies."""
     limits, ledger = recipe.budget, _ledger(directory, recipe)
     spent = {"lm_calls": ledger.calls, "tokens": ledger.tokens, "usd": ledger.usd, "minutes": ledger.minutes}
+    stored = asdict(ledger.replayed)
     ledger.close()
-    return {
+    budget = {
         name: {"spent": float(f"{amount:.9g}"), "limit": getattr(limits, name)}
         for name, amount in spent.items()
     }
+    return budget, {name: float(f"{amount:.9g}") for name, amount in stored.items()}
 
 
 def _ledger(directory: Path, recipe: Recipe) -> StudyLedger:

@@ -267,3 +267,19 @@ def test_a_request_without_a_price_is_not_sent_where_dollars_are_limited() -> No
 
 async def _reserve(ledger: FileLedger, *needs: Need) -> list[str]:
     return await ledger.reserve(needs)
+
+
+def test_stored_replies_are_never_refused_and_leave_less_for_requests(tmp_path: Path) -> None:
+    path, budget = tmp_path / "charges.jsonl", Budget(usd=1.0)
+    ledger = FileLedger(path, budget)
+    (number,) = event_loop.run(_reserve(ledger, Need("sent", 9, 0.3)))
+    ledger.settle(number, 9, 0.3)
+    for key in ("a", "b", "a"):
+        ledger.replay(key, 10, 0.6)
+    assert (ledger.calls, ledger.tokens, ledger.usd) == (3, 29, pytest.approx(1.5))
+    assert (ledger.replayed.calls, ledger.replayed.tokens, ledger.replayed.usd) == (2, 20, 1.2)
+    with pytest.raises(BudgetExhausted):
+        event_loop.run(_reserve(ledger, Need("c", 1, 0.01)))
+    ledger.close()
+    again = FileLedger(path, budget)
+    assert (again.calls, again.usd, again.replayed) == (3, ledger.usd, ledger.replayed)

@@ -34,7 +34,7 @@ from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.plan.headroom.design import GREEDY_REPEATS, Design, Needs, make_design, questions_for
 from ragc.optimizers.plan.headroom.result import Headroom, Setting
 from ragc.optimizers.plan.headroom.second_run import built_anew
-from ragc.optimizers.plan.speed import note_cost, note_speed
+from ragc.optimizers.plan.speed import cost_so_far, note_cost, note_speed
 from ragc.optimizers.prompts import check_programs
 from ragc.optimizers.requirements import require
 from ragc.optimizers.results import contamination
@@ -203,7 +203,7 @@ class _Probe:
             tried, noise = await self._try_all()
         seconds = time.monotonic() - started
         note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
-        note_cost(task, calls=spent.lm_calls, tokens=spent.tokens, usd=spent.usd)
+        note_cost(task)
         if all(failures.all for failures in self._failures):
             raise NothingAnswered(
                 f"Headroom has nothing to compare, because no dev question was answered by the "
@@ -306,10 +306,11 @@ class _Probe:
             done=self._progress.step,
         )
 
-    def _paid(self, counters: Mapping[str, float]) -> BudgetShare | None:
+    def _paid(self) -> BudgetShare | None:
         """What the recipe's budget pays for of its study, by what the calls of this headroom cost."""
-        calls = max(1.0, counters["lm_calls"])
-        return budget_pays(self._task, {what: counters[what] / calls for what in ("tokens", "usd")})
+        each = cost_so_far(self._task)
+        known = {} if each is None else {"tokens": each.tokens, "usd": each.usd}
+        return budget_pays(self._task, {what: cost for what, cost in known.items() if cost is not None})
 
     def _scores(self, rows: Sequence[Row]) -> list[float]:
         return [self._objective.of(row.scores) for row in rows]
@@ -371,7 +372,7 @@ class _Probe:
             goal=self._goal,
             left_out=self._design.left_out,
             budget=self._budget,
-            paid=self._paid(counters),
+            paid=self._paid(),
             counters=dict(counters),
             groups=_groups(task),
             independent=_independent(task, labels, share),

@@ -218,6 +218,7 @@ def print_compiled(result: Compiled) -> None:
     cost = result.counters
     sent = f"{cost['sent']:.0f} requests sent, {cost['replayed']:.0f} replayed"
     lines([f"{sent}, {cost['tokens']:,.0f} tokens, {dollars(cost['usd'])}, {cost['seconds']:.1f} s"])
+    lines(_charge_lines(cost))
     _print_cache_share(cost)
     lines([f"Compiled program: {result.path}"])
     if result.example is not None:
@@ -225,6 +226,18 @@ def print_compiled(result: Compiled) -> None:
         old, new = result.example
         print_answer(new, trace=False)
         lines([f"   the baseline: {old.prediction if old.prediction is not None else 'none'}"])
+
+
+def _charge_lines(cost: Mapping[str, float]) -> Iterator[str]:
+    """The line on all charges to a study, where they are more than what this run sent."""
+    if not cost.get("stored_calls") and cost["tokens"] == cost.get("study_tokens", cost["tokens"]):
+        return
+    charged = f"{cost['study_tokens']:,.0f} tokens, {dollars(cost['study_usd'])}"
+    line = f"Charged to the study in all: {charged}"
+    if cost["stored_calls"]:
+        stored = f"{cost['stored_tokens']:,.0f} tokens, {dollars(cost['stored_usd'])}"
+        line += f"; of it {stored} for stored replies, which count as if sent and cost nothing"
+    yield f"{line}."
 
 
 def _adjustment_lines(result: Compiled) -> Iterator[str]:

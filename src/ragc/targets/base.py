@@ -101,6 +101,12 @@ class Usage:
     cached: int = 0
     thinking: int = 0
 
+    def __add__(self, other: Usage) -> Usage:
+        """The tokens of two replies together."""
+        return Usage(
+            self.prompt + other.prompt, self.completion + other.completion, self.cached + other.cached
+        )
+
 
 _FINITE = 1e12
 """The largest plausible stored amount; a larger one is treated as damage."""

@@ -20,7 +20,7 @@ from ragc.core.digest import canonical, digest
 from ragc.core.retry import meter
 from ragc.errors import CapabilityMissing, TargetUnavailable, UnknownName, UsageError
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest, Reply, Sampling, Target, sanitize
+from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage, sanitize
 from ragc.targets.charges import Charge, Ledger
 from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import ServerOptions
@@ -84,7 +84,8 @@ class Gateway:
     `epoch` names the time from which replies count: with one, replies that were stored before it began are
     kept and not replayed. `run` is the epoch of targets whose replies are not to be replayed later
     (`forgets`), such as a `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing
-    twice; else it is a new one. `sent` and `replayed` count answers.
+    twice; else it is a new one. `sent` and `replayed` count answers, and `used` sums up their tokens by the
+    identity of the target.
     """
 
     def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
@@ -93,6 +94,7 @@ class Gateway:
         self.memo = True
         self.epoch = self.run = ""
         self.sent = self.replayed = 0
+        self.used: dict[str, Usage] = {}
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
         self._guards: EndpointGuards | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
@@ -176,7 +178,7 @@ class Gateway:
             reply = Reply.from_json(json.loads(text))
         if replayed:
             reply = replace(reply, usd=priced(target, reply))
-        self._charge(Answer(key, reply, replayed))
+        self._charge(Answer(key, reply, replayed), target)
         return Answer(key, reply, replayed)
 
     async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply:
@@ -233,14 +235,15 @@ class Gateway:
         """
         for answer in answers:
             reply = replace(answer.reply, usd=priced(target, answer.reply))
-            self._charge(answer._replace(reply=reply))
+            self._charge(answer._replace(reply=reply), target)
 
-    def _charge(self, answer: Answer) -> None:
-        """Charge and count one answer; a request that was charged before is free in the ledger."""
+    def _charge(self, answer: Answer, target: Target) -> None:
+        """Charge and count one answer of `target`; a request charged before is free in the ledger."""
         reply = answer.reply
         if self.ledger is not None:
             self.ledger.replay(answer.key, reply.usage.prompt + reply.usage.completion, reply.usd)
         self.sent, self.replayed = self.sent + (not answer.replayed), self.replayed + answer.replayed
+        self.used[target.identity] = self.used.get(target.identity, Usage()) + reply.usage
         counters.count(
             lm_calls=1,
             prompt_tokens=reply.usage.prompt,

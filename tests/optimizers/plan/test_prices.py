@@ -9,10 +9,8 @@ import pytest
 from ragc import recipe as recipes
 from ragc.cli import plan as plan_view
 from ragc.errors import UsageError
-from ragc.optimizers.plan.budget_share import budget_share
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.task import prepare
-from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.plan.test_estimate import small
@@ -97,25 +95,14 @@ def test_the_dry_run_says_what_the_budget_pays_for(tmp_path: Path) -> None:
     whole = estimate(recipe(tmp_path, PRICE))
     assert whole["budget_pays"] is None
     context = "targets.main.options.context_tokens=4096"
-    half = estimate(recipe(tmp_path, PRICE, context, f"budget.usd={whole['usd_about'] / 2}"))
+    known = estimate(recipe(tmp_path, PRICE, context, "budget.usd=100"))["budget_pays"]
+    limit = known["cost"] / 2 + known["spare"]
+    half = estimate(recipe(tmp_path, PRICE, context, f"budget.usd={limit}"))
     assert half["budget_pays"]["share"] == pytest.approx(0.5, abs=0.02)
+    assert half["budget_pays"]["cost"] == pytest.approx(whole["usd_about"], rel=0.01)
     assert half["budget_pays"]["trials"] < half["trials"]
     shown = "\n".join(plan_view.lines(half))
     assert "the budget pays for about 50% of this study" in shown
     assert "by the price of hosted openai/our-own-model in the recipe, else LiteLLM's" in shown
     much = estimate(recipe(tmp_path, PRICE, "budget.usd=100"))
     assert "the budget pays for the whole study" in "\n".join(plan_view.lines(much))
-
-
-def test_the_share_is_that_of_the_limit_that_ends_the_study_first() -> None:
-    costs = {"lm_calls": 1000.0, "tokens": 500_000.0, "usd": None}
-    share = budget_share(Budget(lm_calls=500, tokens=50_000, usd=1.0), costs, fixed=0.05, trials=30)
-    assert share is not None
-    assert (share.what, share.share, share.trials, share.of) == ("tokens", 0.1, 1, 30)
-    assert share.text.startswith(
-        "the budget pays for about 10% of this study: 1 of 30 trials on all dev questions"
-    )
-    assert budget_share(Budget(usd=1.0), costs, fixed=0.05, trials=30) is None
-    tiny = budget_share(Budget(lm_calls=1), costs, fixed=0.05, trials=30)
-    assert tiny is not None
-    assert "less than 1%" in tiny.text

@@ -1,0 +1,73 @@
+"""What share of a study its budget pays for, and whether that much of it then runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ragc.optimizers.plan.budget_share import Work, budget_share
+from ragc.optimizers.plan.estimate import estimate
+from ragc.optimizers.search.storage import study_directory
+from ragc.recipe import Budget
+from ragc.store.call_store import CallStore
+from tests.optimizers.colours import written
+from tests.optimizers.priced import PRICE, compiled, priced_recipe
+from tests.optimizers.test_passes import Watched
+
+
+def test_the_share_is_that_of_the_limit_that_ends_the_study_first() -> None:
+    costs, work = {"lm_calls": 1000.0, "tokens": 500_000.0, "usd": None}, Work(0.05)
+    share = budget_share(Budget(lm_calls=500, tokens=50_000, usd=1.0), costs, work=work, trials=30)
+    assert share is not None
+    assert (share.what, share.share, share.trials, share.of) == ("tokens", 0.1, 1, 30)
+    assert share.text.startswith(
+        "the budget pays for about 10% of this study, enough for 1 of 30 trials on all dev questions: 50,000"
+    )
+    assert budget_share(Budget(usd=1.0), costs, work=work, trials=30) is None
+    tiny = budget_share(Budget(lm_calls=1), costs, work=work, trials=30)
+    assert tiny is not None
+    assert "less than 1%" in tiny.text
+
+
+def test_what_has_to_stay_unspent_pays_for_nothing() -> None:
+    limits, work = Budget(usd=1.0), Work(0.2, 0.1)
+    share = budget_share(limits, {"usd": 1.0}, work=work, trials=10, spares={"usd": 0.2})
+    assert share is not None
+    assert (share.share, share.trials, share.is_whole) == (pytest.approx(0.8), 7, False)
+    assert "$1.00 of about $1.00 and $0.20 that requests reserve beyond what they cost" in share.text
+    much = budget_share(Budget(usd=1.21), {"usd": 1.0}, work=work, trials=10, spares={"usd": 0.2})
+    assert much is not None
+    assert much.is_whole
+    none = budget_share(Budget(usd=0.1), {"usd": 1.0}, work=work, trials=10, spares={"usd": 0.2})
+    assert none is not None
+    assert (none.share, none.trials) == (0, 0)
+
+
+def test_as_much_of_a_study_runs_as_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    folder = written(tmp_path)
+    compiled(folder, PRICE, store=CallStore(None))
+    whole = estimate(priced_recipe(folder, PRICE, "budget.usd=1"))
+    cost, spare = whole["budget_pays"]["cost"], whole["budget_pays"]["spare"]
+    said_of: list[tuple[int, bool]] = []
+    for limit in (0.6 * cost, 0.8 * cost, cost, cost + spare, 1.2 * (cost + spare)):
+        sets = PRICE, f"budget.usd={limit}"
+        before, watched, out = estimate(priced_recipe(folder, *sets))["budget_pays"], Watched([], []), "cut"
+        compiled(folder, *sets, out=out, store=CallStore(None), progress=watched)
+        search = json.loads((folder / out / "provenance.json").read_bytes())["search"]
+        trials = json.loads((study_directory(folder / out) / "trials.json").read_bytes())
+        answers = sum(len(trial["scores"]) for trial in trials[1:])
+        notes = [note for note in watched.notes if "budget pays" in note]
+        said = re.search(r"enough for (\d) of 4", notes[0]) if notes else None
+        enough = int(said[1]) if said else 4
+        said_of.append((enough, not notes))
+        assert answers >= enough * len(trials[0]["scores"]) or not search["budget"]
+        assert abs(before["trials"] - enough) <= 1
+        if not notes:
+            assert not search["budget"]
+        if before["share"] >= 1:
+            assert not search["budget"]
+    assert {whole for _, whole in said_of} == {True, False}

@@ -1,0 +1,53 @@
+"""The data of `colours` on a model with a price, whose prompts cost a token for four characters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ragc import recipe as recipes
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.task import prepare
+from ragc.recipe import Recipe
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest, Reply, Usage
+from ragc.targets.token_price import Price
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import needs_demos
+
+HOSTED = (
+    'targets.main.kind="hosted"',
+    'targets.main.model="openai/our-own-model"',
+    'targets.main.base_url="http://127.0.0.1:9/v1"',
+    "search.trials=4",
+    "concurrency=1",
+)
+PRICE = "targets.main.options.price={input=1.0, output=2.0}"
+
+Compile = Callable[..., compiling.Compiled]
+
+
+def replied(request: ChatRequest) -> Reply:
+    """The reply of `needs_demos`, with a quarter of the prompt read from a cache."""
+    prompt = sum(len(message.content) for message in request.messages) // 4
+    return Reply(json.dumps(needs_demos(request)), usage=Usage(prompt, 10, prompt // 4))
+
+
+def priced_recipe(folder: Path, *sets: str) -> Recipe:
+    """The recipe in `folder` on a hosted model, with the overrides `sets`."""
+    return recipes.load(folder / "recipe.toml", (*HOSTED, *sets))
+
+
+def compiled(folder: Path, *sets: str, out: str = "out", **more: Any) -> compiling.Compiled:
+    """Compiles that recipe on a scripted target of the same identity and price."""
+    recipe = priced_recipe(folder, *sets)
+    asked = prepare(recipe, store=CallStore(None)).runtime.target("main")
+    target = more.pop("target", None) or ScriptedTarget(replied)
+    target.identity = asked.identity
+    typed = recipe.targets["main"].options.get("price")
+    if typed:
+        target.price = Price.of(typed)
+    store = more.pop("store", None) or CallStore(folder / "store")
+    return compiling.compile(recipe, folder / out, store=store, targets={"main": target}, **more)

@@ -1,0 +1,114 @@
+"""What a study says that it was charged: one sum everywhere, and apart what stored replies make of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc.cli import console
+from ragc.core.display import dollars
+from ragc.optimizers.search.status import status
+from ragc.optimizers.search.storage import study_directory
+from ragc.store.call_store import CallStore
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import identical, written
+from tests.optimizers.priced import PRICE, compiled, replied
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+def sums(folder: Path, out: str) -> dict[str, Any]:
+    """The sums in the charges of the study of `out`: of all, and of stored replies."""
+    lines = (study_directory(folder / out) / "charges.jsonl").read_text("utf-8").splitlines()
+    rows = [row for line in lines if "usd" in (row := json.loads(line)) and "reserve" not in row]
+    stored = [row for row in rows if "try" not in row]
+    return {
+        f"{name}_{what}": sum(row[what] for row in part)
+        for name, part in (("study", rows), ("stored", stored))
+        for what in ("tokens", "usd")
+    } | {"study_calls": len(rows), "stored_calls": len(stored)}
+
+
+def test_what_a_run_says_that_it_was_charged_is_what_its_study_was_charged(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = compiled(folder, PRICE, "budget.usd=0.03")  # cut off: the test answers are asked for twice
+    charged, report = sums(folder, "out"), status(folder / "out")
+    assert result.counters["replayed"] > 0
+    assert charged["stored_calls"] == 0
+    assert {name: result.counters[name] for name in charged} == pytest.approx(charged)
+    assert result.counters["usd"] == pytest.approx(charged["study_usd"])
+    assert report.budget["usd"]["spent"] == pytest.approx(charged["study_usd"])
+    assert report.budget["tokens"]["spent"] == result.counters["tokens"] == charged["study_tokens"]
+    console.print_compiled(result)
+    shown = capsys.readouterr().out
+    assert f"{charged['study_tokens']:,} tokens, {dollars(charged['study_usd'])}" in shown
+    assert "Charged to the study" not in shown
+    run = json.loads((folder / "out" / "run.json").read_bytes())
+    assert run["charged"]["usd"] == pytest.approx(charged["study_usd"])
+
+
+def test_what_stored_replies_would_have_cost_is_said_apart(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = compiled(folder, PRICE)
+    capsys.readouterr()
+    again = compiled(folder, PRICE, out="again")
+    charged, report = sums(folder, "again"), status(folder / "again")
+    assert again.counters["sent"] == 0
+    assert charged["stored_usd"] == charged["study_usd"] == pytest.approx(first.counters["usd"])
+    assert again.counters["stored_usd"] == pytest.approx(charged["stored_usd"])
+    assert report.stored == {
+        "calls": charged["stored_calls"],
+        "tokens": charged["stored_tokens"],
+        "usd": pytest.approx(charged["stored_usd"]),
+    }
+    assert any(line.startswith("of it stored") for line in report.lines())
+    console.print_compiled(again)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "for stored replies, which count as if sent and cost nothing" in shown
+
+
+def test_a_finished_study_is_replayed_in_full_by_its_own_budget(folder: Path) -> None:
+    limit = "budget.usd=0.1"
+    first = compiled(folder, PRICE, limit)
+    target = ScriptedTarget(replied)
+    again = compiled(folder, PRICE, limit, out="again", target=target)
+    assert target.requests == []
+    assert identical(folder / "out", folder / "again")
+    assert again.counters["study_usd"] == pytest.approx(first.counters["study_usd"])
+    # No limit holds back what is stored: it is charged beyond a limit, and nothing is sent.
+    small = compiled(folder, PRICE, "budget.lm_calls=1", "search.trials=1", out="small", target=target)
+    assert target.requests == []
+    assert small.counters["study_calls"] > 1
+
+
+def test_a_study_that_its_budget_ended_ends_there_again(folder: Path) -> None:
+    limit = "budget.usd=0.045"
+    first = compiled(folder, PRICE, limit)
+    assert json.loads((folder / "out" / "provenance.json").read_bytes())["search"]["budget"]
+    target = ScriptedTarget(replied)
+    again = compiled(folder, PRICE, limit, out="again", target=target)
+    assert target.requests == []
+    assert identical(folder / "out", folder / "again")
+    assert again.counters["study_usd"] == pytest.approx(first.counters["study_usd"])
+
+
+def test_a_resumed_study_says_what_it_was_charged_in_all(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = compiled(folder, PRICE, "budget.usd=0.045")
+    rest = compiled(folder, PRICE, "budget.usd=0.2", resume=True, store=CallStore(folder / "store"))
+    charged = sums(folder, "out")
+    assert rest.counters["study_usd"] == pytest.approx(charged["study_usd"])
+    assert cut.counters["usd"] + rest.counters["usd"] == pytest.approx(charged["study_usd"])
+    capsys.readouterr()
+    console.print_compiled(rest)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"in all: {charged['study_tokens']:,} tokens, {dollars(charged['study_usd'])}" in shown
