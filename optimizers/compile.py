@@ -20,7 +20,7 @@ import asyncio
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -330,7 +330,7 @@ async def open_models(prepared: Prepared) -> None:
     Raises UsageError for an unmet requirement, and TargetUnavailable.
     """
     task, progress = prepared.task, prepared.progress
-    with listening(progress.note):
+    with nullcontext() if isinstance(progress, Silent) else listening(progress.note):
         await asyncio.to_thread(check_programs, task)
     check_optimizers(task)
     if task.note:

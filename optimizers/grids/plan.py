@@ -13,6 +13,7 @@ from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers.grids.files import check_out
 from ragc.optimizers.grids.record import plan_settings
+from ragc.optimizers.grids.settings import build_programs
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.optimizers.plan.cost import cost_bounds
 from ragc.optimizers.plan.prompt_size import BUDGETS, PASSAGE, SHOWN
@@ -37,7 +38,7 @@ def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
     task = prepare(recipe, store=CallStore(None))
     files, numbers = plan_settings(task, where)
     candidates = [Candidate.of(files.candidates[number]) for number in numbers]
-    programs = [task.method.build(task.runtime, dict(one.knobs)) for one in candidates]
+    programs = list(build_programs(task, files.candidates, numbers))
     judging = _judging(task, task.dev)
     phases = {
         "settings": sum(built.most_calls() * len(task.dev) + judging for built in programs),

@@ -33,7 +33,7 @@ from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.grids import card as cards
 from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files, too_large
 from ragc.optimizers.grids.grid import Grid, grid_of
-from ragc.optimizers.grids.settings import columns_of, settings_of
+from ragc.optimizers.grids.settings import build_programs, columns_of, settings_of
 from ragc.optimizers.grids.timing import TimedLedger, collecting
 from ragc.optimizers.plan.speed import note_speed
 from ragc.optimizers.prompts import small_model_note
@@ -107,8 +107,9 @@ def record(
 
     A grid that is there is completed, and gets the settings that it lacks. `targets` replace those of the
     recipe. Raises UsageError and its subclasses before anything is sent: for an `out` with something else, or
-    with a grid of other questions, data, models or metrics. Raises BudgetExhausted when a limit of
-    `[budget]` is reached; settings that are done stay.
+    with a grid of other questions, data, models or metrics, and for prompts of the recipe that do not fit a
+    setting or would lose texts. Raises BudgetExhausted when a limit of `[budget]` is reached; settings that
+    are done stay.
     """
     extras.require("pyarrow", "A grid")
     where = check_out(out)
@@ -121,10 +122,12 @@ def record(
                 store=store or open_store(recipe.study.store, keep=recipe.study.keep),
                 targets=targets,
             )
+            recording = _Recording(task, where, ledger, progress)
+            recording.check()
             if problem := contamination.record(task, "grid"):
                 progress.note(problem)
             with event_loop.frozen_gc():
-                return event_loop.run(_Recording(task, where, ledger, progress).run())
+                return event_loop.run(recording.run())
         finally:
             ledger.close()
 
@@ -218,6 +221,11 @@ class _Recording:
         self._files, self._numbers = plan_settings(task, out)
         self._run = cards.run_facts(task)
 
+    def check(self) -> None:
+        """Builds the program of every setting that is missing, once; raises UsageError."""
+        for _ in build_programs(self.task, self._files.candidates, self._numbers):
+            pass
+
     async def run(self) -> RecordedGrid:
         """Records every setting that is missing. Raises BudgetExhausted, TargetError and UsageError."""
         started, total = time.monotonic(), len(self._files.candidates)
@@ -243,11 +251,7 @@ class _Recording:
         return RecordedGrid(self.out, grid, {**cost, "seconds": seconds})
 
     async def _open(self) -> None:
-        """Builds every program once, then opens the models."""
         task = self.task
-        for number in self._numbers:
-            candidate = Candidate.of(self._files.candidates[number])
-            await asyncio.to_thread(task.method.build, task.runtime, dict(candidate.knobs))
         self.progress.phase("opening the model", None)
         with listening(self.progress.note):
             await task.runtime.open(self.progress.download)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ragc.errors import UsageError
+from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.space import DEMO_SETS, Candidate, ProgramSpace
 from ragc.optimizers.task import Task
+from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.knobs import MOST_SETTINGS
 from ragc.recipe.resolved import DEMO_COLUMNS, DEMO_KIND, DEMO_SET, DEMOS, FILLED
@@ -62,6 +65,23 @@ def columns_of(task: Task) -> tuple[str, ...]:
     named |= {DEMOS, DEMO_SET} | ({DEMO_KIND} if len(task.recipe.search.demo_kinds) > 1 else set())
     knobs = [knob.name for knob in task.method.knobs.list_knobs()]
     return tuple(name for name in (*knobs, *DEMO_COLUMNS) if name in named)
+
+
+def build_programs(
+    task: Task, settings: Sequence[Mapping[str, Any]], numbers: Iterable[int]
+) -> Iterator[RagProgram]:
+    """The programs of the settings with these `numbers`, with the recipe's prompts; nothing is sent.
+
+    `settings` are those of a grid as JSON, the first of them its baseline. Raises UsageError for a role,
+    source or capability that a program lacks, and RecipeError as `give_prompts`: for texts of a prompt that
+    the baseline would not send, and for a prompt that does not fit one of the programs.
+    """
+    method, runtime, recipe = task.method, task.runtime, task.recipe
+    if recipe.prompts:
+        give_prompts(method.build(runtime, dict(Candidate.of(settings[0]).knobs)), recipe)
+    for number in numbers:
+        built = method.build(runtime, dict(Candidate.of(settings[number]).knobs))
+        yield give_prompts(built, recipe, checked=True)
 
 
 def _listed(task: Task, base: Candidate, values: Mapping[str, Value], where: str) -> Candidate:

@@ -395,18 +395,31 @@ def no_answer_error(failures: Failures, programs: int, task: Task) -> NothingAns
     tried = {0: "the baseline", 1: "the one program tried"}
     which = tried.get(programs, f"each of the {programs} programs tried")
     stopped = "" if programs else " Nothing else was tried, so that nothing more is spent."
-    gateway = task.runtime.gateway
-    replies = (
-        "Every reply was replayed from an earlier run"
-        if gateway.replayed and not gateway.sent
-        else "Every reply is kept and would be replayed"
-    )
+    replies, way_out = _replies_and_way_out(task)
     return NothingAnswered(
         f"Nothing was compiled, because no dev question was answered by {which}: "
         f"{failures.text}.{stopped} {replies}; see with `ragc ask RECIPE QUESTION --trace` what is asked, "
-        "mend that, then compile again. Where the model was at fault, --again (in Python again=True) asks it "
-        "anew."
+        f"mend that, then compile again{way_out}"
     )
+
+
+def _replies_and_way_out(task: Task) -> tuple[str, str]:
+    """What becomes of the replies of a search of `task` in the next one, and how they are asked for anew."""
+    gateway, targets = task.runtime.gateway, task.runtime.targets.values()
+    asked = gateway.asked or {(target.name, gateway.forgets(target)) for target in targets}
+    forgetful = sorted(name for name, forgets in asked if forgets)
+    if forgetful and len(forgetful) == len(asked):
+        return (
+            "No reply is kept for another study, as cache=False says",
+            ", which asks all anew unless it resumes this study.",
+        )
+    way_out = ". Where the model was at fault, --again (in Python again=True) asks it anew."
+    if gateway.replayed and not gateway.sent:
+        return "Every reply was replayed from an earlier run", way_out
+    if forgetful:
+        names = " and ".join(forgetful)
+        return f"Every reply is kept and would be replayed, except those of {names} (cache=False)", way_out
+    return "Every reply is kept and would be replayed", way_out
 
 
 def _fitted_remarks(calibrated: Sequence[Mapping[str, Any]], chosen: Candidate, program: str) -> list[str]:

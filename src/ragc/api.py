@@ -141,13 +141,14 @@ def grid(
     *,
     sets: Sequence[str] = (),
     out: str | Path | None = None,
+    allow_loss: bool = False,
     progress: Progress | None = None,
 ) -> RecordedGrid:
     """Evaluate the settings in the table `[grid]` of a recipe on its dev questions, and write a grid.
 
     It is written to the directory `out`, by default `grids/` and the name of the recipe file. A grid that is
-    there is completed, also one that was cut off, and gets the settings that it lacks. Returns a RecordedGrid
-    with `path`, the `grid` and `counters`.
+    there is completed, also one that was cut off, and gets the settings that it lacks. `allow_loss` is that
+    of `compile`. Returns a RecordedGrid with `path`, the `grid` and `counters`.
 
         recorded = ragc.grid("recipe.toml", out="grids/mine", sets=["grid.sample=8"])
         print(recorded.grid.scores("f1").mean(axis=1))
@@ -158,12 +159,16 @@ def grid(
     from ragc import recipe as recipes
     from ragc.optimizers.grids import record
 
-    resolved = recipes.load(recipe, sets)
+    resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     return record.record(resolved, _grid_folder(recipe, out), progress=progress or record.SILENT)
 
 
 def plan_grid(
-    recipe: str | Path, *, sets: Sequence[str] = (), out: str | Path | None = None
+    recipe: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    out: str | Path | None = None,
+    allow_loss: bool = False,
 ) -> dict[str, Any]:
     """Check the grid of a recipe file and all it needs, and bound the cost of what is missing in `out`.
 
@@ -173,7 +178,7 @@ def plan_grid(
     from ragc import recipe as recipes
     from ragc.optimizers.grids.plan import estimate
 
-    return estimate(recipes.load(recipe, sets), _grid_folder(recipe, out))
+    return estimate(recipes.load(recipe, sets, allow_loss=allow_loss), _grid_folder(recipe, out))
 
 
 def _grid_folder(recipe: str | Path, out: str | Path | None) -> Path:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import ragc
+from ragc import recipe as recipes
 from ragc.cli.main import main
 from ragc.errors import UsageError
+from ragc.optimizers import compile as compiling
 from ragc.optimizers.results.compiled import load
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
@@ -116,6 +118,9 @@ def test_a_prompt_that_would_lose_an_edit_is_refused_and_may_be_let_go(
         ragc.plan(recipe)
     with pytest.warns(UserWarning, match="Reply in one line of JSON"):
         ragc.plan(recipe, allow_loss=True)
+    resolved = recipes.load(recipe, ("search.demos=0", "search.trials=1"), allow_loss=True)
+    with pytest.warns(UserWarning, match="Reply in one line of JSON"):
+        compiling.compile(resolved, folder / "silent", targets={"main": ScriptedTarget(needs_demos)})
 
 
 def test_an_edit_of_a_prompt_is_what_a_compile_sends(run: Run, folder: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +169,89 @@ def test_other_fields_are_named(tmp_path: Path) -> None:
         import_text(tmp_path, both).apply(answering(), "answer")
 
 
+def edited_export(folder: Path, change: Callable[[dict[str, Any]], object], **knobs: Any) -> Any:
+    """An export of a program, imported after `change` of its document."""
+    files = format_of("openai-json").files(derive_export(answering(**knobs)))
+    document = json.loads(files["answer.openai.json"])
+    change(document)
+    (folder / "answer.openai.json").write_text(json.dumps(document), "utf-8")
+    return import_prompt(folder / "answer.openai.json")
+
+
+def schema_of(document: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = document["request"]["response_format"]["json_schema"]["schema"]
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        (
+            lambda one: one["request"].update(response_format={"type": "json_object"}),
+            '-"type": "json_object"',
+        ),
+        (lambda one: one["request"].update(response_format="text"), "-text"),
+        (
+            lambda one: one["request"]["response_format"]["json_schema"].update(name="short"),
+            '-"name": "short",',
+        ),
+        (
+            lambda one: one["request"]["response_format"]["json_schema"].update(strict=False),
+            '-"strict": false',
+        ),
+        (lambda one: schema_of(one).update(additionalProperties=True), '-"additionalProperties": true,'),
+        (lambda one: schema_of(one).update(description="Be brief."), '-"description": "Be brief.",'),
+        (lambda one: schema_of(one).update(required=[]), '-"required": [],'),
+        (lambda one: one["request"]["messages"][0].update(role="developer"), '-"role": "developer"'),
+        (lambda one: one["request"].update(stream=True), "-stream: true"),
+        (lambda one: one["request"].update(logprobs=True), "-logprobs: true"),
+        (lambda one: one.update(owner="Ms Okafor"), '-owner: "Ms Okafor"'),
+        (lambda one: one["source"].update(owner="Ms Okafor"), '-source.owner: "Ms Okafor"'),
+        (lambda one: one.update(model="own"), "-model: 'own'; the target is of the model 'scripted'"),
+    ],
+)
+def test_what_an_export_says_beside_its_texts_and_no_program_sends_is_lost_and_listed(
+    change: Callable[[dict[str, Any]], object], lost: str, tmp_path: Path
+) -> None:
+    imported_prompt = edited_export(tmp_path, change)
+    with pytest.raises(UsageError, match=r"this would be lost .*\n(.*\n)* {4}" + re.escape(lost)):
+        imported_prompt.apply(answering(), "answer")
+    assert lost in "\n".join(imported_prompt.apply(answering(), "answer", allow_loss=True))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one["request"].update(stream=False, n=1, logprobs=False),
+        lambda one: one["request"].pop("response_format"),
+        lambda one: one.update(about="Ours.", note="Asked of Ada."),
+    ],
+)
+def test_what_is_sent_so_anyway_and_remarks_are_no_loss(
+    change: Callable[[dict[str, Any]], object], tmp_path: Path
+) -> None:
+    assert edited_export(tmp_path, change).apply(answering(), "answer") == ()
+
+
+def test_what_a_hand_written_request_says_beside_its_texts_is_sent_or_listed(tmp_path: Path) -> None:
+    request = {"messages": [{"role": "user", "content": ASK}], "response_format": {"type": "json_object"}}
+    for written, lost in (
+        (request, ("@ response_format", '-"type": "json_object"')),
+        ({**request, "response_format": FORMAT, "stream": True}, ("-stream: true",)),
+        ({"request": {**request, "response_format": FORMAT}, "owner": "Ada"}, ('-owner: "Ada"',)),
+    ):
+        listed = import_text(tmp_path, written).apply(answering(), "answer", allow_loss=True)
+        assert set(lost) <= set(listed)
+        assert len([line for line in listed if line[0] == "-"]) == 1
+    kept = import_text(tmp_path, {**request, "response_format": FORMAT, "temperature": 0.0})
+    assert kept.apply(answering(), "answer") == ()
+    chat = import_text(tmp_path, {**request, "response_format": FORMAT})
+    with pytest.raises(UsageError, match="-response_format: "):
+        chat.apply(answering(layout="chat"), "answer")
+
+
+ANSWER_SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": ANSWER_SCHEMA}}
 USER = {"role": "user", "content": "{{ question }}"}
 
 
@@ -182,6 +267,11 @@ def user(content: str) -> list[dict[str, str]]:
         ([1], "message 1 is no object"),
         ([{"role": "tool", "content": ""}, USER], "message 1 has the role 'tool'"),
         ([{"role": "user", "content": [{"type": "image_url"}]}], "message 1 holds something else than text"),
+        ([{**USER, "name": "Ada"}], r"message 1 has the key 'name' \(\"Ada\"\)"),
+        (
+            [{"role": "user", "content": [{"type": "text", "text": "{{ question }}", "cache": "1 hour"}]}],
+            r"message 1 has a part with the key 'cache' \(\"1 hour\"\)",
+        ),
         (user("Hello"), "its last message has no slot"),
         ([USER, {"role": "assistant", "content": "Yes."}], "its last message must be the user's"),
         (user("{% for"), "message 1 cannot be imported: line 1 is no Jinja2"),

@@ -64,7 +64,7 @@ class Plan:
         Raises DataError where no data set is there, RecipeError for overrides that no recipe takes, and the
         reason of the first cell where none can run.
         """
-        recipes.check_knobs(rows, self.sets)
+        recipes.check_sets(rows, self.sets)
         places = {use.id: entries()[use.id].locate(self.data) for use in uses}
         missing = [entries()[name].absent(self.data) for name, located in places.items() if located is None]
         if len(missing) == len(places):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragc.errors import UnknownName
+from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.grids.tables.data_files import Located
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.optimizers.requirements import lacking
@@ -28,10 +28,16 @@ def knob_names(entry: Method) -> set[str]:
     return {knob.name for knob in entry.knobs.list_knobs()}
 
 
-def check_knobs(rows: Sequence[TableRow], sets: Sequence[str]) -> None:
-    """Raises UnknownName for an override of a knob that no program of `rows` has."""
+def check_sets(rows: Sequence[TableRow], sets: Sequence[str]) -> None:
+    """Raises UsageError for a prompt of one's own, UnknownName for a knob that no program of `rows` has."""
     known = {name for row in rows for name in knob_names(method(row.program))}
     for keys in set_keys(sets):
+        if keys[0] == "prompts":
+            raise UsageError(
+                f"The rows of a table are sent with the prompts of their programs, found --set "
+                f"{'.'.join(map(str, keys))}; name the file under [prompts] of a recipe, and score that with "
+                "`ragc eval`."
+            )
         if keys[0] == "knobs" and len(keys) == 2 and str(keys[1]) not in known:
             raise UnknownName("knob of these rows", str(keys[1]), sorted(known))
 

@@ -126,6 +126,7 @@ def parser() -> argparse.ArgumentParser:
     )
     gridding.add_argument("recipe", nargs="?", metavar="RECIPE", help="the recipe, with a table [grid]")
     _sets(gridding)
+    _allows_loss(gridding)
     gridding.add_argument("--out", metavar="DIR", help="the grid (default: grids/<recipe name>)")
     gridding.add_argument(
         "--merge", metavar="DIR", action="append", default=[], help="without RECIPE: merge grids into --out"
@@ -577,19 +578,22 @@ def _index(args: argparse.Namespace) -> int:
 def _grid(args: argparse.Namespace) -> int:
     from ragc import api
 
-    if bool(args.merge) == (args.recipe is not None) or (args.merge and (args.sets or args.dry_run)):
+    own = args.sets or args.dry_run or args.allow_loss
+    if bool(args.merge) == (args.recipe is not None) or (args.merge and own):
         raise UsageError(
             "Name a recipe, or grids to merge: ragc grid RECIPE, or ragc grid --merge DIR --out DIR."
         )
     if args.dry_run:
-        estimate = api.plan_grid(args.recipe, sets=args.sets, out=args.out)
+        estimate = api.plan_grid(args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss)
         _emit(estimate) if args.json else console.grid_plan(estimate)
         return 0
     if args.merge:
         recorded = api.merge_grids(args.merge, out=args.out)
     else:
         with console_watch.watching() as progress:
-            recorded = api.grid(args.recipe, sets=args.sets, out=args.out, progress=progress)
+            recorded = api.grid(
+                args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss, progress=progress
+            )
     _emit(recorded.to_json()) if args.json else console.print_grid(recorded)
     return 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ragc.core import inputs
+from ragc.core.redact import shorten
 from ragc.errors import DataError, UnknownName
 
 FORMATS = ("jinja2", "openai-json")
@@ -125,6 +126,10 @@ _MESSAGE_KEYS = frozenset({"role", "content", "tool_calls", "function_call"})
 """Keys of a message; the last two must be empty."""
 
 
+_TEXT_TYPES = ("text", "input_text", "output_text")
+"""Types of the parts of a message that are texts."""
+
+
 def _message(path: Path, number: int, one: Any) -> tuple[str, str]:
     if not isinstance(one, dict):
         raise DataError(str(path), [f"message {number} is no object with role and content."])
@@ -137,9 +142,9 @@ def _message(path: Path, number: int, one: Any) -> tuple[str, str]:
     if one.get("tool_calls") or one.get("function_call"):
         raise DataError(str(path), [f"message {number} calls tools, which no prompt of ragc does."])
     if extra := sorted(one.keys() - _MESSAGE_KEYS):
+        what = f"the key {_shown(one, extra[0])}"
         raise DataError(
-            str(path),
-            [f"message {number} has the key {extra[0]!r}, which no prompt of ragc sends; remove it."],
+            str(path), [f"message {number} has {what}, which no prompt of ragc sends; remove it."]
         )
     return _ROLES[role], _content(path, number, one.get("content"))
 
@@ -148,10 +153,24 @@ def _content(path: Path, number: int, content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else [None]
-    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
+    texts = [
+        part.get("text") if isinstance(part, dict) and part.get("type", "text") in _TEXT_TYPES else None
+        for part in parts
+    ]
     if not all(isinstance(text, str) for text in texts):
         raise DataError(str(path), [f"message {number} holds something else than text."])
+    for part in parts:
+        if extra := sorted(part.keys() - {"type", "text"}):
+            what = f"a part with the key {_shown(part, extra[0])}"
+            raise DataError(
+                str(path), [f"message {number} has {what}, which no prompt of ragc sends; remove it."]
+            )
     return "".join(map(str, texts))
+
+
+def _shown(one: Mapping[str, Any], key: str) -> str:
+    """A key with the beginning of its value."""
+    return f"{key!r} ({shorten(json.dumps(one[key], ensure_ascii=False), 200)})"
 
 
 def _format(path: Path, fields: Mapping[str, Any], messages: tuple[tuple[str, str], ...]) -> str:

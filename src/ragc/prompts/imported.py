@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragc.errors import UnknownName, UsageError
-from ragc.prompts.model import Input, Output
+from ragc.prompts.model import KEY, Input, Output
 from ragc.targets.base import ChatRequest, Sampling
 
 if TYPE_CHECKING:
@@ -196,12 +196,11 @@ def loss_text(lost: Sequence[str]) -> str:
 def _unkept(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
     """What the file says beside its messages and `call` does otherwise."""
     edited = prompt.edited
-    names = [name.rpartition(".")[2] for name in edited] if prompt.layout and prompt.before else prompt.stated
-    for name in names:
-        yield from _unkept_parameter(name, prompt.stated.get(name), call, prompt)
+    for name, value in _parameters(prompt):
+        yield from _unkept_parameter(name, value, call)
     if prompt.before and not prompt.exported:
         yield from _unkept_source(prompt)
-    for schema in _said_schemas(prompt):
+    if isinstance(schema := edited.get("output_schema"), dict):
         yield from _other_schema(schema, call)
     if "reply" in edited:
         yield from _other_reply(prompt)
@@ -212,9 +211,13 @@ def _unkept(prompt: ImportedPrompt, call: RagPredict) -> Iterator[str]:
         yield f"-source.layout: {edited['source.layout']!r}; the knob layout decides"
 
 
-def _unkept_parameter(name: str, value: Any, call: RagPredict, prompt: ImportedPrompt) -> Iterator[str]:
-    """A parameter of requests that `call` sends with another value."""
-    if value is None or name in (_NO_PARAMETERS if prompt.before else _REQUEST_FORM):
+def _unkept_parameter(name: str, value: Any, call: RagPredict) -> Iterator[str]:
+    """A parameter of requests that `call` sends with another value, or not at all."""
+    as_sent = {"stream": False, "n": 1, "logprobs": call.logprobs, "top_logprobs": int(call.logprobs)}
+    if value is None or (name in as_sent and value == as_sent[name]):
+        return
+    if name == "response_format":
+        yield from _other_format(value, call)
         return
     if name == "model":
         model = call.runtime.target(call.role).model
@@ -234,15 +237,46 @@ def _unkept_parameter(name: str, value: Any, call: RagPredict, prompt: ImportedP
         yield f"+{name}: {json.dumps(sent, ensure_ascii=False)}, which knobs decide"
 
 
-_NO_PARAMETERS = frozenset(
-    {"messages", "response_format", "logprobs", "top_logprobs", "stream", "reply", "slots", "styles"}
-    | {"input_schema", "output_schema", "layout", "instructions", "demonstrations", "outputs", "source"}
-)
-"""What a file says beside its messages that is no parameter of requests, or that the program decides anew."""
+_BESIDE = frozenset({"slots", "styles", "input_schema", "output_schema", "reply"})
+_SOURCE = frozenset({"layout", "instructions", "demonstrations", "outputs"})
+_READ = _BESIDE | {f"{KEY}.{name}" for name in _SOURCE}
+"""Parts of an export that are no parameters of requests and are compared each in its own way."""
 
 
-_REQUEST_FORM = frozenset({"messages", "response_format", "logprobs", "top_logprobs", "stream", "slots"})
-"""What a hand-written file says beside its messages that is no text and no parameter of requests."""
+def _parameters(prompt: ImportedPrompt) -> Iterator[tuple[str, Any]]:
+    """What the file says of requests, and all that nobody knows; of an export what somebody changed."""
+    edited = [(name, value) for name, value in prompt.edited.items() if name not in _READ]
+    if prompt.layout and prompt.before:
+        for name, value in edited:
+            yield name.removeprefix("request.").removeprefix("parameters."), value
+        return
+    yield from ((name, value) for name, value in prompt.stated.items() if name != "slots")
+    inside = ("request.", "parameters.")
+    yield from ((n, v) for n, v in edited if n not in prompt.stated and not n.startswith(inside))
+
+
+def _other_format(value: Any, call: RagPredict) -> Iterator[str]:
+    """How the format of replies in the file differs from the one that `call` asks a target for."""
+    from ragc.programs.calls.layouts import JSON_LAYOUTS
+    from ragc.programs.calls.replies import reply_schema
+    from ragc.programs.own.schemas import is_closed
+    from ragc.targets.openai_wire import response_format
+
+    schema = reply_schema(call.signature)
+    if call.layout not in JSON_LAYOUTS or not is_closed(schema):
+        yield f"-response_format: {json.dumps(value, ensure_ascii=False)}"
+        return
+    yield from _differing("response_format", _frame(value), _frame(response_format(schema)))
+    if isinstance(written := _schema_in(value), dict):
+        yield from _other_schema(written, call)
+
+
+def _frame(format: Any) -> Any:
+    """A response format without its schema."""
+    if not isinstance(_schema_in(format), dict):
+        return format
+    inner = {name: part for name, part in format["json_schema"].items() if name != "schema"}
+    return {**format, "json_schema": inner}
 
 
 def _unkept_source(prompt: ImportedPrompt) -> Iterator[str]:
@@ -258,16 +292,6 @@ def _unkept_source(prompt: ImportedPrompt) -> Iterator[str]:
             yield from _differing(f"source.{name}", edited[f"source.{name}"], value)
 
 
-def _said_schemas(prompt: ImportedPrompt) -> Iterator[Mapping[str, Any]]:
-    """The schemas of replies in the file that an export did not write as they are."""
-    if prompt.before:
-        formats = [value for name, value in prompt.edited.items() if name.endswith(".response_format")]
-        schemas = [prompt.edited.get("output_schema"), *map(_schema_in, formats)]
-    else:
-        schemas = [_schema_in(prompt.stated.get("response_format"))]
-    yield from (schema for schema in schemas if isinstance(schema, dict))
-
-
 def _schema_in(response_format: Any) -> Any:
     try:
         return response_format["json_schema"]["schema"]
@@ -276,25 +300,36 @@ def _schema_in(response_format: Any) -> Any:
 
 
 def _other_schema(schema: Mapping[str, Any], call: RagPredict) -> Iterator[str]:
-    """How `schema` differs from that of the replies of `call`; titles and order aside."""
+    """How `schema` differs from that of replies of `call`; titles, order and what it leaves out aside."""
     from ragc.programs.calls.replies import reply_schema
 
-    names = ("properties", "$defs")
-    written, sent = (
-        {k: _bare(one[k]) for k in names if k in one} for one in (schema, reply_schema(call.signature))
-    )
-    yield from _differing("the schema of replies", written, sent)
+    sent = reply_schema(call.signature)
+    yield from _differing("the schema of replies", _bare(schema), _bare(_closed_as(schema, sent)))
 
 
 def _bare(schema: Any) -> Any:
     """`schema` without titles and order."""
     if isinstance(schema, dict):
         return {
-            name: _bare(part)
+            name: sorted(part, key=str) if name == "required" and isinstance(part, list) else _bare(part)
             for name, part in sorted(schema.items())
-            if name not in ("title", "additionalProperties", "required") or isinstance(part, dict)
+            if name != "title" or isinstance(part, dict)
         }
     return [_bare(part) for part in schema] if isinstance(schema, list) else schema
+
+
+_OPEN = frozenset({"required", "additionalProperties", "type"})
+"""What a schema may leave out, and a program says of every object."""
+
+
+def _closed_as(written: Any, sent: Any) -> Any:
+    """The schema `sent` without what it says of objects and `written` leaves open."""
+    if isinstance(written, dict) and isinstance(sent, dict):
+        left = {name for name in _OPEN - written.keys() if sent.get("type") == "object"}
+        return {name: _closed_as(written.get(name), part) for name, part in sent.items() if name not in left}
+    if isinstance(written, list) and isinstance(sent, list) and len(written) == len(sent):
+        return [_closed_as(one, other) for one, other in zip(written, sent, strict=True)]
+    return sent
 
 
 def _other_reply(prompt: ImportedPrompt) -> Iterator[str]:

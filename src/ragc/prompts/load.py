@@ -7,6 +7,7 @@ Files are only parsed: templates in them are never rendered.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -104,7 +105,10 @@ def _layout(name: Any) -> str:
 def _stated(file: PromptFile) -> Mapping[str, Any]:
     """What the file says of requests, the model included."""
     if not _mapping(file, KEY):
-        stated = {k: v for k, v in (file.document.get("request") or {}).items() if k not in _FOR_READERS}
+        nested = "messages" not in file.document
+        beside = {k: v for k, v in file.document.items() if nested and k not in ("request", "program")}
+        stated = {**beside, **(file.document.get("request") or {})}
+        stated = {name: value for name, value in stated.items() if name not in _FOR_READERS}
     elif "messages" in file.document:
         stated = {**_mapping(file, "parameters"), "model": file.document.get("model")}
     else:
@@ -172,7 +176,7 @@ def read_messages(file: PromptFile) -> ImportedPrompt:
         before=_mapping(file, KEY),
     )
     if layout:
-        return _as_laid_out(replace(prompt, lost=_marked(lost)))
+        return _as_laid_out(replace(prompt, lost=(*_marked(lost), *_roles(file))))
     demos = tuple(_demos(pairs, turns[-1][1], {one.name: one for one in inputs}, outputs, lost))
     beside = wording(turns[-1][1])
     return replace(
@@ -181,8 +185,16 @@ def read_messages(file: PromptFile) -> ImportedPrompt:
         descriptions=_labels(beside, inputs) | {one.name: one.about for one in outputs if one.about},
         demos=demos,
         left=(*lost, *left),
-        lost=_marked(lost),
+        lost=(*_marked(lost), *_roles(file)),
     )
+
+
+def _roles(file: PromptFile) -> Iterator[str]:
+    """The lines of a diff for each message whose role is sent under another name."""
+    for number, (one, (role, _)) in enumerate(zip(file.raw, file.messages, strict=False), 1):
+        if (written := one["role"]) != role:
+            yield f"@ the role of message {number}"
+            yield from (f'-"role": {json.dumps(written)}', f'+"role": {json.dumps(role)}')
 
 
 def _marked(lost: Sequence[str]) -> tuple[str, ...]:

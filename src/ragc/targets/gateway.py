@@ -85,7 +85,7 @@ class Gateway:
     kept and not replayed. `run` is the epoch of targets whose replies are not to be replayed later
     (`forgets`), such as a `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing
     twice; else it is a new one. `sent` and `replayed` count answers, and `used` sums up their tokens by the
-    identity of the target.
+    identity of the target. `asked` has the name of each target that was asked, and whether it forgets.
     """
 
     def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
@@ -95,6 +95,7 @@ class Gateway:
         self.epoch = self.run = ""
         self.sent = self.replayed = 0
         self.used: dict[str, Usage] = {}
+        self.asked: set[tuple[str, bool]] = set()
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
         self._guards: EndpointGuards | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
@@ -144,15 +145,20 @@ class Gateway:
             self._noted.add((target.name, substitute.name))
             log.warning("%s answers in the place of %s: %s", substitute.name, target.name, error)
 
+    def forgets(self, target: Target) -> bool:
+        """Whether the replies of `target` count for this run alone, so that no later one replays them."""
+        return not self.epoch and bool(getattr(target, "forgets", False))
+
     def epoch_of(self, target: Target) -> str:
         """The epoch of the replies of `target`; "" for all that were ever kept."""
-        if self.epoch or not getattr(target, "forgets", False):
+        if not self.forgets(target):
             return self.epoch
         if not self.run:
             self.run = uuid4().hex[:16]
         return self.run
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
+        self.asked.add((target.name, self.forgets(target)))
         request = with_room(target, request)
         key = request_key(target, request, self.epoch_of(target))
 

@@ -126,14 +126,14 @@ class Engine:
     supported_params: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
-        self.sent, self.well = 0, True
+        self.sent, self.well, self.field = 0, True, "answer"
 
     def __deepcopy__(self, memo: object) -> Engine:
         return self
 
     def complete(self, request: lm15.Request) -> lm15.Response:
         self.sent += 1
-        text = f"[[ ## answer ## ]]\na{number_in(str(request.messages))}\n\n[[ ## completed ## ]]"
+        text = f"[[ ## {self.field} ## ]]\na{number_in(str(request.messages))}\n\n[[ ## completed ## ]]"
         return lm15.Response(
             id=None, model=request.model, message=lm15.Message.assistant(text if self.well else "%%%"),
             finish_reason="stop", usage=lm15.Usage(input_tokens=10, output_tokens=5),
@@ -155,8 +155,12 @@ def test_an_lm_without_a_cache_is_asked_anew_by_every_study(folder: Path) -> Non
     engine = Engine()
     lm = dspy.LM("mine/model", engine=engine, cache=False)
     engine.well = False
-    with pytest.raises(NothingAnswered):
+    with pytest.raises(NothingAnswered, match=r"No reply is kept for another study.*asks all anew") as error:
         by_compile(lm, out=folder / "out")
+    assert "replayed" not in str(error.value)
+    assert "--again" not in str(error.value)
+    with pytest.raises(NothingAnswered, match="unless it resumes this study"):
+        by_compile(lm, out=folder / "out", resume=True)
     engine.well, before = True, engine.sent
     program = by_compile(lm, out=folder / "out")
     assert engine.sent == before + 4
@@ -165,6 +169,40 @@ def test_an_lm_without_a_cache_is_asked_anew_by_every_study(folder: Path) -> Non
     for _ in range(2):
         assert program(question="What is number 1?").answer == "a1"
     assert engine.sent == before + 5, "a program asks once, and nothing of an earlier run is replayed"
+
+
+def test_a_study_that_asks_an_lm_without_a_cache_anew_keeps_what_it_was_told(folder: Path) -> None:
+    engine = Engine()
+    lm = dspy.LM("mine/model", engine=engine, cache=False)
+    engine.well = False
+    with pytest.raises(NothingAnswered, match=r"Every reply is kept and would be replayed.*--again"):
+        by_compile(lm, out=folder / "out", again=True)
+    spent = engine.sent
+    with pytest.raises(NothingAnswered, match=r"Every reply was replayed from an earlier run.*--again"):
+        by_compile(lm, out=folder / "out")
+    assert engine.sent == spent
+
+
+def test_a_study_of_two_lms_says_which_of_their_replies_is_kept(folder: Path) -> None:
+    class Pair(dspy.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = dspy.Predict("question -> hint"), dspy.Predict("question, hint -> answer")
+
+        def forward(self, question: str) -> Any:
+            return self.two(question=question, hint=self.one(question=question).hint)
+
+    kept, forgotten = Engine(), Engine()
+    forgotten.well = False
+    kept.field = "hint"
+    pair = Pair()
+    pair.one.lm = dspy.LM("mine/kept", engine=kept)
+    pair.two.lm = dspy.LM("mine/forgotten", engine=forgotten, cache=False)
+    optimizer = ragc.Compile(metric="em", demos=0, trials=1)
+    with pytest.raises(
+        NothingAnswered, match=r"replayed, except those of dspy mine/forgotten \(cache=False\);"
+    ):
+        optimizer.compile(pair, trainset=[], valset=EXAMPLES)
 
 
 def test_compile_asks_anew_and_the_program_that_it_gives_replays_that(folder: Path) -> None:

@@ -11,14 +11,20 @@ from typing import Any
 
 import pytest
 
+import ragc
 from ragc import recipe as recipes
+from ragc.core.progress import listening
 from ragc.errors import NothingAnswered, RagcError, UsageError
+from ragc.exports.derive import derive_export
+from ragc.exports.write import format_of
 from ragc.optimizers import task as tasks
+from ragc.programs import method
 from ragc.programs.prefrag.program import PrefRag
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from ragc.training.data.prefrag import mix
+from tests.exports.common import build_program
 from tests.training.data.common import Answering, Make, fields, maker, shown, targets, write_data
 
 MIXED = ("training_data.true_share=0.5",)
@@ -279,3 +285,23 @@ def test_without_a_teacher_nothing_is_sent(make: Make) -> None:
     with pytest.raises(UsageError, match="role 'teacher' is needed"):
         make(models)
     assert not models["main"].requests
+
+
+def test_an_edit_that_the_prompt_of_a_program_would_lose_is_refused_and_a_loss_is_said_once(
+    folder: Path,
+) -> None:
+    kept, lost = "Reply with a JSON object:", "Reply in one line of JSON:"
+    files = format_of("openai-json").files(derive_export(build_program(method("prefrag"))))
+    text = files["compare.openai.json"].decode()
+    assert kept in text
+    (folder / "compare.openai.json").write_text(text.replace(kept, lost, 1), "utf-8")
+    sets = ["prompts.compare=compare.openai.json"]
+    how: dict[str, Any] = {"sets": sets, "out": folder / "rows.jsonl"}
+    with pytest.raises(UsageError, match=f"-{lost}"):
+        ragc.plan_training_data("prefrag-dpo", folder / "recipe.toml", **how)
+    with pytest.raises(UsageError, match=f"-{lost}"):
+        ragc.training_data("prefrag-dpo", folder / "recipe.toml", **how)
+    heard: list[str] = []
+    with listening(heard.append):
+        ragc.plan_training_data("prefrag-dpo", folder / "recipe.toml", allow_loss=True, **how)
+    assert [f"-{lost}" in one for one in heard] == [True]

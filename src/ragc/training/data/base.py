@@ -88,10 +88,13 @@ class Collector(Protocol):
         ...
 
 
-def as_run(program: RagProgram, task: Task) -> Any:
-    """`program` with the prompts that the recipe of `task` names for its own program."""
+def as_run(program: RagProgram, task: Task, *, checked: bool = False) -> Any:
+    """`program` with the prompts that the recipe of `task` names for its own program.
+
+    Raises RecipeError as `give_prompts`; with `checked` what they lose was said before.
+    """
     program.method = task.method
-    return give_prompts(program, task.recipe)
+    return give_prompts(program, task.recipe, checked=checked)
 
 
 def conversation(call: RagPredict, inputs: Mapping[str, Any]) -> list[Message]:

@@ -169,7 +169,7 @@ class PairsOfSources:
         small = replace(knobs, reflect=False, **_SMALL)
         low, high = PASSAGES
         self._programs: dict[int, PairCollector] = {
-            k: as_run(PairCollector(task.runtime, replace(small, k_local=k, k_web=k)), task)
+            k: as_run(PairCollector(task.runtime, replace(small, k_local=k, k_web=k)), task, checked=k != low)
             for k in range(low, high + 1)
         }
 

@@ -233,6 +233,16 @@ def test_knobs_of_the_user_reach_the_programs_that_have_them(run: Run) -> None:
         run("prefrag-main", sets=["concurency=1"], **MAIN)
 
 
+def test_prompts_of_the_user_are_refused_and_not_left_out_in_silence(run: Run, folder: Path) -> None:
+    (folder / "mine.json").write_text('[{"role": "user", "content": "{{ question }}"}]', "utf-8")
+    target = ScriptedTarget(answer)
+    with pytest.raises(
+        UsageError, match=r"sent with the prompts of their programs, found --set prompts\.answer"
+    ):
+        run("prefrag-main", limit=1, target=target, sets=[f"prompts.answer={folder / 'mine.json'}"], **MAIN)
+    assert not target.requests
+
+
 @pytest.mark.parametrize("limit", [0, -3])
 def test_a_limit_below_one_is_refused(run: Run, limit: int) -> None:
     with pytest.raises(UsageError, match="from 1"):
