@@ -5,7 +5,7 @@ A mark is 64 bits of a digest of the normalised text. Texts have one mark if the
 - invisible characters (zero-width, soft hyphen, direction, variation selector, control),
 - Unicode compatibility forms (NFKC) and case,
 - white space, articles, and punctuation, that between or before digits apart (`17-5` is not `175`),
-- labels in front, such as `Q:`, `Question 3 of 10:`, `Example 4:`, `3)`, `(b)`, `#3:`, a heading, and bullets,
+- labels in front, such as `Q:`, `Question 3 of 10:`, `Example 4:`, `3)`, `(b)`, `#3:`, headings and bullets,
 - an `Answer:` behind.
 
 A number with a dot in front may be a label or an ordinal ("2. Bundesliga: who won?"). Before a question word
@@ -94,9 +94,8 @@ qué quién quiénes cuál cuáles cuándo dónde cómo por el los chi che cosa 
 _FIRST_WORDS = frozenset(_FREQUENT.split())
 """Words after which nobody takes the number in front of them for an ordinal."""
 
-_AFTER_NUMERAL = _FIRST_WORDS - frozenset(
-    "a an the this that these those of as by der die das ein eine le la les un une el los il".split()
-)
+_TITLES = "a an the this that these those of as by der die das ein eine le la les un une el los il"
+_AFTER_NUMERAL = _FIRST_WORDS - frozenset(_TITLES.split())
 """Those that no title or name begins with, after a letter that may be a number."""
 
 _EMPHASIS = re.compile(r"`|(?<!\d)(?:\*\*|__)|(?:\*\*|__)(?!\d)")
@@ -185,7 +184,7 @@ def _opened(lines: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """`text` without characters that show nothing; line breaks become `\\n`, other white space a space."""
+    """`text` without characters that show nothing; white space is a line break or a space."""
     if text.isascii() and text.isprintable():
         return text
     spaced = (_space(char) if char.isspace() else char for char in text if char.isspace() or _shows(char))
