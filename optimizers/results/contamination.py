@@ -30,7 +30,7 @@ from ragc.optimizers.results.study_rows import DEV, SEEN
 from ragc.optimizers.task import Task
 from ragc.records import Question
 from ragc.store import uses
-from ragc.store.question_marks import marks_of
+from ragc.store.question_marks import keys_of, marks_of, marks_sought
 from ragc.store.uses import QuestionIndex, QuestionSet, Use, UseLedger
 
 FORMAT = "ragc.question/2"
@@ -174,7 +174,7 @@ def check_compile(
         earlier, contamination = _of_study(task, index, own, directory, checked)
     facts: dict[str, Any] = {"contamination": contamination.to_json()} if contamination else {}
     if task.recipe.study.keep:
-        known = [q.question for q in task.test if marks_of(q.question)[0] in earlier.roles]
+        known = [q.question for q in task.test if _earlier_role(q, earlier.roles)]
         facts["questions"] = replace(marks, earlier=QuestionSet.of(known).marks).to_json()
     return replace(_without(task, contamination), facts={**task.facts, **facts}), contamination
 
@@ -218,7 +218,7 @@ def check_evaluation(
         own = {questions[position].id: role for position, role in roles.items() if role != EARLIER}
         return task, Contamination(len(questions), own, scored=True)
     known = frozenset(mark for joined in (marks.train, marks.dev) for mark in uses.split_marks(joined))
-    others = [q for q in (*_train(task), *task.dev) if known.intersection(marks_of(q.question))]
+    others = [q for q in (*_train(task), *task.dev) if known.intersection(marks_sought(q.question))]
     contamination = _contamination_of(task, roles, "", others, include_seen)
     return _without(task, contamination), contamination
 
@@ -407,7 +407,7 @@ def _roles(
     before = index.positions_in(uses.split_marks(marks.earlier))
     out = {}
     for position, question in enumerate(questions):
-        searched = earlier.get(marks_of(question.question)[0], "")
+        searched = _earlier_role(question, earlier)
         if position in train:
             out[position] = "train and dev" if position in dev else "train"
         elif position in dev:
@@ -417,6 +417,11 @@ def _roles(
         elif position in before:
             out[position] = EARLIER
     return out
+
+
+def _earlier_role(question: Question, roles: Mapping[str, str]) -> str:
+    """What `question` was used as by earlier searches, whose `roles` are by mark; "" for nothing."""
+    return next((roles[key] for key in keys_of(question.question) if key in roles), "")
 
 
 def _joined(roles: Iterable[str]) -> str:

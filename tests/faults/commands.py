@@ -171,7 +171,6 @@ def read_indexes(out: Path) -> Files | None:
             raise RagcError(f"{folder} would be searched though {problem}")
         files = (path for path in sorted(folder.rglob("*")) if path.is_file())
         contents |= {str(path.relative_to(out)): path.read_bytes() for path in files}
-    # The copy of a corpus is named by the time of its file, which each layout has anew.
     return contents or None
 
 

@@ -23,10 +23,11 @@ all but one change of a name."""
 
 @dataclass(eq=False)
 class File:
-    """A file: its content now and when it was last synced."""
+    """A file: its content now and when it was last synced, and what it was before with its time of change."""
 
     content: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
+    before: tuple[bytes, int] | None = None
 
 
 @dataclass(eq=False)
@@ -66,7 +67,8 @@ class Disk:
                 folder.entries[entry.name] = self._read(entry)
             else:
                 content = entry.read_bytes()
-                folder.entries[entry.name] = File(bytearray(content), content)
+                before = content, entry.stat().st_mtime_ns
+                folder.entries[entry.name] = File(bytearray(content), content, before)
         self._first.append((folder, dict(folder.entries)))
         return folder
 
@@ -169,7 +171,10 @@ def _write(folder: Folder, path: Path, entries: Mapping[int, dict[str, Entry]], 
                 (path / name).mkdir()
                 _write(entry, path / name, entries, state)
             case File():
-                (path / name).write_bytes(_content(entry, state))
+                content = _content(entry, state)
+                (path / name).write_bytes(content)
+                if entry.before and entry.before[0] == content:  # the copy of a corpus is named by its time
+                    os.utime(path / name, ns=(entry.before[1], entry.before[1]))
 
 
 def _content(file: File, state: str) -> bytes:

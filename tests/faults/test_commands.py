@@ -80,8 +80,6 @@ def test_a_fault_leaves_old_or_new_and_the_rerun_ends_as_if_it_had_not_been(prep
 
 
 def test_a_power_loss_leaves_old_or_new_and_the_rerun_ends_as_if_it_had_not_been(prepared: Prepared) -> None:
-    if prepared.command.name == "index":
-        pytest.skip("an index after a power loss is not confirmed to end in the same bytes")
     chosen = random.Random(prepared.command.name).sample(losses(prepared.whole.calls), EACH)
     wrong = {str(loss): problem for loss in chosen if (problem := check_loss(prepared, loss))}
     assert wrong == {}

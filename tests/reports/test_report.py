@@ -577,9 +577,21 @@ def test_of_too_many_trials_the_baseline_the_front_and_the_latest_are_shown(
     assert numbers == sorted(numbers)
     assert len(numbers) == most
     assert marked | {0} <= set(numbers)
-    assert lines[0]["gaps"] == [
+    assert lines[0]["gaps"] == []
+    assert lines[0]["search_gaps"] == [
         f"Of 11 trials the baseline, the front and the latest are shown, {most} in all."
     ]
+
+
+def test_what_the_search_lacks_is_said_where_the_search_is_shown(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dimensions, "MIN_TRIALS", 99)
+    report = ragc.report([study], out=tmp_path / "report.html")
+    assert any(line.startswith("Importances need 99 complete trials") for line in report.text())
+    before, _, after = report.page.read_text("utf-8").partition('<section id="search"')
+    assert "Importances need 99" not in before.partition("<main")[2]
+    assert "Importances need 99" in after.partition("<section")[0]
 
 
 @pytest.mark.parametrize(
@@ -766,7 +778,8 @@ def test_importances_are_those_of_optuna_and_withheld_below_a_number_of_complete
         assert {f"knob.{one.dimension}": one.share for one in report.importances} == pytest.approx(expected)
     else:
         assert report.importances == ()
-        assert "Importances need 11 complete trials or more, and there are 10." in report.gaps
+        assert report.search_gaps == ("Importances need 11 complete trials or more, and there are 10.",)
+        assert report.gaps == ()
 
 
 def test_thoughts_stand_in_rows_and_in_the_report() -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.cli.main import parser
 from ragc.core import outputs
 from ragc.core.digest import pretty
@@ -29,6 +30,7 @@ from tests.examples import cases, thorough
 from tests.optimizers.colours import written
 from tests.optimizers.grids.common import RECIPE as GRID_RECIPE
 from tests.optimizers.grids.common import recorder
+from tests.optimizers.grids.tables.common import write_data as write_tables
 from tests.paths import ROOT
 from tests.security import traced
 from tests.security.foreign import RECIPE, foreign_directory, target_table, write_data
@@ -155,6 +157,8 @@ def strange_program(kind: str, tmp_path: Path, server: Listening) -> Path:
     (folder / "recipe.toml").write_text(RECIPES[kind](folder, outside / "canary.jsonl", server))
     (folder / "link").symlink_to(outside)
     (folder / "prompts" / "away.md").symlink_to(outside / "canary.jsonl")
+    workers = {"name": "n", "workers": f"127.0.0.1:{server.port}"}
+    (folder / "study.json").write_text(json.dumps(workers))  # whoever joins these runs their programs
     if kind == "with a program of its own":
         state = json.loads((folder / "program.json").read_text())
         (folder / "program.json").write_text(json.dumps(state | {"method": "evil:Program"}))
@@ -218,11 +222,15 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
             ["data", "demonstrations", d, "--out", f"{out}/demos.jsonl"],
             ["data", "prefrag-dpo", d, "--out", f"{out}/pairs.jsonl"],
         ],
-        "reproduce": [["reproduce", "prefrag-main", "--data", d, "--out", f"{out}/tables", "--dry-run"]],
+        "reproduce": [
+            ["reproduce", "--data", d], ["reproduce", "prefrag-main", "--data", d, "--out", f"{out}/tables"],
+            ["reproduce", "prefrag-main", "--data", d, "--out", f"{out}/tables", "--dry-run"],
+        ],
         "train": [["train", d], ["train", f"{d}/recipe.toml", "--out", f"{out}/trained"]],
         "study": [
             ["study", "status", d], ["study", "status", d, "--trials", "3"],
             ["study", "status", "x", "--json"], ["study", "status", f"{d}/recipe.toml"],
+            ["study", "worker", d], ["study", "worker", d, "--trials", "1"],
         ],
         "report": [["report", d, "--out", f"{out}/page.html"], ["report", d, d, "--out", f"{out}/both.html"]],
         "list": [["list", "programs"], ["list", "knobs", d]],
@@ -260,6 +268,8 @@ def listed(stranger: Path, mine: Path) -> list[list[str]]:
         one.choices for one in parser()._actions if hasattr(one, "choices") and isinstance(one.choices, dict)
     ]
     assert every.keys() == known.keys(), "a command is missing here"
+    (actions,) = (set(one.choices) for one in known["study"]._actions if one.dest == "action")
+    assert {words[1] for words in every["study"]} == actions, "an action of a study is missing here"
     return [words for lists in every.values() for words in lists]
 
 
@@ -307,7 +317,8 @@ def assert_nothing_happens(
     assert not (tmp_path / "ran").exists()
     assert server.connections == []
     assert seen.events == []
-    assert seen.statuses[jobs.index(["ask", str(stranger), "Which?"])] == 2, seen.err[-3000:]
+    for refused in (["ask", str(stranger), "Which?"], ["study", "worker", str(stranger)]):
+        assert seen.statuses[jobs.index(refused)] == 2, seen.err[-3000:]
 
 
 @pytest.mark.parametrize("kind", cases(RECIPES, 2))
@@ -342,6 +353,30 @@ def test_the_trace_sees_what_the_user_allowed(tmp_path: Path, listening: Listeni
     noted = {(words[0], event[0]) for words, *event in seen.events}
     assert noted >= {("eval", "exec"), ("eval", "socket.connect"), ("export", "os.rename")}, seen.err
     assert "trust" not in {command for command, _ in noted}
+
+
+def test_a_table_run_on_a_strangers_data_reads_them_and_asks_the_users_server_alone(tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger"
+    write_tables(stranger)
+    laid_everywhere(stranger, tmp_path / "ran")
+    for folder in ("hotpotqa", "crag"):
+        laid_everywhere(stranger / folder, tmp_path / "ran")
+    mine, environment = prepare(tmp_path)
+    before = tree(stranger)
+    words = ["reproduce", "prefrag-main", "--row", "vanilla_local", "--data-set", "hotpotqa", "--limit", "3"]
+    with Loopback(answer=lambda body: json.dumps({"answer": "blue"})) as server:
+        table = {"kind": "vllm", "model": MODEL, "base_url": server.url}
+        sets = [word for name, value in table.items() for word in ("--set", f"targets.main.{name}={value}")]
+        jobs = [[*words, "--data", str(stranger), "--out", f"{mine}/tables", *sets]]
+        seen = run_traced(jobs, [stranger], tmp_path, environment, stranger)
+        port = server.url.rpartition(":")[2].partition("/")[0]
+    assert seen.statuses == [0], seen.err[-3000:]
+    assert (mine / "tables" / "result.json").exists()
+    assert tree(stranger) == before
+    assert not (tmp_path / "ran").exists()
+    assert seen.events, "the hook saw nothing"
+    elsewhere = [event for event in seen.events if not any(port in str(part) for part in event[2:])]
+    assert elsewhere == []
 
 
 CALLS = (

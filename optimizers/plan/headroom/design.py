@@ -38,7 +38,7 @@ class Design:
     turn until calls run out; `settings` of them fit even if each sends the most that it may. `repeats` of the
     questions are answered by the baseline twice. `left_out` says what of the search space is not tried. These
     are numbers for settings that take as many calls as the average one may; `pool` are the most calls to
-    collect demonstrations, 0 without.
+    collect demonstrations, 0 without. `learns` says that a setting learns from train questions.
     """
 
     calls: int
@@ -48,6 +48,7 @@ class Design:
     settings: int
     left_out: str = ""
     pool: int = 0
+    learns: bool = False
 
 
 def make_design(task: Task, calls: int) -> Design:
@@ -87,7 +88,14 @@ def make_design(task: Task, calls: int) -> Design:
     if task.recipe.search.instructions:
         notes.append("instructions, which are proposed during the study")
     return Design(
-        calls, size, repeats, tuple(candidates), max(1, fitting), " and ".join(notes), pool if demos else 0
+        calls,
+        size,
+        repeats,
+        tuple(candidates),
+        max(1, fitting),
+        " and ".join(notes),
+        pool if demos else 0,
+        any(map(needs.learns, candidates)),
     )
 
 
@@ -123,6 +131,11 @@ class Needs:
     def builds(self, candidate: Candidate) -> bool:
         """Whether the program of `candidate` can be built."""
         return self.program(candidate) is not None
+
+    def learns(self, candidate: Candidate) -> bool:
+        """Whether `candidate` has demonstrations, or is fitted to train questions."""
+        program = self.program(candidate)
+        return bool(candidate.demos or (program is not None and program.fit_calls))
 
     @property
     def sampled(self) -> bool:

@@ -76,8 +76,9 @@ def headroom(
     """
     task = _open_task(recipe, calls, gain, store, targets)
     try:
-        probe = _Probe(task, make_design(task, calls), gain, progress)
-        if problem := contamination.record(task, "headroom", ["dev"]):
+        probe = _Probe(task, design := make_design(task, calls), gain, progress)
+        used = ["train", "dev"] if design.learns else ["dev"]
+        if problem := contamination.record(task, "headroom", used):
             progress.note(problem)
         with event_loop.frozen_gc():
             return event_loop.run(probe.run())

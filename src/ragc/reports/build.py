@@ -89,7 +89,7 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
     scores, differences = _scores(held, runs, split, metric, names)
     lines = questions.questions_of(runs, metric)
     gaps += _row_gaps(runs, names) if runs else _no_questions(held)
-    gaps += _search_gaps(held, trials, len(every_trial))
+    gaps += [_NO_TRIALS] if held.study and not trials else []
     more_is_better = objectives.get(metric, True)
     report = Report(
         title=held.name,
@@ -115,6 +115,7 @@ def build(paths: Sequence[str | Path], *, trust_targets: bool = False) -> Report
         questions=lines,
         remarks=tuple(_remarks(held, runs, split, trials)),
         gaps=tuple(gaps),
+        search_gaps=tuple(_search_gaps(trials, len(every_trial))),
     )
     facts = (*_summary(held, report), *_facts(held))
     return replace(
@@ -361,11 +362,10 @@ def _row_gaps(runs: Sequence[RunRows], names: Sequence[str]) -> list[str]:
     return gaps
 
 
-def _search_gaps(held: Inputs, trials: Sequence[Trial], every: int) -> list[str]:
-    if held.study is None:
-        return []
+def _search_gaps(trials: Sequence[Trial], every: int) -> list[str]:
+    """What the section on the search, which shows `trials` of `every` trial, lacks."""
     if not trials:
-        return [_NO_TRIALS]
+        return []
     if every > len(trials):
         return [
             f"Of {every:,} trials the baseline, the front and the latest are shown, {len(trials):,} in all."

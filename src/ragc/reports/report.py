@@ -268,7 +268,7 @@ class Report:
 
     `metric` decides; `objectives` are those of the search, each with whether more is better. `metrics` are
     the metrics by question that the page shows. `gaps` are sentences on what the report lacks and why,
-    `remarks` on what its figures cannot show.
+    `search_gaps` on what its section on the search lacks, `remarks` on what its figures cannot show.
     """
 
     title: str
@@ -295,6 +295,7 @@ class Report:
     facts: tuple[Fact, ...] = ()
     remarks: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    search_gaps: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """The lines of the JSONL: first the report itself, then its records in the order of the page."""
@@ -307,7 +308,8 @@ class Report:
         about = {
             name: getattr(self, name)
             for name in (
-                "title", "subject", "metric", "split", "runs", "objectives", "metrics", "remarks", "gaps"
+                "title", "subject", "metric", "split", "runs", "objectives", "metrics", "remarks", "gaps",
+                "search_gaps",
             )
         }  # fmt: skip
         yield {"row": "report", **about}

@@ -87,7 +87,7 @@ def write(paths: Sequence[str | Path], out: str | Path, *, trust_targets: bool =
         report.verdict.headline,
         len(report.questions),
         len(content),
-        report.gaps,
+        (*report.gaps, *report.search_gaps),
         rendered.cut,
         rendered.indexed,
         rendered.detailed,

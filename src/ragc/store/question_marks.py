@@ -5,11 +5,15 @@ A mark is 64 bits of a digest of the normalised text. Texts have one mark if the
 - invisible characters (zero-width, soft hyphen, direction, variation selector, control),
 - Unicode compatibility forms (NFKC) and case,
 - white space, articles, and punctuation, that between or before digits apart (`17-5` is not `175`),
-- labels in front, such as `Q:`, `Question 3:`, `3)`, `(b)`, `#3:`, and bullets.
+- labels in front, such as `Q:`, `Question 3 of 10:`, `Example 4:`, `3)`, `(b)`, `#3:`, headings and bullets,
+- an `Answer:` behind.
 
 A number with a dot in front may be a label or an ordinal ("2. Bundesliga: who won?"). Before a question word
 or another frequent first word it is a label. Otherwise the question with it is the one without it, but not
-the one with another number.
+the one with another number. A Roman numeral with a dot is a label before such a word alone ("III. Reich").
+
+Marks are kept in ledgers and compiled programs for long. Labels in `_LATER_LABELS` and what `_opened` takes
+off were not known to those written first; a text with one is also sought under the mark that it had then.
 """
 
 from __future__ import annotations
@@ -17,8 +21,9 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 DIGITS = 16
 """The hexadecimal digits of a mark."""
@@ -28,10 +33,20 @@ _ARTICLES = frozenset({"a", "an", "the"})
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u180b\u180c\u180d\u180f")
 """Characters that show nothing, although their category is a letter, a symbol or a mark."""
 
-_WORD_LABEL = re.compile(
-    r"(?:questions?|query|frage|pregunta|domanda|prompt|problem|exercise|item|task|input|user|human|quest|que|q)"
-    r"\s*(?:(?:no|nr)\s*\.?|number|#)?\s*\d{0,9}\s*(?:[:)\]|>]+\s*|[.\-–—]+\s+)",
+_LABEL_WORDS = (
+    "questions?|query|frage|pregunta|domanda|prompt|problem|exercise|item|task|input|user|human|quest|que|q"
 )
+_COUNTED_WORDS = (
+    "examples?|ex|sample|aufgabe|beispiel|übung|exemple|exercice|ejemplo|ejercicio|esempio|esercizio"
+)
+"""Words that are labels only with a number behind them."""
+
+_SIGN = r"(?:(?:no|nr)\s*\.?|number|#)?"
+_LABEL_END = r"\s*(?:[:)\]|>]+\s*|[.\-–—]+\s+)"
+_COUNT = r"\d{1,9}(?:\.\d{1,9})*(?:\s*(?:of|out of|/|von|sur|de|di)\s*\d{1,9})?"
+"""A number, or one of several: `3`, `1.2`, `3 of 10`."""
+
+_WORD_LABEL = re.compile(rf"(?:{_LABEL_WORDS})\s*{_SIGN}\s*\d{{0,9}}{_LABEL_END}")
 _SIGNED_NUMBER = re.compile(r"(?:#|no\.?|nr\.?|№)\s*\d{1,9}\s*[.:)\]\-–—|]+\s*(?!\d)")
 _NUMBER = re.compile(
     r"[(\[]?\d{1,9}(?:\.\d{1,9})*\s*(?:[.:]?[)\]]+[.:]?\s*|[:|]\s*(?!\d)|\s[\-–—]+\s+(?!\d))"
@@ -44,6 +59,30 @@ _RANK = re.compile(
 
 _LABELS = (_WORD_LABEL, _SIGNED_NUMBER, _NUMBER, _LETTER)
 
+_COUNTED_LABEL = re.compile(
+    rf"(?:{_LABEL_WORDS}|{_COUNTED_WORDS})\s*[.\-–—]?\s*{_SIGN}\s*{_COUNT}{_LABEL_END}"
+)
+_HEADING_SIGN = re.compile(r"#{1,6}\s+(?=[^\W\d_])")
+_LATER_LABELS = (_COUNTED_LABEL, _HEADING_SIGN)
+
+_DOTTED_RANK = re.compile(r"(?:questions?|quest|que|q)\.\s*\d{1,9}\s+")
+"""`Q.1` in front of a question, which may be a label or a quarter of a year."""
+
+_ROMAN = re.compile(r"(?=[ivx])x{0,3}(?:ix|iv|v?i{0,3})\.\s+")
+
+_HEADING = re.compile(
+    rf"\A[\s#]*((?:{_LABEL_WORDS})\s*(?:[.\-–—]?\s*{_SIGN}\s*{_COUNT})?"
+    rf"|(?:{_COUNTED_WORDS})\s*[.\-–—]?\s*{_SIGN}\s*{_COUNT})[ :.)]*\n",
+)
+"""A label on a line of its own in front of the question."""
+
+_ANSWER_WORDS = "answer|a|antwort|réponse|respuesta|risposta"
+_ANSWER = re.compile(
+    rf"(?:\n\s*|(?<=[?!])\s+)(?:#{{1,6}}\s+(?:{_ANSWER_WORDS})\s*:?"
+    rf"|(?:(?:your|final|short)\s+)?(?:{_ANSWER_WORDS})\s*:)\s*\Z"
+)
+"""The place for the answer behind a question."""
+
 _FREQUENT = """
 what which who whom whose when where why how is are was were am be do does did has have had can could will
 would shall should may might must if in on at of for from to by with as the a an this these that those there
@@ -54,6 +93,10 @@ qué quién quiénes cuál cuáles cuándo dónde cómo por el los chi che cosa 
 """
 _FIRST_WORDS = frozenset(_FREQUENT.split())
 """Words after which nobody takes the number in front of them for an ordinal."""
+
+_TITLES = "a an the this that these those of as by der die das ein eine le la les un une el los il"
+_AFTER_NUMERAL = _FIRST_WORDS - frozenset(_TITLES.split())
+"""Those that no title or name begins with, after a letter that may be a number."""
 
 _EMPHASIS = re.compile(r"`|(?<!\d)(?:\*\*|__)|(?:\*\*|__)(?!\d)")
 _WORD = re.compile(r"[^\W\d_]{2,}|[^\W\d_](?=\W*$)|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -71,18 +114,33 @@ def marks_sought(text: str) -> tuple[str, ...]:
     return _marks(text)[1]
 
 
+def keys_of(text: str) -> tuple[str, ...]:
+    """The marks under which a question with this `text` alone is listed: the one of today, the one before."""
+    return _marks(text)[2]
+
+
 def normalise_question(text: str) -> str:
     """The text that a mark is a digest of, without labels; a number that may be an ordinal is kept."""
-    return _forms(text)[0]
+    return _forms(text).key
 
 
 @lru_cache(maxsize=16_384)  # a compile asks for the same questions when it begins and when it ends
-def _marks(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    key, bare = _forms(text)
-    own = _digest(key)
-    if bare:
-        return (own, _digest(f"numbered\n{bare}")), (own, _digest(bare))
-    return (own,), (own, _digest(f"numbered\n{key}"))
+def _marks(text: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The marks that record `text`, those that it is sought under, and those that it alone is listed by."""
+    forms = _forms(text)
+    recorded, sought = _marks_in(forms)
+    if not forms.later:
+        return recorded, sought, recorded[:1]
+    first_recorded, first_sought = _marks_in(_forms(text, later=False))
+    every = tuple(dict.fromkeys((*sought, *first_sought)))
+    return recorded, every, tuple(dict.fromkeys((recorded[0], first_recorded[0])))
+
+
+def _marks_in(forms: _Forms) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    own = _digest(forms.key)
+    if forms.bare:
+        return (own, _digest(f"numbered\n{forms.bare}")), (own, _digest(forms.bare))
+    return (own,), (own, _digest(f"numbered\n{forms.key}"))
 
 
 def _digest(key: str) -> str:
@@ -90,22 +148,51 @@ def _digest(key: str) -> str:
     return hashlib.sha256(content).hexdigest()[:DIGITS]
 
 
-def _forms(text: str) -> tuple[str, str]:
-    """The normalised text, and that without a number in front that may be an ordinal; "" without one."""
+class _Forms(NamedTuple):
+    """The normalised text, and that without a number in front that may be an ordinal; "" without one.
+
+    `later` says whether a label was taken off that the first marks of this format did not know.
+    """
+
+    key: str
+    bare: str
+    later: bool
+
+
+def _forms(text: str, *, later: bool = True) -> _Forms:
+    """The forms of `text`, without labels that were added `later` or with them."""
     visible = _visible(unicodedata.normalize("NFKC", _visible(text).casefold()).casefold())
-    plain = " ".join(_EMPHASIS.sub("", unicodedata.normalize("NFKC", visible)).split())
-    rest, number = _without_labels(plain)
+    lines = _EMPHASIS.sub("", unicodedata.normalize("NFKC", visible))
+    opened = _opened(lines) if later else lines
+    plain = " ".join(opened.split())
+    rest, number, added = _without_labels(plain, later=later)
     bare = _joined(rest)
+    added = added or opened != lines
     if number:
-        return _joined(f"{number} {rest}"), bare
-    return bare or plain, ""
+        return _Forms(_joined(f"{number} {rest}"), bare, added)
+    return _Forms(bare or plain, "", added)
+
+
+def _opened(lines: str) -> str:
+    """`lines` without the place for an answer at the end, and with a colon behind a label on its own line."""
+    if "\n" not in lines and not lines.rstrip().endswith(":"):
+        return lines
+    answer = _ANSWER.search(lines)
+    if answer and _WORD.search(lines, 0, answer.start()):
+        lines = lines[: answer.start()]
+    return _HEADING.sub(r"\1: ", lines)
 
 
 def _visible(text: str) -> str:
-    """`text` without characters that show nothing; control characters that break lines become spaces."""
+    """`text` without characters that show nothing; white space is a line break or a space."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(" " if char.isspace() else char for char in text if char.isspace() or _shows(char))
+    spaced = (_space(char) if char.isspace() else char for char in text if char.isspace() or _shows(char))
+    return "".join(spaced)
+
+
+def _space(char: str) -> str:
+    return "\n" if char in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029" else " "
 
 
 def _shows(char: str) -> bool:
@@ -114,27 +201,40 @@ def _shows(char: str) -> bool:
     return unicodedata.category(char) not in ("Cf", "Cc", "Cn")
 
 
-def _without_labels(text: str) -> tuple[str, str]:
+def _without_labels(text: str, *, later: bool) -> tuple[str, str, bool]:
     """`text` without labels in front, and the number that may be an ordinal, "" if there is none.
 
-    A label is taken off only where words follow.
+    A label is taken off only where words follow. The last value says whether a label was one of those that
+    were added `later`.
     """
-    rest = text
+    rest, added = text, False
+    labels = (*_LABELS, *_LATER_LABELS) if later else _LABELS
+    ranks = (_RANK, _DOTTED_RANK, _ROMAN) if later else (_RANK,)
     for _ in range(_MAX_LABELS):
         rest = _without_bullets(rest)
-        label = _first_match(_LABELS, rest) or _RANK.match(rest)
+        label = _first_match((*labels, *ranks), rest)
         if label is None:
             break
         after = _without_bullets(rest[label.end() :])
         if not _WORD.search(after):
             break
-        if label.re is _RANK:
-            first = re.match(r"[^\W\d_]+", after)
-            known = first is not None and first[0] in _FIRST_WORDS
-            if not (known or _first_match((*_LABELS, _RANK), after)):
-                return after, label[0]
+        sure = label.re in labels or _is_label_before(after, label.re, (*labels, _RANK))
+        if not sure and label.re is _ROMAN:
+            break
+        added = added or label.re not in (*_LABELS, _RANK)
+        if not sure:
+            return after, label[0], added
         rest = after
-    return rest, ""
+    return rest, "", added
+
+
+def _is_label_before(after: str, rank: re.Pattern[str], labels: Sequence[re.Pattern[str]]) -> bool:
+    """Whether a `rank` in front of `after` is a label: a word follows that nobody ranks, or another label."""
+    first = re.match(r"[^\W\d_]+", after)
+    known = _FIRST_WORDS if rank is _RANK else _AFTER_NUMERAL
+    if first is not None and first[0] in known:
+        return True
+    return rank is not _ROMAN and _first_match(labels, after) is not None
 
 
 def _first_match(patterns: Iterable[re.Pattern[str]], text: str) -> re.Match[str] | None:

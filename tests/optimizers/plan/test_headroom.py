@@ -19,6 +19,7 @@ from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.plan.headroom.result import Headroom
 from ragc.optimizers.plan.headroom.settings import differing_settings
 from ragc.optimizers.task import prepare
+from ragc.store import uses
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import SchemaReplies, ScriptedTarget
@@ -87,6 +88,15 @@ def test_no_test_question_is_sent(measure: Probe) -> None:
     other = ScriptedTarget(needs_demos)
     measure(*NO_DEMOS, target=other, calls=1000, store=CallStore(None))
     assert {question_number(request) for request in other.requests} == set(range(15, 35))
+
+
+@pytest.mark.parametrize(("sets", "used"), [((), {"train": 15, "dev": 20}), (NO_DEMOS, {"dev": 20})])
+def test_the_ledger_of_uses_has_the_questions_that_were_used(
+    measure: Probe, sets: tuple[str, ...], used: dict[str, int]
+) -> None:
+    measure(*sets)
+    recorded = uses.read(uses.ledger_file()).uses
+    assert {use.role: use.questions.n for use in recorded if use.work == "headroom"} == used
 
 
 @pytest.mark.parametrize("calls", [61, 100, 300])

@@ -14,6 +14,7 @@ import ragc
 from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.cli.main import main
+from ragc.core.digest import add_digest
 from ragc.core.progress import Silent
 from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.metrics.reports import runs
@@ -31,7 +32,7 @@ from ragc.optimizers.results.evaluate import (
 from ragc.optimizers.search.storage import study_directory
 from ragc.reports.rows import summarize
 from ragc.store.call_store import CallStore
-from ragc.store.question_marks import marks_of
+from ragc.store.question_marks import keys_of, marks_of
 from ragc.store.uses import ledger_file, read, split_marks
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
@@ -237,6 +238,51 @@ def test_a_study_of_the_version_before_resumes_and_says_that_it_is_unchecked(run
     assert resumed.test["em"].n == 30
 
 
+def labelled(folder: Path) -> dict[str, str]:
+    """Labels all questions in a way that is no other question now; the earlier marks by those of today."""
+    numbers = iter(range(1, 100))
+    texts = []
+
+    def label(row: dict[str, Any]) -> dict[str, Any]:
+        texts.append(f"Example {next(numbers)}: {row['question']}")
+        return row | {"question": texts[-1]}
+
+    edit(folder, label)
+    keys = [keys_of(text) for text in texts]
+    assert all(len(pair) == 2 for pair in keys)
+    return dict(keys)
+
+
+def test_marks_of_the_version_before_are_recognised_in_a_program(run: Run, folder: Path) -> None:
+    earlier = labelled(folder)
+    run("out")
+    expected = evaluated(folder, "out", "seed=2").contamination
+    assert expected.used
+    path = folder / "out" / "provenance.json"
+    facts = json.loads(path.read_text("utf-8"))
+    for name in ("train", "dev"):
+        marks = sorted(earlier[mark] for mark in split_marks(facts["questions"][name]))
+        facts["questions"][name] = "".join(marks)
+    path.write_text(json.dumps(facts), "utf-8")
+    assert evaluated_elsewhere(folder, "seed=2").contamination == expected
+
+
+def test_marks_of_the_version_before_are_recognised_in_a_study(run: Run, folder: Path) -> None:
+    earlier = labelled(folder)
+    run("before", sets=("seed=4",))
+    whole = run("whole")
+    assert whole.contamination.used
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        run("cut", target=dying(needs_demos, 5), store=CallStore(folder / "fresh"))
+    path = study_directory(folder / "cut") / "seen.json"
+    held = json.loads(path.read_text("utf-8"))
+    roles = {earlier[mark]: role for mark, role in held["roles"].items()}
+    del held["digest"]
+    path.write_text(json.dumps(add_digest(held | {"roles": roles})), "utf-8")
+    resumed = run("cut", resume=True, store=CallStore(folder / "fresh"))
+    assert resumed.contamination == whole.contamination
+
+
 def test_a_damaged_record_of_a_study_is_refused(run: Run, folder: Path) -> None:
     with pytest.raises((Killed, BaseExceptionGroup)):
         run("cut", target=dying(needs_demos, 40))
@@ -280,9 +326,9 @@ def test_a_program_without_digests_is_scored_and_said_to_be_unchecked(run: Run, 
         evaluated_elsewhere(folder)
 
 
-def evaluated_elsewhere(folder: Path) -> Evaluation:
+def evaluated_elsewhere(folder: Path, *sets: str) -> Evaluation:
     store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
-    opened = open_program(folder / "out", store=store, targets=targets, base=folder, trust_targets=True)
+    opened = open_program(folder / "out", sets, store=store, targets=targets, base=folder, trust_targets=True)
     return score(opened)
 
 
