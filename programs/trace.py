@@ -75,8 +75,8 @@ class Call:
 
     Tokens are those of prompt and reply, a repair's included; 0 where the outputs were given, not asked for.
     `mended` values of the reply were not written as asked for. `sent` is the prompt with its replies; None
-    where nothing was asked for. `room` is the limit in tokens of the second request, where the first reply
-    ran out of its own; 0 elsewhere.
+    where nothing was asked for. `raised_limit` is the limit in tokens of the second request, where the first
+    reply ran out of its own; 0 elsewhere.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Call:
     at: tuple[int, ...] = ()
     mended: int = 0
     sent: Sent | None = field(default=None, compare=False, repr=False)
-    room: int = 0
+    raised_limit: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only; inputs and outputs as DSPy would serialise them."""
@@ -105,7 +105,7 @@ class Call:
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             **({"mended": self.mended} if self.mended else {}),
-            **({"room": self.room} if self.room else {}),
+            **({"raised_limit": self.raised_limit} if self.raised_limit else {}),
         }
 
 
@@ -143,8 +143,8 @@ class Note:
 class UnreadableReply(Note):
     """A typed call whose reply could not be read: `about` is its predictor, `outcome` says why.
 
-    `calls` are the requests that were made for it, by the model with `role`, and tokens are theirs. `room` is
-    that of Call.
+    `calls` are the requests that were made for it, by the model with `role`, and tokens are theirs.
+    `raised_limit` is that of Call.
     """
 
     role: str = "main"
@@ -152,13 +152,13 @@ class UnreadableReply(Note):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     sent: Sent | None = field(default=None, compare=False, repr=False)
-    room: int = 0
+    raised_limit: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """JSON values only."""
         spent = {
             name: getattr(self, name) for name in ("role", "calls", "prompt_tokens", "completion_tokens")
-        } | ({"room": self.room} if self.room else {})
+        } | ({"raised_limit": self.raised_limit} if self.raised_limit else {})
         return {"at": list(self.at), "note": self.about, "outcome": self.outcome, **spent}
 
 

@@ -209,20 +209,20 @@ class RagPredict(TypedPrompt):
         pending = gateway.ask(target, request)
         answers = [await (pending if shown is None else shown.watch(pending))]
         reading, error = self.parse_reply(answers[0].reply)
-        failure, room = error, 0
+        failure, raised_limit = error, 0
         again = None if reading is not None else self._second_request(request, answers[0].reply, error)
         second = None if again is None else await self._repair(again)
         if again is not None and second is not None:
             counters.count(repairs=1)
             answers.append(second)
             longest = again.sampling.max_tokens
-            room = longest if longest > request.sampling.max_tokens else 0
-            reading, failure = self._parse_second(answers, room)
+            raised_limit = longest if longest > request.sampling.max_tokens else 0
+            reading, failure = self._parse_second(answers, raised_limit)
         track_usage(target.model, answers)
         if shown is not None and reading is not None:
             shown.finish(reading.outputs)
         replayed_answers = tuple(answer._replace(replayed=True) for answer in answers)
-        return self._outcome(Recording(replayed_answers, error, cut, room), reading, failure)
+        return self._outcome(Recording(replayed_answers, error, cut, raised_limit), reading, failure)
 
     def _second_request(self, request: ChatRequest, reply: Reply, error: str) -> ChatRequest | None:
         """What is sent after an unreadable `reply`: a repair, or the same with more room if that ran out.
@@ -238,10 +238,10 @@ class RagPredict(TypedPrompt):
                 return roomier
         return self.repair_request(request, reply, error)
 
-    def _parse_second(self, answers: Sequence[Answer], room: int) -> tuple[Reading | None, str]:
+    def _parse_second(self, answers: Sequence[Answer], raised_limit: int) -> tuple[Reading | None, str]:
         """What the second of `answers` says, or None and why neither can be read."""
-        reading, failure = self.parse_reply(answers[1].reply, again=not room)
-        if failure and room:
+        reading, failure = self.parse_reply(answers[1].reply, again=not raised_limit)
+        if failure and raised_limit:
             tokens = answers[0].reply.usage.completion
             failure += f" It was asked for again with more room, after {tokens:,} tokens had not been enough."
         return reading, failure
@@ -278,7 +278,7 @@ class RagPredict(TypedPrompt):
         elif failure != recording.error:
             return None
         elif second:
-            reading, failure = self._parse_second(recording.answers, recording.room)
+            reading, failure = self._parse_second(recording.answers, recording.raised_limit)
         return self._outcome(recording, reading, failure)
 
     def _outcome(self, recording: Recording, reading: Reading | None, failure: str) -> ReadReply:
@@ -305,8 +305,10 @@ class RagPredict(TypedPrompt):
             counters.count(mended=outcome.mended, dropped=outcome.dropped)
         outputs = {name: fresh(value) for name, value in outcome.outputs.items()}
         answers, mended = outcome.recording.answers, outcome.mended
-        room = outcome.recording.room
-        return self._record(invocation, inputs, outputs, outcome.shown, answers, mended=mended, room=room)
+        raised_limit = outcome.recording.raised_limit
+        return self._record(
+            invocation, inputs, outputs, outcome.shown, answers, mended=mended, raised_limit=raised_limit
+        )
 
     def _sent(self, inputs: Mapping[str, Any], answers: Sequence[Answer]) -> trace.Sent | None:
         """What was sent with `inputs`, and the replies, for the trace; None when nothing was."""
@@ -335,7 +337,7 @@ class RagPredict(TypedPrompt):
             sum(usage.prompt for usage in spent),
             sum(usage.completion for usage in spent),
             sent=self._sent(inputs, outcome.recording.answers),
-            room=outcome.recording.room,
+            raised_limit=outcome.recording.raised_limit,
         )
         invocation.spot[0].add(invocation.spot[1], event)
 
@@ -365,7 +367,7 @@ class RagPredict(TypedPrompt):
         answers: Sequence[Answer] = (),
         *,
         mended: int = 0,
-        room: int = 0,
+        raised_limit: int = 0,
     ) -> dspy.Prediction:
         prediction = dspy.Prediction(**outputs)
         if self.logprobs:
@@ -388,7 +390,7 @@ class RagPredict(TypedPrompt):
                 at=invocation.spot[1],
                 mended=mended,
                 sent=self._sent(inputs, answers),
-                room=room,
+                raised_limit=raised_limit,
             )
             invocation.spot[0].add(invocation.spot[1], event, entry)
         else:

@@ -43,20 +43,20 @@ class Recording:
     """What one typed call asked and was told.
 
     `answers` are one, or two when the first could not be read for the reason `error` and asking again fitted
-    the context. `cut` tells that inputs were cut to fit it. `room` is the limit in tokens of the second
-    request where the first ran out of its own; 0 where the second is a repair.
+    the context. `cut` tells that inputs were cut to fit it. `raised_limit` is the limit in tokens of the
+    second request where the first ran out of its own; 0 where the second is a repair.
     """
 
     answers: tuple[Answer, ...]
     error: str = ""
     cut: bool = False
-    room: int = 0
+    raised_limit: int = 0
 
     def to_text(self) -> str:
         """Canonical JSON; `from_text` is its inverse."""
         answers = [[answer.key, answer.reply.to_json()] for answer in self.answers]
-        room = {"room": self.room} if self.room else {}
-        return canonical({"answers": answers, "error": self.error, "cut": self.cut, **room})
+        raised = {"raised_limit": self.raised_limit} if self.raised_limit else {}
+        return canonical({"answers": answers, "error": self.error, "cut": self.cut, **raised})
 
     @classmethod
     def from_text(cls, text: str) -> Recording | None:
@@ -64,7 +64,9 @@ class Recording:
         try:
             value = json.loads(text)
             answers = tuple(Answer(str(key), Reply.from_json(reply)) for key, reply in value["answers"])
-            recording = cls(answers, str(value["error"]), bool(value["cut"]), int(value.get("room", 0)))
+            recording = cls(
+                answers, str(value["error"]), bool(value["cut"]), int(value.get("raised_limit", 0))
+            )
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
         return recording if 1 <= len(answers) <= 2 else None

@@ -74,7 +74,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 def thoughtful(answered: dict[str, Any]) -> dict[str, Any]:
     """The row of a model that thinks: its first reply ran out of tokens, and its thoughts are hostile."""
     call = next(event for event in answered["trace"] if "call" in event)
-    call |= {"repaired": True, "room": 2072}
+    call |= {"repaired": True, "raised_limit": 2072}
     call["sent"] |= {"replies": ["", *call["sent"]["replies"]], "thoughts": [f"Hm. {HOSTILE}", ""]}
     return answered
 

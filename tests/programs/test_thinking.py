@@ -56,8 +56,8 @@ class Replies:
 
         monkeypatch.setattr(TypedPrompt, "chat_request", noting)
 
-    def __call__(self, asked: Asked) -> str:
-        return self._by_messages[_key(asked.body["messages"])]
+    def __call__(self, request: Asked) -> str:
+        return self._by_messages[_key(request.body["messages"])]
 
 
 def _key(messages: Any) -> str:
@@ -163,8 +163,8 @@ def test_thoughts_that_take_all_tokens_cost_one_more_call_each(
     assert prediction.answer == expected.answer
     calls = [event for event in prediction.trace if isinstance(event, Call)]
     assert len(calls) == len([event for event in expected.trace if isinstance(event, Call)])
-    assert all(event.repaired for event in calls if event.room)
-    assert prediction.counters["repairs"] == len([event for event in calls if event.room]) > 0
+    assert all(event.repaired for event in calls if event.raised_limit)
+    assert prediction.counters["repairs"] == len([event for event in calls if event.raised_limit]) > 0
     assert prediction.counters["lm_calls"] == expected.counters["lm_calls"] + prediction.counters["repairs"]
     assert SECRET not in json.dumps([prediction.answer, server.bodies])
 

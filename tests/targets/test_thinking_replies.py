@@ -46,7 +46,7 @@ def completion(message: dict[str, Any], finish: str = "stop", **usage: Any) -> A
 
 def reply_of(kind: str, answer: Answer, request: ChatRequest = ASK, **options: Any) -> Reply:
     """The reply of a target of `kind` to a server that answers so."""
-    with serving(lambda asked: answer) as server:
+    with serving(lambda request: answer) as server:
         target = target_of(kind, server.url, no_wait, context_tokens=32768, **options)
         return finished(target, target.complete(request))
 
@@ -58,7 +58,7 @@ def call(function: str, arguments: str) -> dict[str, Any]:
 @kinds
 @pytest.mark.parametrize("way", WAYS)
 def test_thoughts_stand_apart_from_the_reply_and_are_counted(kind: str, way: Any) -> None:
-    thinker = Thinker(lambda asked: JSON, way, tokens=50)
+    thinker = Thinker(lambda request: JSON, way, tokens=50)
     reply = reply_of(kind, thinker(Asked(0, "", {})))
     assert (reply.text, reply.finish) == (JSON, "stop")
     assert reply.thoughts == thoughts_of(50)
@@ -113,7 +113,7 @@ def test_tags_are_read_alike_by_every_kind(kind: str, content: str, text: str) -
 def test_log_probabilities_of_thoughts_are_left_out() -> None:
     request = ChatRequest(ASK.messages, logprobs=True)
     for way in WAYS:
-        thinker = Thinker(lambda asked: JSON, way, tokens=30)
+        thinker = Thinker(lambda request: JSON, way, tokens=30)
         reply = reply_of("vllm", thinker(Asked(0, "", {"logprobs": True})), request)
         assert "".join(token.token for token in reply.logprobs) == JSON
         assert {token.logprob for token in reply.logprobs} == {-0.01}
@@ -174,9 +174,9 @@ def test_a_reply_that_ran_out_while_thinking_is_asked_for_once_with_more_room() 
     assert second.messages == first.messages
     assert second.sampling.max_tokens >= first.sampling.max_tokens + 2048
     (event,) = prediction.trace
-    assert (event.repaired, event.room) == (True, second.sampling.max_tokens)
+    assert (event.repaired, event.raised_limit) == (True, second.sampling.max_tokens)
     assert event.sent.thoughts == ("Peru, hm", "")
-    assert event.to_json()["room"] == second.sampling.max_tokens
+    assert event.to_json()["raised_limit"] == second.sampling.max_tokens
     assert prediction.counters["repairs"] == 1
 
 
@@ -191,7 +191,7 @@ def test_a_server_that_only_thinks_fails_with_its_reason(layout: str) -> None:
     assert len(target.requests) == 2
     (event,) = failure.events
     assert isinstance(event, UnreadableReply)
-    assert event.room == target.requests[1].sampling.max_tokens
+    assert event.raised_limit == target.requests[1].sampling.max_tokens
     assert group_of(row(failure)).id == "cut"
 
 
@@ -274,7 +274,7 @@ def test_a_call_with_more_room_is_replayed_as_it_was(second: Any) -> None:
 
 
 def test_a_server_that_thinks_within_its_limits_is_read_after_one_more_call() -> None:
-    script = Thinker(lambda asked: JSON, "reasoning_content", tokens=400, limit=True)
+    script = Thinker(lambda request: JSON, "reasoning_content", tokens=400, limit=True)
     with serving(script) as server:
         target = target_of("vllm", server.url, no_wait, context_tokens=32768)
         method = next(entry for entry in METHODS if entry.id == "no_retrieval")
@@ -288,7 +288,7 @@ def test_a_server_that_thinks_within_its_limits_is_read_after_one_more_call() ->
 
 @pytest.mark.parametrize("way", WAYS)
 def test_thoughts_are_taken_off_the_replies_of_a_language_model_of_dspy(way: Any) -> None:
-    with serving(Thinker(lambda asked: JSON, way, 20)) as server:
+    with serving(Thinker(lambda request: JSON, way, 20)) as server:
         lm = dspy.LM(f"openai/{MODEL}", api_base=server.url, api_key="sk-test", cache=False)
         target = DspyTarget(lm)
         reply = finished(target, target.complete(ASK))
@@ -301,7 +301,7 @@ def test_thoughts_are_taken_off_the_replies_of_a_language_model_of_dspy(way: Any
 @pytest.mark.parametrize("way", ["reasoning_content", "tagged", "untagged"])
 def test_thoughts_are_no_output_of_a_module_of_ones_own(way: Any) -> None:
     answer = "[[ ## answer ## ]]\nLima\n\n[[ ## completed ## ]]"
-    with serving(Thinker(lambda asked: answer, way, 20)) as server:
+    with serving(Thinker(lambda request: answer, way, 20)) as server:
         lm = dspy.LM(f"openai/{MODEL}", api_base=server.url, api_key="sk-test", cache=False)
         program = ragc.program(Asks(), main=lm, store=False)
         prediction = program(question="Capital of Peru?")

@@ -91,8 +91,8 @@ def test_after_thoughts_the_answer_keeps_its_tags() -> None:
 
 def test_a_tag_that_the_prompt_asks_for_is_an_output() -> None:
     text = "<reasoning>\nIt says so.\n</reasoning>\n<answer>\nLima\n</answer>"
-    asked = ChatRequest((Message("system", "<reasoning>\n{reasoning}\n</reasoning>"), *ASK.messages))
-    assert take_off(Reply(text), asked, words).text == text
+    xml_request = ChatRequest((Message("system", "<reasoning>\n{reasoning}\n</reasoning>"), *ASK.messages))
+    assert take_off(Reply(text), xml_request, words).text == text
     assert take_off(Reply(text), ASK, words).text == "<answer>\nLima\n</answer>"
 
 

@@ -39,10 +39,13 @@ class Thinker:
     tokens: int = 20
     limit: bool = False
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, request: Asked) -> Answer:
         """The completion."""
-        thoughts, answer = _words(thoughts_of(self.tokens) if self.tokens else ""), _words(self.answer(asked))
-        most = asked.body.get("max_tokens") or asked.body.get("max_completion_tokens") or 10**9
+        thoughts, answer = (
+            _words(thoughts_of(self.tokens) if self.tokens else ""),
+            _words(self.answer(request)),
+        )
+        most = request.body.get("max_tokens") or request.body.get("max_completion_tokens") or 10**9
         cut = self.limit and len(thoughts) + len(answer) > most
         if cut:
             thoughts, answer = thoughts[:most], answer[: max(0, most - len(thoughts))]
@@ -58,7 +61,7 @@ class Thinker:
             "message": message,
             "finish_reason": "length" if cut else "stop",
         }
-        if asked.body.get("logprobs"):
+        if request.body.get("logprobs"):
             choice["logprobs"] = {"content": scored}
         usage = {"prompt_tokens": 20, "completion_tokens": len(drawn), "total_tokens": 20 + len(drawn)}
         head = {"id": "cmpl-1", "object": "chat.completion", "created": 1, "model": MODEL}

@@ -54,7 +54,9 @@ def _gate(event: Gate) -> str:
 
 def _call(event: Call, width: int) -> list[str]:
     marks = [f"{event.prompt_tokens} + {event.completion_tokens} tokens"]
-    again = f"asked again with room for {event.room:,} tokens" if event.room else "asked twice"
+    again = (
+        f"asked again with room for {event.raised_limit:,} tokens" if event.raised_limit else "asked twice"
+    )
     marks += ["cut by the token limit"] * event.truncated + [again] * event.repaired
     thoughts = sum(map(len, event.sent.thoughts)) if event.sent is not None else 0
     marks += [f"{thoughts:,} characters of thoughts"] if thoughts else []

@@ -12,7 +12,7 @@ from ragc.reports.values import amount, entries, mapping, number, plain, text
 DEEPEST = 6
 """Levels of branches that a position is shown with."""
 
-_AMOUNTS = ("prompt_tokens", "completion_tokens", "mended", "calls", "room")
+_AMOUNTS = ("prompt_tokens", "completion_tokens", "mended", "calls", "raised_limit")
 
 
 def read_events(trace: Any) -> list[dict[str, Any]]:

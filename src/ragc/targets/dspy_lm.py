@@ -226,15 +226,15 @@ class DspyTarget:
             response: Any = await lm.acall(canonical, cache=False, **rollout)
         else:
             response = await asyncio.to_thread(lm, canonical, cache=False, **rollout)
-        said = _read_response(response)
-        used = self._used(response.usage, request, said.thoughts + said.text)
+        spoken = _read_response(response)
+        used = self._used(response.usage, request, spoken.thoughts + spoken.text)
         reply = Reply(
-            said.text,
-            finish=said.finish,
+            spoken.text,
+            finish=spoken.finish,
             usage=used,
             usd=self._usd(used),
             logprobs=tuple(TokenLogprob(t.token, min(0.0, t.logprob)) for t in response.logprobs or ()),
-            thoughts=said.thoughts,
+            thoughts=spoken.thoughts,
         )
         return take_off(reply, request, self.count_tokens)
 

@@ -273,8 +273,8 @@ def _refusal(message: Any) -> str:
     """What the model says where it refuses; "" where it does not."""
     content = message.get("content")
     pieces = [part(piece, "refusal") for piece in content] if isinstance(content, list) else []
-    told = (message.get("refusal"), part(message, "provider_specific_fields", "refusal"), *pieces)
-    return next((text for text in told if isinstance(text, str) and text.strip()), "")
+    texts = (message.get("refusal"), part(message, "provider_specific_fields", "refusal"), *pieces)
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
 
 
 def _tool_calls(message: Any) -> list[tuple[str, str]]:

@@ -184,8 +184,8 @@ _SPOKEN_OF = (_is_quoted, _is_word, _is_in_json)
 
 def _asks_for(request: ChatRequest, name: str) -> bool:
     """Whether a prompt asks for an output in tags of that `name`, as the layout `xml` does."""
-    asked = f"{{{name}}}" if name.lower() == "think" else f"<{name}>"
-    return any(asked in message.content for message in request.messages)
+    tag = f"{{{name}}}" if name.lower() == "think" else f"<{name}>"
+    return any(tag in message.content for message in request.messages)
 
 
 def _answer_tokens(tokens: Sequence[TokenLogprob], answer: str) -> tuple[TokenLogprob, ...]:
@@ -197,13 +197,13 @@ def _answer_tokens(tokens: Sequence[TokenLogprob], answer: str) -> tuple[TokenLo
     if start < 0:  # tokens that share the bytes of a character spell it otherwise
         ends = list(_ANY_END.finditer(spelled))
         start = ends[-1].end() if ends else max(0, len(spelled) - len(answer))
-    kept, at = [], 0
+    answer_tokens, at = [], 0
     for token in tokens:
         following = at + len(token.token)
         if following > start:
-            kept.append(TokenLogprob(token.token[max(0, start - at) :], token.logprob))
+            answer_tokens.append(TokenLogprob(token.token[max(0, start - at) :], token.logprob))
         at = following
-    return tuple(kept)
+    return tuple(answer_tokens)
 
 
 _LITERALS = ("[THINK]", "◁think▷", "<|channel|>analysis<|message|>", "[[ ## ", "```")

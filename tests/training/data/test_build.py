@@ -401,10 +401,10 @@ def test_no_thought_is_in_a_row(tmp_path: Path, kind: str) -> None:
 
     def thinks(answer: Answering) -> Answering:
         def say(request: ChatRequest) -> Any:
-            said: Any = answer(request)
-            if isinstance(said, Reply):
-                return replace(said, thoughts="zebra")
-            return f"<think>zebra</think>{said if isinstance(said, str) else json.dumps(said)}"
+            answered: Any = answer(request)
+            if isinstance(answered, Reply):
+                return replace(answered, thoughts="zebra")
+            return f"<think>zebra</think>{answered if isinstance(answered, str) else json.dumps(answered)}"
 
         return say
 

@@ -226,7 +226,7 @@ function passage(text, pattern, at) {
 function call(event, where, pattern, isLast) {
   const marks = [tokens(event)];
   if (event.truncated) marks.push("cut by the token limit");
-  if (event.repaired) marks.push(event.room ? `asked again with room for ${count(event.room, "token")}` : "asked twice");
+  if (event.repaired) marks.push(event.raised_limit ? `asked again with room for ${count(event.raised_limit, "token")}` : "asked twice");
   if (event.mended) marks.push(`${count(event.mended, "value")} mended`);
   const element = node("details", { open: isLast },
     node("summary", {}, where, node("b", {}, "call "), bdi(full(event.name)), event.role === "main" ? "" : ` on ${full(event.role)}`, node("span", { class: "facts" }, ` · ${marks.join(" · ")}`)));
