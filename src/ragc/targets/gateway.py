@@ -24,7 +24,7 @@ from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage, sanit
 from ragc.targets.charges import Charge, Ledger
 from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import ServerOptions
-from ragc.targets.thinking import with_room
+from ragc.targets.thinking import room_of, with_room
 from ragc.targets.thoughts import set_aside_cut
 from ragc.targets.token_price import priced
 
@@ -222,7 +222,7 @@ class Gateway:
     @staticmethod
     def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:
         """`reply` made safe to store: repaired text, plausible numbers, no thoughts that were cut."""
-        if getattr(target, "thinking_tokens", 0):
+        if room_of(target):
             reply = set_aside_cut(reply, target.count_tokens)
         try:
             return sanitize(reply, request, target.count_tokens)
