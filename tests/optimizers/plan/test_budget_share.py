@@ -67,6 +67,9 @@ def test_as_much_of_a_study_runs_as_was_said(tmp_path: Path, monkeypatch: pytest
         said_of.append((enough, not notes))
         assert answers >= enough * len(trials[0]["scores"]) or not search["budget"]
         assert abs(before["trials"] - enough) <= 1
+        after = estimate(priced_recipe(folder, *sets))["budget_pays"]
+        if search["budget"]:  # the dry run after a study that was cut off says what the study said
+            assert f"{after['text'][1:]}." == notes[0][1:]
         if not notes:
             assert not search["budget"]
         if before["share"] >= 1:
