@@ -352,6 +352,7 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     """
     task = dev_search.task
     first = await dev_search.baseline()
+    note_cost(task, whole=False)
     if first.failures.all and len(task.space.parts) == 1 and not task.space.targets:
         raise no_answer_error(first.failures, 0, task)
     held = first.calls_on(len(task.test))
@@ -539,7 +540,8 @@ class Clock:
         """
         seconds = time.monotonic() - self.started
         note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
-        note_cost(self.task, whole=whole)
+        if whole:
+            note_cost(self.task)
         cached = increase(self.cached, await prefix_tokens(self.task.runtime.targets.values()))
         study, before = all_charges(self.task.ledger), self.charged
         tokens, usd = study.tokens - before.tokens, study.usd - before.usd

@@ -196,8 +196,8 @@ class SharedLedger:
                 self._client.hsetnx(self._keys[0], name, float(total) / max(1, int(spent)) * longer)
             spares = {f"spare_{name}": amount for name, amount in asdict(spare).items()}
             self._client.hset(self._keys[0], mapping=spares)
-            kept = self._client.hmget(self._keys[0], list(prices))
-        return float(kept[0]), float(kept[1])
+            price = self._client.hmget(self._keys[0], list(prices))
+        return float(price[0]), float(price[1])
 
     async def reserve(self, needs: Sequence[Need], wanted: Wanted = lambda: True) -> list[str]:
         """Reserves all of `needs`, or none; returns the numbers of the tries. Waits as `FileLedger` does."""

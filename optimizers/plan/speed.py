@@ -91,7 +91,7 @@ def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> CallCost:
 def note_cost(task: Task, *, whole: bool = True) -> None:
     """Records what the LM calls that this process made for `task` took, replayed ones too.
 
-    Calls of a study that is not `whole` are mostly those of its baseline, and others take longer.
+    Unless they are `whole`, they are those of the baseline of a study, whose other calls take longer.
     """
     gateway = task.runtime.gateway
     calls = gateway.sent + gateway.replayed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,6 @@ HOSTED = (
 )
 PRICE = "targets.main.options.price={input=1.0, output=2.0}"
 
-Compile = Callable[..., compiling.Compiled]
-
 
 def replied(request: ChatRequest) -> Reply:
     """The reply of `needs_demos`, with a quarter of the prompt read from a cache."""
@@ -40,14 +37,19 @@ def priced_recipe(folder: Path, *sets: str) -> Recipe:
     return recipes.load(folder / "recipe.toml", (*HOSTED, *sets))
 
 
-def compiled(folder: Path, *sets: str, out: str = "out", **more: Any) -> compiling.Compiled:
-    """Compiles that recipe on a scripted target of the same identity and price."""
-    recipe = priced_recipe(folder, *sets)
-    asked = prepare(recipe, store=CallStore(None)).runtime.target("main")
-    target = more.pop("target", None) or ScriptedTarget(replied)
-    target.identity = asked.identity
-    typed = recipe.targets["main"].options.get("price")
-    if typed:
+def target_of(recipe: Recipe, target: Any = None) -> Any:
+    """A scripted target, `target` if one is given, with the identity and the price of that of `recipe`."""
+    target = target or ScriptedTarget(replied)
+    target.identity = prepare(recipe, store=CallStore(None)).runtime.target("main").identity
+    if typed := recipe.targets["main"].options.get("price"):
         target.price = Price.of(typed)
-    store = more.pop("store", None) or CallStore(folder / "store")
-    return compiling.compile(recipe, folder / out, store=store, targets={"main": target}, **more)
+    return target
+
+
+def compiled(
+    folder: Path, *sets: str, out: str = "out", target: ScriptedTarget | None = None, **more: Any
+) -> compiling.Compiled:
+    """Compiles that recipe on a scripted target, with a store in `folder` where none is given."""
+    recipe, store = priced_recipe(folder, *sets), more.pop("store", None) or CallStore(folder / "store")
+    targets = {"main": target_of(recipe, target)}
+    return compiling.compile(recipe, folder / out, store=store, targets=targets, **more)

@@ -276,7 +276,7 @@ def test_stored_replies_are_never_refused_and_leave_less_for_requests(tmp_path: 
     ledger.settle(number, 9, 0.3)
     for key in ("a", "b", "a"):
         ledger.replay(key, 10, 0.6)
-    assert (ledger.calls, ledger.tokens, ledger.usd) == (3, 29, pytest.approx(1.5))
+    assert (ledger.calls, ledger.tokens, round(ledger.usd, 9)) == (3, 29, 1.5)
     assert (ledger.replayed.calls, ledger.replayed.tokens, ledger.replayed.usd) == (2, 20, 1.2)
     with pytest.raises(BudgetExhausted):
         event_loop.run(_reserve(ledger, Need("c", 1, 0.01)))

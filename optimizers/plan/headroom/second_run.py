@@ -10,6 +10,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import Capability, ChatRequest, Reply, Target, Watch
 from ragc.targets.thinking import room_of
+from ragc.targets.token_price import Price, table_price
 
 SHIFT = 1 << 20
 """Added to the number of a sample, so that a seeded target draws another reply."""
@@ -27,6 +28,8 @@ class SecondTarget:
         self.name, self.model, self.concurrency = target.name, target.model, target.concurrency
         self.options = getattr(target, "options", None)
         self.endpoint = getattr(target, "endpoint", "")
+        self.price = getattr(target, "price", None)
+        self.longest_reply = getattr(target, "longest_reply", None)
 
     def __deepcopy__(self, memo: object) -> SecondTarget:
         return self
@@ -50,6 +53,10 @@ class SecondTarget:
     def identity(self) -> str:
         """That of the target, marked."""
         return f"{self._target.identity}, a second run"
+
+    def table_price(self) -> Price | None:
+        """That of the target."""
+        return table_price(self._target)
 
     async def open(self, progress: Watch | None = None) -> None:
         """Opens the target."""

@@ -112,15 +112,15 @@ def facts_of_summary(
     charged = {line.kind: line.spent for line in budget}
     total = costs[0].amounts if provenance and costs else _summed(costs)
     counted = number(mapping(provenance.get("counters")).get("usd"))
-    kept = mapping(run.get("charged"))  # of a compiled program without its study
-    counted = amount(kept.get("usd")) if kept else number(total.get("usd", counted))
+    charges = mapping(run.get("charged"))  # of a compiled program without its study
+    counted = amount(charges.get("usd")) if charges else number(total.get("usd", counted))
     if (usd := charged.get("US dollars", counted)) is not None:
         yield Fact(SUMMARY, "dollars", money(usd))
-    calls = charged.get("LM calls", amount(kept.get("calls")) or total.get("lm_calls"))
+    calls = charged.get("LM calls", amount(charges.get("calls")) or total.get("lm_calls"))
     if calls:
         yield Fact(SUMMARY, "LM calls", written_amount(calls))
     summed = total.get("prompt_tokens", 0) + total.get("completion_tokens", 0)
-    if tokens := charged.get("tokens", amount(kept.get("tokens")) or summed):
+    if tokens := charged.get("tokens", amount(charges.get("tokens")) or summed):
         yield Fact(SUMMARY, "tokens", written_amount(tokens))
     seconds = amount(run.get("seconds")) or 60 * charged.get("minutes", 0)
     if seconds:

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import BudgetExhausted, StoreError
-from ragc.optimizers.budget import FileLedger, StudyLedger
+from ragc.optimizers.budget import FileLedger, Spare, Spent, StudyLedger
 from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.recipe import Budget
 from ragc.targets.charges import Need
@@ -208,6 +208,19 @@ def test_a_resumed_study_knows_its_charges_and_those_that_were_never_settled(
         reserve(again, "d")
     first.close()
     again.close()
+
+
+def test_what_is_charged_for_stored_replies_is_known_apart(address: str, study: str) -> None:
+    ledger, other = begun(address, study, Budget(usd=1.0)), SharedLedger(address, study, Budget(usd=1.0))
+    ledger.settle(reserve(ledger, "a", 9, 1.0), 7, 0.25)
+    for one in (ledger, other):
+        one.replay("a", 7, 0.25)
+        one.replay("b", 4, 0.125)
+    assert other.replayed == Spent(1, 4, 0.125)
+    assert (other.calls, other.tokens, other.usd) == (2, 11, 0.375)
+    assert ledger.price_held(9, 2.0, Spare()) == other.price_held(9, 3.0, Spare()) == (11.0, 0.375)
+    ledger.close()
+    other.close()
 
 
 def test_minutes_are_those_of_the_study(address: str, study: str) -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from ragc.optimizers.plan.budget_share import Work, budget_share
 from ragc.optimizers.plan.estimate import estimate
+from ragc.optimizers.plan.headroom.probe import headroom
 from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from tests.optimizers.colours import written
-from tests.optimizers.priced import PRICE, compiled, priced_recipe
+from tests.optimizers.priced import PRICE, compiled, priced_recipe, target_of
 from tests.optimizers.test_passes import Watched
 
 
@@ -36,7 +37,7 @@ def test_what_has_to_stay_unspent_pays_for_nothing() -> None:
     limits, work = Budget(usd=1.0), Work(0.2, 0.1)
     share = budget_share(limits, {"usd": 1.0}, work=work, trials=10, spares={"usd": 0.2})
     assert share is not None
-    assert (share.share, share.trials, share.is_whole) == (pytest.approx(0.8), 7, False)
+    assert (round(share.share, 9), share.trials, share.is_whole) == (0.8, 7, False)
     assert "$1.00 of about $1.00 and $0.20 that requests reserve beyond what they cost" in share.text
     much = budget_share(Budget(usd=1.21), {"usd": 1.0}, work=work, trials=10, spares={"usd": 0.2})
     assert much is not None
@@ -61,13 +62,28 @@ def test_as_much_of_a_study_runs_as_was_said(tmp_path: Path, monkeypatch: pytest
         trials = json.loads((study_directory(folder / out) / "trials.json").read_bytes())
         answers = sum(len(trial["scores"]) for trial in trials[1:])
         notes = [note for note in watched.notes if "budget pays" in note]
-        said = re.search(r"enough for (\d) of 4", notes[0]) if notes else None
-        enough = int(said[1]) if said else 4
+        match = re.search(r"enough for (\d) of 4", notes[0]) if notes else None
+        enough = int(match[1]) if match else 4
         said_of.append((enough, not notes))
         assert answers >= enough * len(trials[0]["scores"]) or not search["budget"]
         assert abs(before["trials"] - enough) <= 1
+        after = estimate(priced_recipe(folder, *sets))["budget_pays"]
+        if search["budget"]:  # the dry run after a study that was cut off says what the study said
+            assert f"{after['text'][1:]}." == notes[0][1:]
         if not notes:
             assert not search["budget"]
         if before["share"] >= 1:
             assert not search["budget"]
     assert {whole for _, whole in said_of} == {True, False}
+
+
+def test_headroom_and_the_dry_run_after_it_say_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    recipe = priced_recipe(written(tmp_path), PRICE, "budget.usd=0.05")
+    result = headroom(recipe, calls=100, store=CallStore(None), targets={"main": target_of(recipe)})
+    assert result.noise is not None  # the second run of the baseline has the price of the first
+    assert result.paid is not None
+    assert not result.paid.is_whole
+    assert estimate(recipe)["budget_pays"]["text"] == result.paid.text
