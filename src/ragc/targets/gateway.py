@@ -82,8 +82,8 @@ class Gateway:
     `epoch` names the time from which replies count: with one, replies that were stored before it began are
     kept and not replayed. `run` is the epoch of targets whose replies are not to be replayed later
     (`forgets`), such as a `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing
-    twice; else it is a new one. `sent` and `replayed` count answers. `asked` has the name of each target that
-    was asked, and whether it forgets.
+    twice; else it is a new one. `sent` and `replayed` count answers. `targets_used` has the name of each
+    target that was asked, and whether it forgets.
     """
 
     def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
@@ -92,7 +92,7 @@ class Gateway:
         self.memo = True
         self.epoch = self.run = ""
         self.sent = self.replayed = 0
-        self.asked: set[tuple[str, bool]] = set()
+        self.targets_used: set[tuple[str, bool]] = set()
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
         self._guards: EndpointGuards | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
@@ -155,7 +155,7 @@ class Gateway:
         return self.run
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
-        self.asked.add((target.name, self.forgets(target)))
+        self.targets_used.add((target.name, self.forgets(target)))
         key = request_key(target, request, self.epoch_of(target))
 
         async def call() -> str:
