@@ -406,9 +406,9 @@ def no_answer_error(failures: Failures, programs: int, task: Task) -> NothingAns
 def _replies_and_way_out(task: Task) -> tuple[str, str]:
     """What becomes of the replies of a search of `task` in the next one, and how they are asked for anew."""
     gateway, targets = task.runtime.gateway, task.runtime.targets.values()
-    asked = gateway.asked or {(target.name, gateway.forgets(target)) for target in targets}
-    forgetful = sorted(name for name, forgets in asked if forgets)
-    if forgetful and len(forgetful) == len(asked):
+    targets_used = gateway.targets_used or {(target.name, gateway.forgets(target)) for target in targets}
+    forgetful = sorted(name for name, forgets in targets_used if forgets)
+    if forgetful and len(forgetful) == len(targets_used):
         return (
             "No reply is kept for another study, as cache=False says",
             ", which asks all anew unless it resumes this study.",

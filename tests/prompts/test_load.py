@@ -243,8 +243,8 @@ def test_what_a_hand_written_request_says_beside_its_texts_is_sent_or_listed(tmp
         listed = import_text(tmp_path, written).apply(answering(), "answer", allow_loss=True)
         assert set(lost) <= set(listed)
         assert len([line for line in listed if line[0] == "-"]) == 1
-    kept = import_text(tmp_path, {**request, "response_format": FORMAT, "temperature": 0.0})
-    assert kept.apply(answering(), "answer") == ()
+    same = import_text(tmp_path, {**request, "response_format": FORMAT, "temperature": 0.0})
+    assert same.apply(answering(), "answer") == ()
     chat = import_text(tmp_path, {**request, "response_format": FORMAT})
     with pytest.raises(UsageError, match="-response_format: "):
         chat.apply(answering(layout="chat"), "answer")

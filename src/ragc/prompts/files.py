@@ -159,7 +159,7 @@ def _content(path: Path, number: int, content: Any) -> str:
     ]
     if not all(isinstance(text, str) for text in texts):
         raise DataError(str(path), [f"message {number} holds something else than text."])
-    for part in parts:
+    for part in content if isinstance(content, list) else ():
         if extra := sorted(part.keys() - {"type", "text"}):
             what = f"a part with the key {_shown(part, extra[0])}"
             raise DataError(

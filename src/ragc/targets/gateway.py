@@ -85,7 +85,7 @@ class Gateway:
     kept and not replayed. `run` is the epoch of targets whose replies are not to be replayed later
     (`forgets`), such as a `dspy.LM(cache=False)`: a study sets its own, so that a resumed one sends nothing
     twice; else it is a new one. `sent` and `replayed` count answers, and `used` sums up their tokens by the
-    identity of the target. `asked` has the name of each target that was asked, and whether it forgets.
+    identity of the target. `targets_used` has the name of each target that was asked, and whether it forgets.
     """
 
     def __init__(self, store: CallStore, ledger: Ledger | None = None) -> None:
@@ -95,7 +95,7 @@ class Gateway:
         self.epoch = self.run = ""
         self.sent = self.replayed = 0
         self.used: dict[str, Usage] = {}
-        self.asked: set[tuple[str, bool]] = set()
+        self.targets_used: set[tuple[str, bool]] = set()
         self.fallbacks: Mapping[Target, tuple[Target, ...]] = {}
         self._guards: EndpointGuards | None = None
         self._limits: dict[str, asyncio.Semaphore] = {}
@@ -158,7 +158,7 @@ class Gateway:
         return self.run
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
-        self.asked.add((target.name, self.forgets(target)))
+        self.targets_used.add((target.name, self.forgets(target)))
         request = with_room(target, request)
         key = request_key(target, request, self.epoch_of(target))
 

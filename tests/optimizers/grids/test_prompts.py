@@ -107,10 +107,10 @@ def test_a_prompt_that_does_not_fit_one_setting_is_refused_before_anything_is_se
 def test_a_grid_that_may_lose_an_edit_says_so_once_and_is_recorded(name: Name, folder: Path) -> None:
     resolved = recipes.load(name(REPLY, LOST), allow_loss=True)
     target: Any = ScriptedTarget(needs_demos)
-    with pytest.warns(UserWarning, match="taken with losses") as said:
+    with pytest.warns(UserWarning, match="taken with losses") as warned:
         grid = recording.record(
             resolved, folder / "grid", store=CallStore(folder / "store"), targets={"main": target}
         ).grid
-    assert len(said) == 1
+    assert len(warned) == 1
     assert grid.complete
     assert json.loads((folder / "grid" / "card.json").read_bytes())["identity"]["prompts"]

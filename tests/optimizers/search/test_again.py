@@ -192,12 +192,12 @@ def test_a_study_of_two_lms_says_which_of_their_replies_is_kept(folder: Path) ->
         def forward(self, question: str) -> Any:
             return self.two(question=question, hint=self.one(question=question).hint)
 
-    kept, forgotten = Engine(), Engine()
-    forgotten.well = False
-    kept.field = "hint"
+    caching, forgetting = Engine(), Engine()
+    forgetting.well = False
+    caching.field = "hint"
     pair = Pair()
-    pair.one.lm = dspy.LM("mine/kept", engine=kept)
-    pair.two.lm = dspy.LM("mine/forgotten", engine=forgotten, cache=False)
+    pair.one.lm = dspy.LM("mine/kept", engine=caching)
+    pair.two.lm = dspy.LM("mine/forgotten", engine=forgetting, cache=False)
     optimizer = ragc.Compile(metric="em", demos=0, trials=1)
     with pytest.raises(
         NothingAnswered, match=r"replayed, except those of dspy mine/forgotten \(cache=False\);"

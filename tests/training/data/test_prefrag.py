@@ -290,18 +290,18 @@ def test_without_a_teacher_nothing_is_sent(make: Make) -> None:
 def test_an_edit_that_the_prompt_of_a_program_would_lose_is_refused_and_a_loss_is_said_once(
     folder: Path,
 ) -> None:
-    kept, lost = "Reply with a JSON object:", "Reply in one line of JSON:"
+    line, edit = "Reply with a JSON object:", "Reply in one line of JSON:"
     files = format_of("openai-json").files(derive_export(build_program(method("prefrag"))))
     text = files["compare.openai.json"].decode()
-    assert kept in text
-    (folder / "compare.openai.json").write_text(text.replace(kept, lost, 1), "utf-8")
+    assert line in text
+    (folder / "compare.openai.json").write_text(text.replace(line, edit, 1), "utf-8")
     sets = ["prompts.compare=compare.openai.json"]
     how: dict[str, Any] = {"sets": sets, "out": folder / "rows.jsonl"}
-    with pytest.raises(UsageError, match=f"-{lost}"):
+    with pytest.raises(UsageError, match=f"-{edit}"):
         ragc.plan_training_data("prefrag-dpo", folder / "recipe.toml", **how)
-    with pytest.raises(UsageError, match=f"-{lost}"):
+    with pytest.raises(UsageError, match=f"-{edit}"):
         ragc.training_data("prefrag-dpo", folder / "recipe.toml", **how)
     heard: list[str] = []
     with listening(heard.append):
         ragc.plan_training_data("prefrag-dpo", folder / "recipe.toml", allow_loss=True, **how)
-    assert [f"-{lost}" in one for one in heard] == [True]
+    assert [f"-{edit}" in one for one in heard] == [True]

@@ -128,7 +128,7 @@ def test_prompts_that_the_recipe_names_are_in_the_rows(folder: Path) -> None:
         ]
     }
     signature: Any = JudgeKnown
-    schema = {"name": "judge", "strict": True, "schema": reply_schema(signature)}
+    schema = {"name": "reply", "strict": True, "schema": reply_schema(signature)}
     whole = {**prompt, "response_format": {"type": "json_schema", "json_schema": schema}}
     (folder / "judge.json").write_text(json.dumps(whole))
     make = maker(folder, "slimplm-judge")
