@@ -249,8 +249,7 @@ def labelled(folder: Path) -> dict[str, str]:
 
     edit(folder, label)
     keys = [keys_of(text) for text in texts]
-    assert all(len(pair) == 2 for pair in keys)
-    return dict(keys)
+    return {pair[0]: pair[1] for pair in keys}
 
 
 def test_marks_of_the_version_before_are_recognised_in_a_program(run: Run, folder: Path) -> None:
