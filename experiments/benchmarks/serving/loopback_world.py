@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ _NUMBERED = re.compile(r"\[\d+\] ")
 _MARKED = re.compile(r"\[\[ ## (\w+) ## \]\]")
 
 
-@cache
+@lru_cache(maxsize=4096)
 def luck(*of: str) -> float:
     """A number in 0..1 that only depends on the words `of`."""
     return int.from_bytes(hashlib.sha256("\n".join(of).encode()).digest()[:6]) / 2**48
