@@ -24,7 +24,7 @@ from ragc.targets.base import ChatRequest, Reply, Sampling, Target, Usage, sanit
 from ragc.targets.charges import Charge, Ledger
 from ragc.targets.limits import EndpointGuards
 from ragc.targets.options import ServerOptions
-from ragc.targets.thinking import room_of, with_room
+from ragc.targets.thinking import with_room
 from ragc.targets.thoughts import set_aside_cut
 from ragc.targets.token_price import priced
 
@@ -159,7 +159,8 @@ class Gateway:
 
     async def _ask_one(self, target: Target, request: ChatRequest) -> Answer:
         self.targets_used.add((target.name, self.forgets(target)))
-        request = with_room(target, request)
+        if getattr(target, "thinking_tokens", 0):
+            request = with_room(target, request)
         key = request_key(target, request, self.epoch_of(target))
 
         async def call() -> str:
@@ -222,7 +223,7 @@ class Gateway:
     @staticmethod
     def _sanitize(target: Target, request: ChatRequest, reply: Reply) -> Reply:
         """`reply` made safe to store: repaired text, plausible numbers, no thoughts that were cut."""
-        if room_of(target):
+        if getattr(target, "thinking_tokens", 0):
             reply = set_aside_cut(reply, target.count_tokens)
         try:
             return sanitize(reply, request, target.count_tokens)
