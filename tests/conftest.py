@@ -26,6 +26,8 @@ sys.dont_write_bytecode = False
 # A shell lets what it runs in the background ignore interrupts; so would all that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # by nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # LiteLLM reads this when it is imported, and would fetch prices otherwise.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
