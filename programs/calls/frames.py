@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from ragc.programs.calls.mending import Mender, fold, is_text, loads, numbers_in
+from ragc.programs.calls.meaning import fold, is_text, loads, numbers_in
+from ragc.programs.calls.mending import Mender
 
 MOST_TAGS = 1000
 """Opening angle brackets of a reply in which tags are looked for: this takes time with their number."""

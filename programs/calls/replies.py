@@ -24,7 +24,8 @@ from pydantic.fields import FieldInfo
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
 from ragc.programs.calls.frames import from_text, ways_of
-from ragc.programs.calls.mending import Mender, Tally, close_list, is_option, loads, places_in
+from ragc.programs.calls.meaning import is_option, loads
+from ragc.programs.calls.mending import Mender, Tally, close_list, places_in
 from ragc.targets.base import TokenLogprob
 
 log = logging.getLogger("ragc.programs")

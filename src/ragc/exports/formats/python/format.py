@@ -48,6 +48,7 @@ def _file(program: ExportedProgram) -> str:
         pieces.extract("ragc.prompts", "model.py", ("AGAIN",)),
         *(function(prompt, names[prompt.name]) for prompt in program),
         pieces.extract(package, "rendering.py", helpers(program)),
+        pieces.extract("ragc.programs.calls", "meaning.py"),
         pieces.extract("ragc.programs.calls", "mending.py"),
         pieces.extract("ragc.programs.calls", "frames.py"),
         pieces.extract(package, "json_replies.py", but=_names_to_skip(styles)),

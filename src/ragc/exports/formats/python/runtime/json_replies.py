@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ragc.programs.calls.frames import from_text, ways_of
-from ragc.programs.calls.mending import FLAGS, Mender, Tally, close_list, loads
+from ragc.programs.calls.meaning import FLAGS, loads
+from ragc.programs.calls.mending import Mender, Tally, close_list
 
 
 class ReplyError(ValueError):

@@ -1,0 +1,142 @@
+"""How many replies, written as people's models write them, are read, and how many are read wrong.
+
+    PYTHONPATH=src python -m experiments.benchmarks.scoring.replies [work.jsonl | held.jsonl | rows.jsonl.xz ...] [--show]
+
+A file beside this one, or any path, has one reply a line: its `signature`, the `layout` that the prompt asked
+for, the `reply`, whether a person can tell the outputs from it (`readable`), and the `values` that a person
+reads. README.md says how they were written. Printed are, by shape and by family,
+
+    right    readable, and read with the values that a person reads
+    refused  readable, and not read: the program asks again, which costs a call
+    wrong    read with other values, or read though a person could not: nobody notices
+    kept off not readable, and not read
+
+`--show` prints each reply that was refused or wrong. `held.jsonl` was read once, after all changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import lzma
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dspy.adapters.utils import serialize_for_json
+
+from ragc.errors import ParseFailure
+from ragc.programs.calls.layouts import JSON_LAYOUTS, read_laid_out
+from ragc.programs.calls.replies import read_reply
+from ragc.signatures.answer import with_reasoning
+
+HERE = Path(__file__).parent
+OUTCOMES = ("right", "refused", "wrong", "kept off")
+
+
+def signature_of(row: Mapping[str, Any]) -> Any:
+    """The signature that `row` names, or the variant of it that its expression derives."""
+    module, _, name = row["signature"].partition(":")
+    names = vars(importlib.import_module(module))
+    # The expressions stand in files of this folder, with the names of the module and nothing else.
+    return eval(row["variant"], {"__builtins__": {}, **names}) if row.get("variant") else names[name]  # noqa: S307
+
+
+def read(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The outputs that are read from the reply of `row`, as JSON values; None where it cannot be read."""
+    signature, text, layout = signature_of(row), row["reply"], row["layout"]
+    truncated = bool(row.get("truncated"))
+    try:
+        if layout in JSON_LAYOUTS:
+            reading = read_reply(signature, text, truncated=truncated)
+        else:
+            reading = read_laid_out(signature, text, layout, truncated=truncated)
+    except ParseFailure:
+        return None
+    return {name: serialize_for_json(value) for name, value in reading.outputs.items()}
+
+
+def outcome(row: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> str:
+    """One of `OUTCOMES`; of a row without labels `read` or `refused`."""
+    if "readable" not in row:
+        return "refused" if outputs is None else "read"
+    if outputs is None:
+        return "refused" if row["readable"] else "kept off"
+    also = row.get("also") or {}
+    if not row["readable"]:
+        harmless = also and all(any(same(outputs[name], one) for one in also[name]) for name in also)
+        return "kept off" if harmless else "wrong"
+    found = ((name, outputs.get(name), value) for name, value in row["values"].items())
+    right = all(any(same(value, one) for one in (wanted, *also.get(name, ()))) for name, value, wanted in found)
+    return "right" if right else "wrong"
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Whether both say the same: case, white space, markup, outer quotes and the last full stop do not count."""
+    if wanted is None:
+        return True
+    if isinstance(wanted, str) and isinstance(found, str):
+        return _plain(found) == _plain(wanted)
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(map(same, found, wanted))
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return all(same(found.get(name), value) for name, value in wanted.items())
+    return type(found) is type(wanted) and bool(found == wanted)
+
+
+_OUTER = " .\"'`*_\u201c\u201d\u2018\u2019"
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"[*`_]", "", text).split()).strip(_OUTER).casefold()
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """The replies in the file `name`, here or elsewhere."""
+    path = HERE / name if (HERE / name).exists() else Path(name)
+    text = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+    return [json.loads(line) for line in text.decode("utf-8").splitlines() if line.strip()]
+
+
+def rates(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """How many of `rows` have which outcome."""
+    return Counter(outcome(row, read(row)) for row in rows)
+
+
+def table(title: str, rows: Sequence[Mapping[str, Any]], key: str) -> None:
+    """Prints the outcomes by what `key` says of a row."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        counts[str(row.get(key, ""))][row["outcome"]] += 1
+    print(f"\n{title:<44}" + "".join(f"{name:>10}" for name in OUTCOMES))
+    for name, count in sorted(counts.items()):
+        print(f"{name[:42]:<44}" + "".join(f"{count[one]:>10}" for one in OUTCOMES))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("files", nargs="*", default=["work.jsonl"])
+    parser.add_argument("--show", action="store_true", help="print each reply that was refused or wrong")
+    arguments = parser.parse_args()
+    for name in arguments.files:
+        rows = rows_of(name)
+        for row in rows:
+            row["found"] = read(row)
+            row["outcome"] = outcome(row, row["found"])
+        total = Counter(row["outcome"] for row in rows)
+        readable = total["right"] + total["refused"] + sum(row["outcome"] == "wrong" and row["readable"] for row in rows)
+        share = total["right"] / readable if readable else 0.0
+        print(f"{name}: {len(rows)} replies, {readable} readable, {total['right']} right ({share:.1%}), {total['wrong']} wrong")
+        for key in ("shape", "family", "layout"):
+            table(f"by {key}", rows, key)
+        for row in rows if arguments.show else ():
+            if row["outcome"] in ("refused", "wrong"):
+                print(f"\n{row['outcome']} {row['id']} {row['signature']} {row['layout']} {row['shape']}\n{row['reply']}")
+                print(f"  wanted {json.dumps(row.get('values'), ensure_ascii=False)}\n  found  {json.dumps(row['found'], ensure_ascii=False)}")
+
+
+if __name__ == "__main__":
+    main()
