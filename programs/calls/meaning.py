@@ -5,10 +5,11 @@ This module is part of exported Python files too: it needs nothing but the stand
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 NOTHING_MEANT: Any = object()
@@ -19,18 +20,27 @@ FLAGS = {
     **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
 }
 _DIGITS = re.compile(r"[0-9]+")
+_ORDINAL = re.compile(r"^\W*([0-9]{1,3})\s*[.):]\s+(?=.*[0-9])", re.MULTILINE)
+_STARS = re.compile(r"\s*([\u2605\u2b50]\ufe0f?\s*){1,10}([\u2606]\s*){0,10}")
+_MINUS = re.compile(r"[\u2212\u2013](?=[0-9])")
 _NUMBERED = re.compile(
     r"(?:(?:passages?|documents?|docs?|ids?|numbers?|no|parts?|components?|and|then)\b|[^\w{}\"]|[0-9]{1,4}\b)+",
     re.IGNORECASE,
 )
 BULLET = re.compile(r"(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
 _NUMBER = re.compile(
-    r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|about)\b[^\w+-]*)?"
+    r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|grade|rating|points|about)\b[^\w+-]*)?"
     r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?\W*",
     re.IGNORECASE,
 )
 _LABELLED = re.compile(
     r"(?:the\s+|my\s+)?(?:\w+\s+)?(?:answer|option|choice|action|verdict)\s*(?:is|:|=)?\s*", re.IGNORECASE
+)
+_ALTERNATIVE = re.compile(r"[^\w\n]{0,4}(?:\b(?:and|or)\b|[/|,])[^\w\n]{0,4}")
+_CALL = (
+    r"\W*(?:(?:\d{1,2}[.)]\s*)?(?:action|step|act|next step|next action|tool|tool call|move|kind|function)\s*\d*\s*[:\uff1a]\W*)?"
+    r"(NAMES)(?:[ _-](?:up )?(?:question|query|action|search|tool))?[*`\"']*\s*\d*\s*"
+    r"(?:\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]|\((.*)\)|[:\uff1a][*_`]*\s*(\S[^\n]*))[\s.`*;]*"
 )
 _MARKS = " \t\r\n.,;:!?()[]{}<>\"'`*_\u201c\u201d\u2018\u2019"
 
@@ -41,6 +51,30 @@ def loads(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def python_value(text: str) -> Any:
+    """The lists, dictionaries, texts and numbers that `text` is as Python writes them; None where it is not.
+
+    Of a call, as in `Grade(points=70)`, its named arguments are a dictionary.
+    """
+    if len(text) > 20_000:
+        return None
+    try:
+        return _literal(ast.parse(text.strip(), mode="eval").body)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _literal(node: ast.AST) -> Any:
+    if isinstance(node, ast.Call) and not node.args and node.keywords:
+        return {str(one.arg): _literal(one.value) for one in node.keywords if one.arg is not None}
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_literal(one) for one in node.elts]
+    if isinstance(node, ast.Dict):
+        keys = [None if key is None else _literal(key) for key in node.keys]
+        return {str(key): _literal(value) for key, value in zip(keys, node.values)}  # noqa: B905 (Python 3.9)
+    return ast.literal_eval(node)  # type: ignore[arg-type]
 
 
 def fold(name: Any) -> str:
@@ -64,7 +98,7 @@ def is_option(value: Any, options: Sequence[Any]) -> bool:
 
 
 def choose(value: Any, options: Sequence[Any]) -> Any:
-    """The one of `options` that `value` means; `NOTHING_MEANT` where it means none, or it is not clear which."""
+    """The one of `options` that `value` means; `NOTHING_MEANT` where it is not clear that it means one."""
     words = [option for option in options if isinstance(option, str)]
     numbers = [option for option in options if type(option) is int]
     if isinstance(value, bool):
@@ -75,8 +109,11 @@ def choose(value: Any, options: Sequence[Any]) -> Any:
             return NOTHING_MEANT
         if 0 < number < 1 and max(numbers) == 100:
             number *= 100
-        inside = min(numbers) <= number <= max(numbers)
-        return min(numbers, key=lambda option: abs(option - number)) if inside else NOTHING_MEANT
+        if not min(numbers) <= number <= max(numbers):
+            return NOTHING_MEANT
+        near = sorted(numbers, key=lambda option: abs(option - number))
+        between = len(near) > 1 and abs(near[0] - number) == abs(near[1] - number)
+        return NOTHING_MEANT if between and number != int(number) else near[0]
     if not isinstance(value, str):
         return NOTHING_MEANT
     return _choose_word(value, words)
@@ -90,12 +127,51 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
                 return option
     if bare(text) in ("true", "false"):
         return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), NOTHING_MEANT)
+    if _lists_options(text, words):
+        return NOTHING_MEANT
     label = _LABELLED.match(text)
     for start in [text, *([text[label.end() :]] if label and label.end() else [])]:
         begun = [option for option in words if _begins(start.lstrip(_MARKS + "-"), option)]
         if begun:
             return max(begun, key=len)
-    return NOTHING_MEANT
+    return _related(bare(text), words)
+
+
+def _lists_options(text: str, words: Sequence[str]) -> bool:
+    """Whether `text` begins with several of the options and chooses none, as in "Yes and no"."""
+    start = text.lstrip(_MARKS + "-")
+    for option in words:
+        if not _begins(start, option):
+            continue
+        more = _ALTERNATIVE.match(start[len(option) :])
+        rest = start[len(option) + more.end() :] if more else ""
+        if any(_begins(rest, other) for other in words if other != option and not _begins(option, other)):
+            return True
+    lines = [line.lstrip(_MARKS + "-") for line in text.splitlines() if line.strip()]
+    begun = {option for line in lines for option in words if _begins(line, option)}
+    return len(lines) > 1 and len(begun) > 1 and all(any(_begins(line, o) for o in words) for line in lines)
+
+
+def _related(spoken: str, words: Sequence[str]) -> Any:
+    """The one option that a word or two are another form of, as "partially" of "partially correct"."""
+    parts = re.findall(r"[^\W\d_]+", spoken)
+    if not 0 < len(parts) <= 2:
+        no = parts[:1] == ["no"] and len(parts) < 8 and "no" not in map(str.casefold, words)
+        return next((word for word in words if no and word.casefold() == "none"), NOTHING_MEANT)
+    if parts[0] in ("no", "not"):
+        none = parts[0] == "no" and "no" not in map(str.casefold, words)
+        return next((word for word in words if none and word.casefold() == "none"), NOTHING_MEANT)
+    related = [word for word in words if len(word) > 3 and is_form_of(parts[0], re.split(r"[\W_]", word)[0])]
+    return related[0] if len(related) == 1 else NOTHING_MEANT
+
+
+def is_form_of(word: str, other: str) -> bool:
+    """Whether both are forms of one word, as far as their beginnings tell: "rewriting" and "rewrite"."""
+    word, other = word.casefold(), other.casefold()
+    same = 0
+    while same < min(len(word), len(other)) and word[same] == other[same]:
+        same += 1
+    return same >= max(4, 0.75 * min(len(word), len(other))) and len(word) - same < 5
 
 
 def _begins(text: str, option: str) -> bool:
@@ -105,24 +181,57 @@ def _begins(text: str, option: str) -> bool:
     return bool(pattern) and re.match(pattern + end, text, re.IGNORECASE) is not None
 
 
+def call_in(text: str, options: Sequence[str]) -> tuple[str, str] | None:
+    """The option and what goes with it in a line such as `search[query]`, `web("query")`, "Follow up: query"."""
+    line = text.strip()
+    if len(line) > 2000 or not options:
+        return None
+    folded = {fold(option): option for option in options}
+    names = "|".join(
+        r"[\s_-]*".join(map(re.escape, re.split(r"[\s_-]+", option)))
+        for option in sorted(options, key=len, reverse=True)
+    )
+    called = re.fullmatch(_CALL.replace("NAMES", names), line, re.IGNORECASE | re.DOTALL)
+    if called is None:
+        return None
+    held = next(held for held in called.groups()[1:] if held is not None).strip()
+    held = re.sub(r"\A(?:query|q|input|action_input|text|question|answer)\s*[=:]\s*", "", held)
+    quoted = len(held) > 1 and held[0] == held[-1] and held[0] in "\"'`" and held[0] not in held[1:-1]
+    held = held[1:-1] if quoted else held
+    return (folded[fold(called[1])], held.strip()) if held.strip(_MARKS) else None
+
+
 def number_in(value: Any, most: Any = None) -> Any:
     """The number that `value` is or spells; None where it is none. Of a fraction `most` is the whole."""
     if isinstance(value, (int, float)):
         return value if not isinstance(value, bool) and math.isfinite(value) else None
-    spelled = _NUMBER.fullmatch(value) if isinstance(value, str) and len(value) < 200 else None
+    if not isinstance(value, str) or len(value) >= 200:
+        return None
+    if _STARS.fullmatch(value):
+        return value.count("\u2605") + value.count("\u2b50")
+    spelled = _NUMBER.fullmatch(_MINUS.sub("-", value))
     if spelled is None or (spelled[2] is not None and (most is None or int(spelled[2]) != most)):
         return None
     return float(spelled[1]) if "." in spelled[1] else int(spelled[1])
 
 
 def numbers_in(text: str) -> list[int]:
-    """The integers that `text` lists, with nothing but marks and words such as "passage" around them."""
-    return [int(digits) for digits in _DIGITS.findall(text)] if _NUMBERED.fullmatch(text) else []
+    """The integers that `text` lists, with nothing but marks and words such as "passage" around them.
+
+    The numbers of a numbered list, 1 and so on before the numbers that it lists, are left out.
+    """
+    if not _NUMBERED.fullmatch(text):
+        return []
+    places = [int(place) for place in _ORDINAL.findall(text)]
+    lines = [line for line in text.splitlines() if _DIGITS.search(line)]
+    if len(places) == len(lines) > 1 and places == list(range(1, len(lines) + 1)):
+        text = _ORDINAL.sub("", text)
+    return [int(digits) for digits in _DIGITS.findall(text)]
 
 
 def nearest_integer(number: Any, low: Any, high: Any) -> int:
-    """The integer nearest to `number`; of a share, where `low` to `high` is a percentage, its percentage."""
-    if 0 < number < 1 and (low, high) == (0, 100):
+    """The integer nearest to `number`; of a share, on a scale up to 100, its percentage."""
+    if 0 < abs(number) < 1 and high == 100 and low in (0, -100):
         number *= 100
     return number if isinstance(number, int) else math.floor(number + 0.5)
 

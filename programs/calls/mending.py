@@ -38,6 +38,7 @@ This module is part of exported Python files too: it needs nothing but the stand
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -48,6 +49,7 @@ from ragc.programs.calls.meaning import (
     FLAGS,
     NOTHING_MEANT,
     bare,
+    call_in,
     choose,
     first_words,
     fold,
@@ -158,17 +160,19 @@ class Mender:
             self._count()
             value = one
         if not isinstance(value, dict):
-            if len(kinds) != 1:
+            value = self._made(schema, value)
+            if not isinstance(value, dict):
                 return value
-            self._count()
-            value = {next(iter(kinds)): value}
-        fields = self._gathered(kinds, self._fields(schema, value))
+        fields = self._called(schema, self._gathered(kinds, self._fields(schema, value)))
         for name, kind in kinds.items():
             if name not in fields:
                 continue
+            optional = name not in schema.get("required", kinds)
+            if optional and fields[name] == [] and is_text(self.resolve(kind)):
+                fields[name] = None
             if fields[name] is None and not self._allows_null(kind):
                 empty = self._empty(kind)
-                if empty is NOTHING_MEANT or (empty == "" and len(kinds) == 1):
+                if empty is NOTHING_MEANT or (empty == "" and len(kinds) == 1 and not optional):
                     del fields[name]
                     continue
                 fields[name] = empty
@@ -176,6 +180,65 @@ class Mender:
             else:
                 fields[name] = self.mend(kind, fields[name])
         return fields
+
+    def _made(self, schema: Mapping[str, Any], value: Any) -> Any:
+        """The object that `value`, which is none, stands for: by its only field, a call, or its first text."""
+        kinds = schema["properties"]
+        if len(kinds) == 1:
+            self._count()
+            return {next(iter(kinds)): value}
+        if not isinstance(value, str) or not value.strip():
+            return value
+        first, *others = kinds
+        options = self._options(kinds[first])
+        call = call_in(value, options)
+        if call and others:
+            self._count()
+            return {first: call[0], others[0]: call[1]}
+        may_be_absent = not set(kinds) & set(schema.get("required", kinds))
+        if may_be_absent and is_text(self.resolve(kinds[first])):
+            self._count()
+            return {first: value}
+        return value
+
+    def _options(self, schema: Mapping[str, Any]) -> list[str]:
+        """The words that `schema` allows; none where it allows anything else."""
+        kind = self.resolve(schema)
+        options = kind.get("enum") or ([kind["const"]] if "const" in kind else [])
+        return list(options) if all(isinstance(option, str) for option in options) else []
+
+    def _called(self, schema: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+        """`fields` with an option and its text apart, which were written as one: `search[query]`.
+
+        So are an option that stands as the name of a field, and an object in the place of the option.
+        """
+        kinds = schema["properties"]
+        names = list(kinds)
+        for name, text in zip(names, names[1:]):  # noqa: B905 (Python 3.9)
+            options = self._options(kinds[name])
+            required = schema.get("required", names)
+            if len(options) < 2 and not self._names_step(kinds, name):
+                continue
+            if text not in required or not is_text(self.resolve(kinds[text])) or fields.get(text):
+                continue
+            held = fields.get(name)
+            if isinstance(held, dict) and len(held) == 1:
+                (option, inner), *_ = held.items()
+                held = f"{option}[{inner}]" if isinstance(inner, str) else held
+            call = call_in(held, options) if isinstance(held, str) else None
+            if call is None and name not in fields:
+                spelled = {fold(option): option for option in options}
+                keys = [key for key in fields if fold(key) in spelled and isinstance(fields[key], str)]
+                if len(keys) == 1 and fields[keys[0]].strip():
+                    call = spelled[fold(keys[0])], fields.pop(keys[0])
+            if call is not None:
+                self._count()
+                return {**fields, name: call[0], text: call[1]}
+        return fields
+
+    @staticmethod
+    def _names_step(kinds: Mapping[str, Any], name: str) -> bool:
+        return name == "action" and len(kinds) > 1
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
@@ -255,6 +318,9 @@ class Mender:
         if isinstance(value, dict):
             if kind.get("properties") and _fields_in(value, kind["properties"]):
                 return [value]
+            mapped = self._mapped(kind, value)
+            if mapped is not None:
+                return mapped
             if len(value) == 1:
                 (held,) = value.values()
                 return held if isinstance(held, list) else self._items_of(kind, held)
@@ -273,6 +339,29 @@ class Mender:
         if len(lines) > 1 and all(BULLET.match(line) for line in lines):
             return [BULLET.sub("", line) for line in lines]
         return [value]
+
+    def _mapped(self, kind: Mapping[str, Any], value: Mapping[str, Any]) -> list[Any] | None:
+        """The items that a map stands for: by number, or each with its option; None where it is no such map."""
+        kinds = {name: self.resolve(inner) for name, inner in kind.get("properties", {}).items()}
+        texts = [name for name, inner in kinds.items() if is_text(inner)]
+        numbers = [name for name, inner in kinds.items() if inner.get("type") == "integer"]
+        options = [name for name, inner in kinds.items() if "enum" in inner]
+        if not value or not texts:
+            return None
+        if len(numbers) == 1 and all(len(numbers_in(str(key))) == 1 for key in value):
+            return [
+                {
+                    numbers[0]: numbers_in(str(key))[0],
+                    **(held if isinstance(held, dict) else {texts[0]: held}),
+                }
+                for key, held in value.items()
+                if held is not None and held != ""
+            ]
+        if len(options) == 1 and len(texts) == 1 and not numbers:
+            chosen = {key: choose(held, kinds[options[0]]["enum"]) for key, held in value.items()}
+            if NOTHING_MEANT not in chosen.values():
+                return [{texts[0]: key, options[0]: option} for key, option in chosen.items()]
+        return None
 
     def _inside(self, value: Any, kind: type) -> Any:
         """The JSON value of a `kind` that the text `value` holds, or `value`."""
@@ -412,6 +501,31 @@ def close_list(text: str, tally: Tally) -> str:
         tally.dropped += 1
     closers = "".join("]" if mark == "[" else "}" for mark, _ in reversed(opened[: last + 1]))
     return text[:start] + closers
+
+
+def objects_in(text: str) -> list[tuple[Any, int, int]]:
+    """The JSON objects in `text` that are whole and stand in no other, each with where it begins and ends."""
+    found: list[tuple[Any, int, int]] = []
+    decoder, at = json.JSONDecoder(), text.find("{")
+    while at >= 0 and len(found) < 50:
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return []
+        found.append((value, at, end))
+        at = text.find("{", end)
+    return found
+
+
+_ALTERNATIVES = re.compile(r"[\"\w\s]\s*\|\s*[\"\w]")
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+
+
+def offers_choice(text: str) -> bool:
+    """Whether `text` is the form that was asked for, not filled in: `"yes" | "no"`."""
+    start = text.find("{")
+    inside = _STRING.sub('""', text[start : text.rfind("}") + 1]) if start >= 0 and "|" in text else ""
+    return _ALTERNATIVES.search(inside) is not None
 
 
 def places_in(value: Any, where: Sequence[Any]) -> Iterator[tuple[list[Any], int]]:
