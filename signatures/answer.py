@@ -224,6 +224,7 @@ def with_reasoning(signature: Any) -> Any:
             "how the answer is reached: what must be known first, what of it stands firm and why, and what "
             "follows, a short step for each fact, as many as it takes",
             brief="short steps that lead to the answer, one for each fact that it takes",
+            default="",
         ),
         str,
     )
@@ -449,9 +450,27 @@ NOTHING = "none"
 """What prompts write for an empty list; models repeat it where they have nothing to say."""
 
 
+_NOTHING_WORDS = (NOTHING, "n/a", "na", "null", "nil", "nothing", "empty", "-", "\u2014", "not applicable")
+_NO_ANSWERS = (
+    *_NOTHING_WORDS,
+    "unknown",
+    "not known",
+    "not found",
+    "not available",
+    "no answer",
+    "undefined",
+)
+
+
 def blank_if_nothing(text: str) -> str:
     """`text` without white space around it; empty when it only says that there is nothing."""
-    return "" if _bare(text) == NOTHING else text.strip()
+    return "" if _bare(text) in _NOTHING_WORDS else text.strip()
+
+
+OrNothing = Annotated[
+    str, BeforeValidator(lambda text: blank_if_nothing(text) if isinstance(text, str) else text)
+]
+"""The type of a text that may be empty, where a reply may have a word for nothing."""
 
 
 def step_answer(text: str, answer_format: str) -> str:
@@ -461,7 +480,7 @@ def step_answer(text: str, answer_format: str) -> str:
     """
     options = FORMATS[answer_format].options
     if not options:
-        return blank_if_nothing(text)
+        return "" if _bare(text) in _NO_ANSWERS else text.strip()
     return option_of(text, options)
 
 

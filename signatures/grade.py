@@ -205,7 +205,7 @@ class CompareSources(dspy.Signature):
     known: list[str] = dspy.InputField(desc="passages that earlier searches brought")
     new: list[str] = dspy.InputField(desc="passages that the last search brought")
     analysis: str = dspy.OutputField(
-        desc="in a sentence or two: which fact the new passages add, or why they add none"
+        default="", desc="in a sentence or two: which fact the new passages add, or why they add none"
     )
     status: bool = dspy.OutputField(
         desc="true if they add something relevant, false if they are off the point or repeat what is known"

@@ -24,7 +24,7 @@ import dspy
 import pydantic
 from pydantic import BeforeValidator
 
-from ragc.signatures.answer import FORMATS, one_of, redeclare_output
+from ragc.signatures.answer import FORMATS, OrNothing, one_of, redeclare_output
 from ragc.signatures.wording import brief, derived
 
 
@@ -46,7 +46,9 @@ class ReactStep(dspy.Signature):
 
     question: str = dspy.InputField(desc="what is to be answered in the end")
     steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
-    thought: str = dspy.OutputField(desc="what is known and what is missing, in a sentence or two")
+    thought: str = dspy.OutputField(
+        default="", desc="what is known and what is missing, in a sentence or two"
+    )
     action: Literal["local", "web", "finish"] = dspy.OutputField(
         desc="local searches a fixed collection of documents, web searches the web, finish answers"
     )
@@ -71,7 +73,9 @@ class ReactConcatStep(dspy.Signature):
 
     question: str = dspy.InputField(desc="what is to be answered in the end")
     steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
-    thought: str = dspy.OutputField(desc="what is known and what is missing, in a sentence or two")
+    thought: str = dspy.OutputField(
+        default="", desc="what is known and what is missing, in a sentence or two"
+    )
     action: Literal["search", "finish"] = dspy.OutputField(
         desc="search looks in a fixed collection of documents and on the web, finish answers"
     )
@@ -293,7 +297,9 @@ class AgentStep(dspy.Signature):
     max_step: int = dspy.InputField(desc="how many steps there are in all; those in the trajectory are spent")
     question: str = dspy.InputField(desc="what is to be answered in the end")
     trajectory: str = dspy.InputField(desc="the steps so far with their results; none at first")
-    thought: str = dspy.OutputField(desc="what the results show and what is missing, in one or two sentences")
+    thought: str = dspy.OutputField(
+        default="", desc="what the results show and what is missing, in one or two sentences"
+    )
     step: _step(("search",), True, "short") = dspy.OutputField(desc=_GRADING)  # type: ignore[valid-type]
 
 
@@ -317,13 +323,16 @@ class Reflect(dspy.Signature):
     question: str = dspy.InputField(desc="what was asked")
     trajectory: str = dspy.InputField(desc="the steps taken, with their results")
     answer: str = dspy.InputField(desc="the answer to grade")
-    explanation: str = dspy.OutputField(desc="which facts the results show and which not, in a sentence")
+    explanation: str = dspy.OutputField(
+        default="", desc="which facts the results show and which not, in a sentence"
+    )
     grade: Grade = dspy.OutputField(
         desc="CORRECT if the results show all of it, PARTIALLY CORRECT if a part, INCORRECT if they do not "
         "or say otherwise"
     )
-    improvement: str = dspy.OutputField(
-        desc="which fact should still be found to make the answer sure, in a sentence; empty if none"
+    improvement: OrNothing = dspy.OutputField(
+        default="",
+        desc="which fact should still be found to make the answer sure, in a sentence; empty if none",
     )
 
 

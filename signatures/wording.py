@@ -56,9 +56,9 @@ def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
     return _field(dspy.InputField(desc=desc), brief, more)
 
 
-def output_field(desc: str, *, brief: str = "") -> Any:
-    """An output that is added to a signature, with both of its texts."""
-    return _field(dspy.OutputField(desc=desc), brief, {})
+def output_field(desc: str, *, brief: str = "", **default: Any) -> Any:
+    """An output that is added to a signature, with both of its texts; with a `default` a reply may lack it."""
+    return _field(dspy.OutputField(desc=desc, **default), brief, {})
 
 
 def _field(info: Any, brief: str, more: dict[str, Any]) -> Any:
