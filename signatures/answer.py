@@ -467,9 +467,12 @@ def blank_if_nothing(text: str) -> str:
     return "" if _bare(text) in _NOTHING_WORDS else text.strip()
 
 
-OrNothing = Annotated[
-    str, BeforeValidator(lambda text: blank_if_nothing(text) if isinstance(text, str) else text)
-]
+def or_nothing(value: Any) -> Any:
+    """`value` as it is; nothing where it is a word for that."""
+    return "" if isinstance(value, str) and _bare(value) in _NOTHING_WORDS else value
+
+
+OrNothing = Annotated[str, BeforeValidator(or_nothing)]
 """The type of a text that may be empty, where a reply may have a word for nothing."""
 
 

@@ -9,7 +9,7 @@ import dspy
 import pydantic
 from pydantic import BeforeValidator
 
-from ragc.signatures.answer import blank_if_nothing
+from ragc.signatures.answer import or_nothing
 from ragc.signatures.wording import brief
 
 
@@ -38,7 +38,7 @@ def _unless_complete(value: Any) -> Any:
     """The next sentence; empty where it says in words that none is needed."""
     if not isinstance(value, str):
         return value
-    return "" if _COMPLETE.fullmatch(value) else blank_if_nothing(value)
+    return "" if _COMPLETE.fullmatch(value) else or_nothing(value)
 
 
 @brief(

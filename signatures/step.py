@@ -214,6 +214,8 @@ def _to_step(tools: Sequence[str], finish: Sequence[str]) -> Any:
             return value
         if _is_exact(value, tools, finish):
             return value
+        if not {"action_input", "answer"} & value.keys():  # cut before what goes with the action
+            return value
         move = Move.of(value)
         search = {"action": move.action, "action_input": move.action_input}
         if move.action in tools and move.action_input:

@@ -71,12 +71,53 @@ def _options(kind: Mapping[str, Any]) -> list[str]:
 
 
 _RUNS_ON = re.compile(
-    r"^\W*(?:observation|intermediate answer|results?|thought|human|user)\b[^\n:]{0,12}:", re.IGNORECASE | re.MULTILINE
+    r"^\W*(?:observation|intermediate answer|results?|thought|human|user)\b[^\n:]{0,12}:",
+    re.IGNORECASE | re.MULTILINE,
 )
 _FINAL = re.compile(
-    r"^\W*(?:so\W+)?(?:the\s+)?(?:final\s+)answer(?:\s+is)?\s*[:\uff1a]?\s*(\S.*)$", re.IGNORECASE | re.MULTILINE
+    r"^\W*(?:so\W+)?(?:the\s+)?(?:final\s+)answer(?:\s+is)?\s*[:\uff1a]?\s*(\S.*)$",
+    re.IGNORECASE | re.MULTILINE,
 )
 _NEXT = re.compile(r"[:\u2014]\s*([^:\n]{5,200}\?)\W*\Z")
+
+
+def tidied(schema: Mapping[str, Any], frame: Frame) -> Frame:
+    """`frame` without labels and objects inside its texts that only say once more which output they are.
+
+    Raises Unclear where an answer, a query or a question is empty.
+    """
+    shape = step_shape(schema)
+    values = dict(frame.values)
+    for name, value in frame.values.items():
+        if not isinstance(value, str) or not is_text(_resolved(schema, schema["properties"].get(name, {}))):
+            continue
+        label, mark, rest = value.partition(":") if value[:1] != "{" else (value, "", "")
+        if mark and len(label) < 60 and fold(label) == fold(name) and rest.strip():
+            value = rest.strip(" *_\n")
+        elif shape is not None and name == shape.text and mark and (call := call_in(value, shape.options)):
+            value = call[1]
+        held = loads(value) if value[:1] == "{" else None
+        if isinstance(held, dict) and len(held) == 1 and fold(next(iter(held))) == fold(name):
+            value = next(iter(held.values()))
+        if value == "" and name.rpartition("_")[2] in ("answer", "query", "question"):
+            raise Unclear(f"{name} is empty")
+        values[name] = value
+    return Frame(values, exact=frame.exact and values == frame.values)
+
+
+_TAGGED = r"<(?:\w+)\s+\w+\s*=\s*[\"']?(NAMES)[\"']?\s*>([^<]+)<|<(NAMES)>([^<]+)</"
+
+
+def _in_step_tags(schema: Mapping[str, Any], shape: StepShape, text: str) -> Frame | None:
+    """A step whose option is an attribute or the name of a tag: `<action name="web">query</action>`."""
+    names = "|".join(map(re.escape, shape.options))
+    found = re.findall(_TAGGED.replace("NAMES", names), text, re.IGNORECASE)
+    if len(found) != 1:
+        return None
+    option, held = (found[0][0], found[0][1]) if found[0][0] else (found[0][2], found[0][3])
+    first = next(iter(schema["properties"]))
+    thought = re.search(rf"<{first}>([^<]*)</", text)
+    return _step_frame(schema, shape, option.lower(), held.strip(), thought[1].strip() if thought else "")
 
 
 def in_step(schema: Mapping[str, Any], text: str) -> Frame | None:
@@ -84,6 +125,8 @@ def in_step(schema: Mapping[str, Any], text: str) -> Frame | None:
     shape = step_shape(schema)
     if shape is None or holds_object(text):
         return None
+    if "<" in text:
+        return _in_step_tags(schema, shape, text)
     found: list[tuple[str, str, int, int]] = []
     place = 0
     for line in unfenced(text).splitlines(keepends=True):
@@ -110,7 +153,9 @@ def _ending(options: Sequence[str]) -> str:
 
 def _aside(text: str) -> str:
     """Prose before a step without the label of its own and the one of the step."""
-    text = re.sub(r"\A\W*(?:thought|reasoning|reason|analysis)\s*\d*\s*:\W*", "", text.strip(), flags=re.IGNORECASE)
+    text = re.sub(
+        r"\A\W*(?:thought|reasoning|reason|analysis)\s*\d*\s*:\W*", "", text.strip(), flags=re.IGNORECASE
+    )
     return re.sub(r"(?:^|\n)\W*(?:action|step|tool)\s*\d*\s*:\W*\Z", "", text).strip()
 
 
@@ -127,7 +172,11 @@ def _step_in_sentence(shape: StepShape, schema: Mapping[str, Any], text: str) ->
     text = text.strip()
     if len(text) > 400 or says_nothing(text):
         return None
-    named = [one for one in shape.options if re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", text, re.IGNORECASE)]
+    named = [
+        one
+        for one in shape.options
+        if re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", text, re.IGNORECASE)
+    ]
     quoted = re.findall(r"[\"\u201c`]([^\"\u201c\u201d`\n]{2,200})[\"\u201d`]", text)
     if len(named) == 1 and len(quoted) == 1 and named[0] not in ("answer",):
         return _step_frame(schema, shape, named[0], quoted[0], "")

@@ -75,7 +75,7 @@ def _list_of(schema: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
     return (names[0], mender.resolve(kind.get("items") or {})) if kind.get("type") == "array" else None
 
 
-_LABEL = re.compile(
+_FIELD_LABEL = re.compile(
     r"\s*(?:\d{1,2}[.)]\s*)?[-*+\u2022\s]*[*_]{0,2}([^\W\d][\w -]{0,40}?)[*_]{0,2}\s?[:\uff1a][*_]{0,2}\s*(.*)"
 )
 
@@ -89,7 +89,7 @@ def in_records(schema: Mapping[str, Any], text: str) -> Frame | None:
     name_of = label_reader({"properties": kind["properties"]})
     items: list[dict[str, str]] = []
     for line in text.splitlines():
-        label = _LABEL.fullmatch(line)
+        label = _FIELD_LABEL.fullmatch(line)
         field = name_of(label[1]) if label else None
         if label is None or field not in kind["properties"]:
             continue
@@ -113,22 +113,32 @@ def pairs_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
     marks = [name for name, inner in kinds.items() if "enum" in inner or inner.get("type") == "integer"]
     if len(words) != 1 or len(marks) != 1:
         return []
-    lines = [BULLET.sub("", line.strip()).strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     items = [_pair(words[0], marks[0], kinds[marks[0]], line) for line in lines]
     return [item for item in items if item] if all(items) else []
 
 
 def _pair(word: str, mark: str, kind: Mapping[str, Any], line: str) -> dict[str, Any]:
-    parts: Sequence[str] = _BETWEEN.split(line, maxsplit=1)
+    if "enum" not in kind:
+        return _numbered(word, mark, line)
+    parts: Sequence[str] = _BETWEEN.split(BULLET.sub("", line), maxsplit=1)
     if len(parts) != 2:
-        inside = re.fullmatch(r"(.+?)\s*\(([^()]+)\)\W*", line)
+        inside = re.fullmatch(r"(.+?)\s*[(\[]([^()\[\]]+)[)\]]\W*", BULLET.sub("", line))
         parts = (inside[1], inside[2]) if inside else ()
     if len(parts) != 2 or not all(parts):
         return {}
-    if "enum" in kind:
-        for text, option in (parts, (parts[1], parts[0])):
-            if choose(option, kind["enum"]) is not NOTHING_MEANT:
-                return {word: text.strip('*`" '), mark: choose(option, kind["enum"])}
-        return {}
-    numbers = re.findall(r"\d{1,3}", parts[0])
-    return {mark: int(numbers[0]), word: parts[1].strip('*`" ')} if len(numbers) == 1 else {}
+    for text, option in (parts, (parts[1], parts[0])):
+        if choose(option, kind["enum"]) is not NOTHING_MEANT:
+            return {word: text.strip('*`" '), mark: choose(option, kind["enum"])}
+    return {}
+
+
+def _numbered(word: str, mark: str, line: str) -> dict[str, Any]:
+    """The number and the text of a line such as "2. was first seen by", "Part 3 (Triton) -> Triton"."""
+    parts = _BETWEEN.split(BULLET.sub("", line), maxsplit=1)
+    numbers = re.findall(r"\d{1,3}", parts[0]) if len(parts) == 2 else []
+    if not numbers:
+        first = re.match(r"\W*(\d{1,2})[.):]\s+", line)
+        numbers = [first[1]] if first else []
+    text = parts[-1].strip('*`" ')
+    return {mark: int(numbers[0]), word: text} if len(numbers) == 1 and text else {}

@@ -27,7 +27,7 @@ _NUMBERED = re.compile(
     r"(?:(?:passages?|documents?|docs?|ids?|numbers?|no|parts?|components?|and|then)\b|[^\w{}\"]|[0-9]{1,4}\b)+",
     re.IGNORECASE,
 )
-BULLET = re.compile(r"(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
+BULLET = re.compile(r"\A(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
 _NUMBER = re.compile(
     r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|grade|rating|points|about)\b[^\w+-]*)?"
     r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?\W*",
@@ -125,9 +125,11 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         for option in words:
             if spelling and spell(option) == spelling:
                 return option
-    if bare(text) in ("true", "false"):
+    if bare(text) in FLAGS and (
+        len(bare(text)) > 3 or {FLAGS.get(w.casefold()) for w in words} >= {True, False}
+    ):
         return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), NOTHING_MEANT)
-    if _lists_options(text, words):
+    if lists_options(text, words):
         return NOTHING_MEANT
     label = _LABELLED.match(text)
     for start in [text, *([text[label.end() :]] if label and label.end() else [])]:
@@ -137,7 +139,7 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
     return _related(bare(text), words)
 
 
-def _lists_options(text: str, words: Sequence[str]) -> bool:
+def lists_options(text: str, words: Sequence[str]) -> bool:
     """Whether `text` begins with several of the options and chooses none, as in "Yes and no"."""
     start = text.lstrip(_MARKS + "-")
     for option in words:

@@ -196,7 +196,8 @@ class Mender:
             self._count()
             return {first: call[0], others[0]: call[1]}
         may_be_absent = not set(kinds) & set(schema.get("required", kinds))
-        if may_be_absent and is_text(self.resolve(kinds[first])):
+        sentence = len(value.split()) > 2 and value[:1].isalnum()
+        if may_be_absent and sentence and is_text(self.resolve(kinds[first])):
             self._count()
             return {first: value}
         return value

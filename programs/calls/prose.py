@@ -97,8 +97,8 @@ def _without_formulas(text: str) -> str:
 
 
 _UNSAID = re.compile(
-    r"(?:\.\.\.|\u2026|\{\{?\s*[\w ]{1,40}\s*\}?\}|<\s*(?:your|the|insert)?\s*[\w ]{0,30}(?:answer|query|text|here)\s*>"
-    r"|\[\s*(?:your|insert|the)\s[\w ,']{1,60}\]|(?:your|insert|the) \w+ here\.?|string|<[\w ]{1,20}>|TODO|TBD)",
+    r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|value|here)\s*(?: here)?[>\]})]"
+    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?",
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
@@ -129,9 +129,9 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _BROKEN = re.compile(
-    r"\s*(?:<!doctype|<html|<\?xml|\{?\"?error\"?\s*[:{]|(?:http )?(?:error )?[45]\d\d (?:bad|internal|service|gateway|too many|forbidden|"
-    r"unauthorized|not found)|(?:error|exception|traceback)\b[ :(]|internal server error|rate limit|request timed out"
-    r"|service unavailable|upstream)",
+    r"\s*(?:<!doctype|<html|\{?\"?error\"?\s*[:{]|(?:http )?(?:error )?[45]\d\d:? (?:bad|internal|service|gateway|too many|"
+    r"forbidden|unauthori[sz]ed|not found)|(?:\w*error|exception)\s*:|traceback \(most|internal server error|rate limit exceeded"
+    r"|(?:the )?(?:request|connection|model) (?:has )?timed out|service unavailable|upstream (?:connect|request) error)",
     re.IGNORECASE,
 )
 _LEAD = re.compile(
@@ -164,7 +164,7 @@ def says_nothing(text: str) -> bool:
 def _looped(text: str) -> bool:
     """Whether `text` is a model in a loop: a few words over and over."""
     words = text.casefold().split()
-    return len(words) >= 8 and len(set(words)) <= max(2, len(words) // 20)
+    return len(words) >= 8 and all(map(str.isalpha, words)) and len(set(words)) <= max(2, len(words) // 20)
 
 
 _CUE = re.compile(
@@ -272,14 +272,19 @@ def verdict(name: str, options: Sequence[Any], text: str) -> Any:
         for option in options
     }
     if len(options) == 2 and set(flags.values()) == {True, False}:
-        flag = _flag(name, text)
+        flag = _holds(name, text)
         return next((option for option in options if flags[option] is flag), NOTHING_MEANT)
     return _chosen([option for option in options if isinstance(option, str)], text)
 
 
-def _flag(name: str, text: str) -> bool | None:
+def _holds(name: str, text: str) -> bool | None:
     """Whether `text` says that `name` holds; None where it does not say."""
     plain = text.replace("\u2019", "'")
+    ended = re.search(rf"\b{name}\W{{1,4}}(?:is\s+)?(true|false|yes|no)\W*\Z", plain, re.IGNORECASE)
+    if ended:
+        return FLAGS[ended[1].casefold()]
+    if "##" in plain or "<" in plain or plain.count("\n") > 4:
+        return None
     for cue in reversed(list(_CHOOSES.finditer(plain))[-20:]):
         word = re.match(r"\W*(?:an?\s+)?(\w+)(?!\s+\w+\s+(?:or|and)\b)", plain[cue.end() :])
         if word and word[1].casefold() in ("yes", "no", "true", "false"):

@@ -24,8 +24,8 @@ from pydantic.fields import FieldInfo
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
 from ragc.programs.calls.frames import Unclear, from_text
-from ragc.programs.calls.free_text import step_shape
-from ragc.programs.calls.meaning import fold, is_option, is_text, loads
+from ragc.programs.calls.free_text import step_shape, tidied
+from ragc.programs.calls.meaning import fold, is_option, is_text, lists_options, loads
 from ragc.programs.calls.mending import Mender, Tally, close_list, objects_in, offers_choice, places_in
 from ragc.programs.calls.prose import said, says_nothing, takes_back
 from ragc.programs.calls.ways import ways_of
@@ -86,9 +86,10 @@ def _strict(node: Any, *, named: bool = False, require: bool = True) -> Any:
         for key, value in node.items()
         if named or key not in _NOISE
     }
-    if require and not named and out.get("type") == "object" and "properties" in out:
-        out["required"] = list(out["properties"])
-        out["additionalProperties"] = False
+    if not named and out.get("type") == "object" and "properties" in out:
+        out["required"] = list(out["properties"]) if require else out.get("required", [])
+        if require:
+            out["additionalProperties"] = False
     return out
 
 
@@ -160,8 +161,14 @@ def _said(signature: Any, text: str) -> str:
 def _checked(signature: Any, reading: Reading, text: str) -> Reading:
     """`reading`; raises ParseFailure where a text of it refuses, or is what the prompt says of the output."""
     echoes = _descriptions(signature)
+    kinds = reading_schema(signature).get("properties", {})
     for name, value in reading.outputs.items():
-        if isinstance(value, str) and (says_nothing(value) or fold(value) in echoes.get(name, ())):
+        if not isinstance(value, str):
+            continue
+        options = kinds.get(name, {}).get("enum", ())
+        unclear = value not in options and ({"yes", "no"} <= set(options) or lists_options(value, options))
+        placeholder = value[:1] in "{<[" and fold(value) == fold(name)
+        if (options and unclear) or placeholder or says_nothing(value) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
 
@@ -169,11 +176,16 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
 @lru_cache(maxsize=512)
 def _descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
     """What prompts say of each output that is a text, in both wordings, without blanks and marks."""
-    texts: dict[str, frozenset[str]] = {}
+    return {name: frozenset(map(fold, texts)) for name, texts in _texts_of(signature).items()}
+
+
+def _texts_of(signature: Any) -> dict[str, list[str]]:
+    """The descriptions of each output of more than a word, in both wordings where it has both."""
+    texts: dict[str, list[str]] = {}
     for name, info in signature.output_fields.items():
         extra = info.json_schema_extra or {}
-        both = (str(extra.get("desc") or ""), getattr(extra.get("brief"), "desc", ""))
-        texts[name] = frozenset(fold(one) for one in both if " " in one)
+        both = (str(extra.get("desc") or ""), str(getattr(extra.get("brief"), "desc", "")))
+        texts[name] = [one for one in both if " " in one]
     return texts
 
 
@@ -284,6 +296,7 @@ def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Rea
             frame = way(schema, text)
             if frame is None:
                 continue
+            frame = tidied(schema, frame)
             tally = Tally(0 if frame.exact and layout != "json" else 1)
             mender = Mender(schema.get("$defs", {}), tally)
             values = {
@@ -295,7 +308,24 @@ def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Rea
             raise
         except Exception:  # as above
             log.debug("%s: nothing that fits", way.__name__)
-    return None
+    points = _on_scale(signature, text)
+    return None if points is None else fit(signature, points, Tally(1), truncated=truncated)
+
+
+_SCALE = re.compile(r"(-?\d+)\s+(?!to\b|\()([^,;:\d]+)")
+
+
+def _on_scale(signature: Any, text: str) -> dict[str, Any] | None:
+    """The points on the scale of the one output whose description says of them what `text` says."""
+    if len(signature.output_fields) != 1 or len(text) > 200:
+        return None
+    (name,) = signature.output_fields
+    said_of = {
+        fold(about): int(points)
+        for one in _texts_of(signature)[name]
+        for points, about in _SCALE.findall(one)
+    }
+    return {name: said_of[fold(text)]} if fold(text) in said_of else None
 
 
 def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) -> Reading:
@@ -373,6 +403,10 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the reply"
+        if first["type"] == "missing" and where in model.model_fields and isinstance(value, dict):
+            where = next(
+                name for name in model.model_fields if name not in value
+            )  # with a default or without
         raise ParseFailure(
             f"A reply does not fit its signature: {where}: {first['msg']}. It {_beginning(text)}."
         ) from error

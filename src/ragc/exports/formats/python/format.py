@@ -11,6 +11,10 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram
 SUFFIX = ".py"
 
 
+READING = ("meaning.py", "prose.py", "mending.py", "frames.py", "listings.py", "free_text.py", "ways.py")
+"""Modules that read replies, and that exported files have too; each needs those before it."""
+
+
 def write(program: ExportedProgram) -> dict[str, bytes]:
     """One file for all prompts, named after the method; raises NotExpressible."""
     return {_file_name(program): _file(program).encode()}
@@ -49,8 +53,7 @@ def _file(program: ExportedProgram) -> str:
         *(function(prompt, names[prompt.name]) for prompt in program),
         pieces.extract(package, "rendering.py", helpers(program)),
         pieces.extract("ragc.programs.calls", "meaning.py"),
-        pieces.extract("ragc.programs.calls", "mending.py"),
-        pieces.extract("ragc.programs.calls", "frames.py"),
+        *(pieces.extract("ragc.programs.calls", file) for file in READING),
         pieces.extract(package, "json_replies.py", but=_names_to_skip(styles)),
         table(program, names),
     ]
