@@ -141,16 +141,16 @@ _LEAD = re.compile(
 )
 
 
-def says_nothing(text: str) -> bool:
+def says_nothing(text: str, name: str = "") -> bool:
     """Whether `text` stands where an answer should and is none: a refusal, a question back, an error, a blank.
 
-    A text that offers more than 400 characters is taken for an answer.
+    A blank may have the `name` of the output, as in "{answer}". A text that offers more than 400 characters is taken for an answer.
     """
     text = text.strip().replace("\u2019", "'")
     if len(text) > 400:
         return _looped(text)
-    if not text:
-        return False
+    if not text or (name and text[0] in "{<[" and fold(text) == fold(name)):
+        return bool(text)
     if _UNSAID.fullmatch(text) or _BROKEN.match(text) or _REFUSES.match(text) or _SORRY.match(text):
         return True
     if _ASKS.match(text) or (

@@ -167,8 +167,7 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
             continue
         options = kinds.get(name, {}).get("enum", ())
         unclear = value not in options and ({"yes", "no"} <= set(options) or lists_options(value, options))
-        placeholder = value[:1] in "{<[" and fold(value) == fold(name)
-        if (options and unclear) or placeholder or says_nothing(value) or fold(value) in echoes.get(name, ()):
+        if (options and unclear) or says_nothing(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
 
@@ -344,7 +343,8 @@ def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) ->
         counted.dropped = tally.dropped
         mender = Mender(schema.get("$defs", {}), counted, strict=strict)
         fitting = mender.mend(schema, value)
-        if not isinstance(fitting, dict) or not fitting.keys() & schema["properties"].keys():
+        found = isinstance(fitting, dict) and fitting.keys() & schema["properties"].keys()
+        if not found and not truncated:
             raise ValueError("none of the outputs is there")
         if truncated:
             fitting = mender.fill(schema, fitting)

@@ -144,7 +144,7 @@ def _mended_outputs(schema: Mapping[str, Any], value: Any, truncated: bool) -> d
 def _strictly(schema: Mapping[str, Any], value: Any) -> dict[str, Any]:
     outputs: dict[str, Any] = _coerce(schema, value, schema.get("$defs", {}), (), "Reply")
     for name, held in outputs.items():
-        if isinstance(held, str) and says_nothing(held):
+        if isinstance(held, str) and says_nothing(held, name):
             raise _Unfit((name,), "Input should be an answer")
     return outputs
 
