@@ -296,6 +296,29 @@ def drop_wrong_marks(answer: str, n: int, *, single: bool = False) -> tuple[str,
 INVALID = "invalid question"
 UNSURE = "I don't know"
 
+_SAYS_UNSURE = re.compile(
+    r"(?:sorry,? )?(?:but )?i(?:'m| am)? (?:do not|don't|can't|cannot|not|have no)(?: really)? "
+    r"(?:know|sure|certain|say|tell|idea)(?: (?:the answer|this|that|it|for sure|to this question|for certain))*",
+    re.IGNORECASE,
+)
+_SAYS_INVALID = re.compile(
+    r"(?:this|the|your|it|that)(?: question)? (?:is|seems|looks) (?:an )?invalid(?: question)?|invalid(?: question)?|"
+    r"(?:this|the) question (?:has|rests on|assumes|is based on) a (?:false|wrong) (?:premise|assumption)",
+    re.IGNORECASE,
+)
+
+
+def _exact_refusal(value: Any) -> Any:
+    """`value` as it is; `INVALID` or `UNSURE` where all of it says so in other words."""
+    plain = value.replace("\u2019", "'").strip(" \n\"'.!*") if isinstance(value, str) else ""
+    if _SAYS_UNSURE.fullmatch(plain):
+        return UNSURE
+    return INVALID if _SAYS_INVALID.fullmatch(plain) else value
+
+
+Refusable = Annotated[str, BeforeValidator(_exact_refusal)]
+"""The type of an answer that may be a refusal, in the exact words."""
+
 
 @brief(
     "Answer the question from what you know, in as few words as possible.\n\n"
@@ -317,7 +340,7 @@ class KnownAnswer(dspy.Signature):
 
     question: str = dspy.InputField(desc="what to answer")
     query_time: str = dspy.InputField(desc="when the question was asked")
-    answer: str = dspy.OutputField(desc="a name, number or short phrase")
+    answer: Refusable = dspy.OutputField(desc="a name, number or short phrase")
 
 
 @brief(
@@ -343,7 +366,7 @@ class OpenAnswer(dspy.Signature):
     passages: list[str] = dspy.InputField(
         desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
     )
-    answer: str = dspy.OutputField(desc="a name, number or short phrase")
+    answer: Refusable = dspy.OutputField(desc="a name, number or short phrase")
 
 
 @brief(
@@ -369,7 +392,7 @@ class ReferenceAnswer(dspy.Signature):
     passages: list[str] = dspy.InputField(
         desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
     )
-    answer: str = dspy.OutputField(desc="a name, number or short phrase")
+    answer: Refusable = dspy.OutputField(desc="a name, number or short phrase")
 
 
 def normalize_refusal(text: str) -> str:

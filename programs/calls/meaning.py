@@ -29,7 +29,7 @@ _NUMBERED = re.compile(
 )
 BULLET = re.compile(r"\A(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
 _NUMBER = re.compile(
-    r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|grade|rating|points|about)\b[^\w+-]*)?"
+    r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|grade|rating|points|about|candidate|statement|option|sentence)\b[^\w+-]*)?"
     r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?\W*",
     re.IGNORECASE,
 )
@@ -40,7 +40,7 @@ _ALTERNATIVE = re.compile(r"[^\w\n]{0,4}(?:\b(?:and|or)\b|[/|,])[^\w\n]{0,4}")
 _CALL = (
     r"\W*(?:(?:\d{1,2}[.)]\s*)?(?:action|step|act|next step|next action|tool|tool call|move|kind|function)\s*\d*\s*[:\uff1a]\W*)?"
     r"(NAMES)(?:[ _-](?:up )?(?:question|query|action|search|tool))?[*`\"']*\s*\d*\s*"
-    r"(?:\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]|\((.*)\)|[:\uff1a][*_`]*\s*(\S[^\n]*))[\s.`*;]*"
+    r"(?:(?<=\*\*)\s+([^\s\[(:][^\n]*)|\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]|\((.*)\)|[:\uff1a][*_`]*\s*(\S[^\n]*))[\s.`*;]*"
 )
 _MARKS = " \t\r\n.,;:!?()[]{}<>\"'`*_\u201c\u201d\u2018\u2019"
 
@@ -136,7 +136,7 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         begun = [option for option in words if _begins(start.lstrip(_MARKS + "-"), option)]
         if begun:
             return max(begun, key=len)
-    return _related(bare(text), words)
+    return _same_word(bare(text), words)
 
 
 def lists_options(text: str, words: Sequence[str]) -> bool:
@@ -152,6 +152,37 @@ def lists_options(text: str, words: Sequence[str]) -> bool:
     lines = [line.lstrip(_MARKS + "-") for line in text.splitlines() if line.strip()]
     begun = {option for line in lines for option in words if _begins(line, option)}
     return len(lines) > 1 and len(begun) > 1 and all(any(_begins(line, o) for o in words) for line in lines)
+
+
+_SAME = {
+    **dict.fromkeys(("wrong", "false", "not correct", "mistaken"), "incorrect"),
+    **dict.fromkeys(("right", "true", "fully correct", "completely correct"), "correct"),
+    **dict.fromkeys(("full", "complete", "completely", "full support", "supported"), "fully"),
+    **dict.fromkeys(("unsupported", "not supported", "contradictory", "contradicted", "not at all"), "none"),
+}
+"""Options by words that mean the same."""
+
+_WEAKER = frozenset(
+    ("not", "no", "never", "without", "mostly", "partly", "almost", "nearly", "hardly", "or", "neither")
+)
+
+
+def _same_word(spoken: str, words: Sequence[str]) -> Any:
+    """The option that `spoken` means in other words, or the only one that stands in a few words."""
+    meant = _SAME.get(spoken)
+    for word in words:
+        if word.casefold() == meant:
+            return word
+    parts = re.findall(r"[^\W_]+", spoken)
+    if 1 < len(parts) <= 5 and not _WEAKER & set(parts):
+        named = [word for word in words if len(word) > 2 and re.search(_as_word(word), spoken, re.IGNORECASE)]
+        if len(named) == 1:
+            return named[0]
+    return _related(spoken, words)
+
+
+def _as_word(option: str) -> str:
+    return rf"(?<!\w){'[^a-z0-9]+'.join(re.escape(part) for part in re.split(r'[^A-Za-z0-9]+', option) if part)}(?!\w)"
 
 
 def _related(spoken: str, words: Sequence[str]) -> Any:
@@ -173,7 +204,7 @@ def is_form_of(word: str, other: str) -> bool:
     same = 0
     while same < min(len(word), len(other)) and word[same] == other[same]:
         same += 1
-    return same >= max(4, 0.75 * min(len(word), len(other))) and len(word) - same < 5
+    return same >= max(4, 0.75 * min(len(word), len(other))) and len(word) - same < 6
 
 
 def _begins(text: str, option: str) -> bool:

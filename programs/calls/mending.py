@@ -61,6 +61,7 @@ from ragc.programs.calls.meaning import (
     numbers_in,
     written,
 )
+from ragc.programs.calls.prose import verdict
 
 
 class Tally:
@@ -178,8 +179,22 @@ class Mender:
                 fields[name] = empty
                 self._count()
             else:
-                fields[name] = self.mend(kind, fields[name])
+                fields[name] = self.mend(kind, self._worded(name, kind, fields[name]))
         return fields
+
+    def _worded(self, name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        """`value`; where it tells a truth value in words that fit the `name` of the field, that."""
+        kind = self.resolve(schema)
+        options = [True, False] if kind.get("type") == "boolean" else kind.get("enum", ())
+        if not isinstance(value, str) or len(options) != 2 or choose(value, options) is not NOTHING_MEANT:
+            return value
+        if choose(value, ("true", "false", "yes", "no")) is not NOTHING_MEANT:
+            return value
+        meant = verdict(name, options, value)
+        if meant is NOTHING_MEANT:
+            return value
+        self._count()
+        return meant
 
     def _made(self, schema: Mapping[str, Any], value: Any) -> Any:
         """The object that `value`, which is none, stands for: by its only field, a call, or its first text."""
@@ -209,37 +224,55 @@ class Mender:
         return list(options) if all(isinstance(option, str) for option in options) else []
 
     def _called(self, schema: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
-        """`fields` with an option and its text apart, which were written as one: `search[query]`.
+        """`fields` with a step's option and text apart, which were written as one: `search[query]`.
 
-        So are an option that stands as the name of a field, and an object in the place of the option.
+        So are an option that is the name of a field, and an option or a text under another name.
         """
         kinds = schema["properties"]
-        names = list(kinds)
-        for name, text in zip(names, names[1:]):  # noqa: B905 (Python 3.9)
-            options = self._options(kinds[name])
-            required = schema.get("required", names)
-            if len(options) < 2 and not self._names_step(kinds, name):
-                continue
-            if text not in required or not is_text(self.resolve(kinds[text])) or fields.get(text):
-                continue
-            held = fields.get(name)
-            if isinstance(held, dict) and len(held) == 1:
-                (option, inner), *_ = held.items()
-                held = f"{option}[{inner}]" if isinstance(inner, str) else held
-            call = call_in(held, options) if isinstance(held, str) else None
-            if call is None and name not in fields:
-                spelled = {fold(option): option for option in options}
-                keys = [key for key in fields if fold(key) in spelled and isinstance(fields[key], str)]
-                if len(keys) == 1 and fields[keys[0]].strip():
-                    call = spelled[fold(keys[0])], fields.pop(keys[0])
-            if call is not None:
-                self._count()
-                return {**fields, name: call[0], text: call[1]}
-        return fields
+        if len(kinds) < 2:
+            return fields
+        (name, text), others = list(kinds)[-2:], set(kinds)
+        if self._options(kinds[list(kinds)[0]]) and not self._options(kinds[name]):
+            name, text = list(kinds)[:2]
+        options = self._options(kinds[name])
+        if not options or text not in schema.get("required", kinds) or not is_text(self.resolve(kinds[text])):
+            return fields
+        if fields.get(name) in options and fields.get(text):
+            return fields
+        call = self._call_of(options, fields, name, text)
+        if call is None:
+            return fields
+        self._count()
+        kept = {key: held for key, held in fields.items() if key in others}
+        return {**kept, name: call[0], text: call[1]}
 
-    @staticmethod
-    def _names_step(kinds: Mapping[str, Any], name: str) -> bool:
-        return name == "action" and len(kinds) > 1
+    def _call_of(
+        self, options: Sequence[str], fields: Mapping[str, Any], name: str, text: str
+    ) -> tuple[str, str] | None:
+        """The option and the text that goes with it, wherever they stand in `fields`."""
+        spelled = {fold(option): option for option in options}
+        held = fields.get(name)
+        more = {key: one for key, one in fields.items() if key not in (name, text)}
+        if isinstance(held, dict):
+            more, held = {**more, **held}, None
+        if isinstance(held, str) and (call := call_in(held, options)) and not fields.get(text):
+            return call
+        option = choose(held, options) if isinstance(held, str) else NOTHING_MEANT
+        keys = [key for key in more if fold(key) in spelled and isinstance(self._held(more[key]), str)]
+        if option is NOTHING_MEANT and len(keys) == 1:
+            return spelled[fold(keys[0])], str(self._held(more[keys[0]]))
+        if option is NOTHING_MEANT:
+            named = [
+                one
+                for key, one in more.items()
+                if fold(key) in _STEP_NAMES and choose(one, options) in options
+            ]
+            option = choose(named[0], options) if len(named) == 1 else NOTHING_MEANT
+        said = [self._held(one) for key, one in more.items() if fold(key) in _TEXT_NAMES]
+        said = [fields[text]] if fields.get(text) else said
+        if option is NOTHING_MEANT or len(said) != 1 or not isinstance(said[0], str) or not said[0].strip():
+            return None
+        return option, said[0]
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
@@ -266,6 +299,14 @@ class Mender:
         kinds = schema["properties"]
         if value and value.keys() <= kinds.keys():
             return dict(value)
+        items = self._items_in(kinds, value)
+        if items is not None:
+            self._count()
+            return items
+        inner = [held for held in value.values() if isinstance(held, dict) and _fields_in(held, kinds)]
+        if len(inner) == 1 and len(value) > 1 and not _fields_in(value, kinds):
+            self._count()
+            value = inner[0]
         if len(value) == 1 and not _fields_in(value, kinds):
             (held,) = value.values()
             if isinstance(held, dict) and _fields_in(held, kinds):
@@ -341,6 +382,19 @@ class Mender:
             return [BULLET.sub("", line) for line in lines]
         return [value]
 
+    def _items_in(self, kinds: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The only output, a list, of an object that is one of its items, or a map of them."""
+        if len(kinds) != 1 or not value or _fields_in(value, kinds):
+            return None
+        name, kind = next((name, self.resolve(kind)) for name, kind in kinds.items())
+        item = self.resolve(kind.get("items") or {}) if kind.get("type") == "array" else {}
+        if not item.get("properties"):
+            return None
+        if value.keys() & item["properties"].keys():
+            return {name: [dict(value)]}
+        mapped = self._mapped(item, value)
+        return None if mapped is None else {name: mapped}
+
     def _mapped(self, kind: Mapping[str, Any], value: Mapping[str, Any]) -> list[Any] | None:
         """The items that a map stands for: by number, or each with its option; None where it is no such map."""
         kinds = {name: self.resolve(inner) for name, inner in kind.get("properties", {}).items()}
@@ -358,6 +412,12 @@ class Mender:
                 for key, held in value.items()
                 if held is not None and held != ""
             ]
+        if (
+            len(numbers) == 1
+            and len(texts) == 1
+            and all(number_in(held, 100) is not None for held in value.values())
+        ):
+            return [{texts[0]: key, numbers[0]: held} for key, held in value.items()]
         if len(options) == 1 and len(texts) == 1 and not numbers:
             chosen = {key: choose(held, kinds[options[0]]["enum"]) for key, held in value.items()}
             if NOTHING_MEANT not in chosen.values():
@@ -404,6 +464,9 @@ class Mender:
 
     def _number(self, schema: Mapping[str, Any], value: Any) -> Any:
         held = self._held(value)
+        if isinstance(held, dict):
+            named = [one for key, one in held.items() if fold(key) in _NUMBER_NAMES]
+            held = named[0] if len(named) == 1 else held
         if isinstance(held, bool):
             return held
         low, high = schema.get("minimum"), schema.get("maximum")
@@ -453,6 +516,17 @@ class Mender:
         return kind not in types_by_name or isinstance(value, types_by_name[kind])
 
 
+_STEP_NAMES = frozenset(
+    ("name", "tool", "toolname", "function", "type", "action", "actionname", "kind", "step")
+)
+_TEXT_NAMES = frozenset(
+    ("input", "query", "arguments", "args", "parameters", "params", "actioninput", "toolinput", "question")
+    + ("argument", "searchquery", "text", "content", "followup", "followupquestion", "answer")
+)
+_NUMBER_NAMES = frozenset(
+    ("id", "passage", "document", "doc", "number", "passageid", "documentid", "docid", "passagenumber")
+    + ("documentnumber", "identifier")
+)
 _SCALARS: Mapping[str, Callable[[Mender, Mapping[str, Any], Any], Any]] = {
     "boolean": Mender._flag,
     "integer": Mender._number,

@@ -234,7 +234,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "need": (
         r"needs?\b|needed|requires?\b|required|necessary|must be looked up",
-        r"unnecessary|unneeded|without (?:any )?(?:additional|more|further)",
+        r"unnecessary|unneeded|without (?:a |any )?(?:additional|more|further|search\w*|looking)|can (?:be )?answer(?:ed)?\b",
     ),
     "known": (
         r"known\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|required)|without (?:a )?search(?:ing)?|well-known",
@@ -257,7 +257,7 @@ _CHOOSES = re.compile(
     r"\b(?:lean(?:ing)? (?:towards?|to)|verdict(?: is)?|conclu(?:sion|de)(?: is| that)?|judge?ment(?: is)?|i(?:'d| would)? (?:say|go with|"
     r"choose|pick|select|grade|rate|classify|label|judge|answer)|(?:graded?|rated?|labell?ed|classified|marked?|judged) (?:[\w ]{0,30}\bas\b)?|"
     r"the (?:answer|grade|action|verdict|choice|option|label|domain|category|best \w+|next \w+|right \w+) (?:is|would be|should be)|"
-    r"so|therefore|thus|hence|should be|best (?:action|choice|option) is|final \w+:)[\s,:]*",
+    r"i(?:'d| would| will|'ll)|is about|belongs to|falls under|concerns|so|therefore|thus|hence|should be|best (?:action|choice|option) is|final \w+:)[\s,:]*",
     re.IGNORECASE,
 )
 
