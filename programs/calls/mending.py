@@ -303,7 +303,11 @@ class Mender:
         if items is not None:
             self._count()
             return items
-        inner = [held for held in value.values() if isinstance(held, dict) and _fields_in(held, kinds)]
+        inner = [
+            held
+            for key, held in value.items()
+            if isinstance(held, dict) and key != "properties" and _fields_in(held, kinds)
+        ]
         if len(inner) == 1 and len(value) > 1 and not _fields_in(value, kinds):
             self._count()
             value = inner[0]
