@@ -15,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from ragc.programs.calls.meaning import fold, is_form_of, is_text, loads, numbers_in, python_value
-from ragc.programs.calls.mending import Mender
+from ragc.programs.calls.mending import Mender, Tally
 from ragc.programs.calls.prose import is_answer, settled, takes_back
 
 MOST_TAGS = 1000
@@ -76,6 +76,16 @@ def after_loose_markers(schema: Mapping[str, Any], text: str) -> Frame | None:
     return Frame(values) if any(values.values()) and not any(map(_HEADER.match, values.values())) else None
 
 
+def with_inner_names(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`schema` with the fields of its one output that is an object, or one of several, among the outputs."""
+    mender = Mender(schema.get("$defs", {}), Tally())
+    inner: dict[str, Any] = {}
+    for kind in map(mender.resolve, schema["properties"].values()):
+        for one in map(mender.resolve, kind.get("anyOf", [kind])):
+            inner.update(one.get("properties", {}) if one.get("type") == "object" else {})
+    return {**schema, "properties": {**inner, **schema["properties"]}} if inner else schema
+
+
 def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
     """Outputs after their names and a colon at the beginning of a line; what stands before is the first output.
 
@@ -83,7 +93,7 @@ def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
     """
     if holds_object(text):
         return None
-    name_of = label_reader(schema)
+    name_of = label_reader(with_inner_names(schema))
     begun: list[tuple[str, list[str]]] = [("", [])]
     for line in unfenced(text).splitlines():
         marked = _marked(line, _LABEL)
@@ -150,7 +160,8 @@ _OTHERS = frozenset(
 )
 _ALIASES: Mapping[str, frozenset[str]] = {
     "answer": frozenset(
-        (
+        ("a",)
+        + (
             "réponse",
             "reponse",
             "antwort",
@@ -207,7 +218,9 @@ def label_reader(schema: Mapping[str, Any]) -> Callable[[str], str | None]:
         if folded in spelled:
             return spelled[folded]
         words = re.findall(r"[^\W\d_]+", label.casefold())
-        if not words or len(words) > 4 or words[0] in _OTHERS:
+        if len(words) > 1 and words[-1] in ("es", "ist", "est", "è", "é", "for", "is"):
+            words.pop()
+        if not words or len(words) > 4 or (words[0] in _OTHERS and words != ["a"]):
             return ENDS if folded in _AFTER else None
         named = [
             name for name, last in lasts.items() if words[-1] == last and (len(words) > 1 or "_" in name)
@@ -347,6 +360,8 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
     if kind == "array":
         if len(elements) == 1 and not children and (not text.strip() or text.strip().startswith("[")):
             return text.strip() or []
+        if len(elements) == 1 and not children and schema.get("items", {}).get("type") == "integer":
+            return text.strip()
         items = children.get("item") if len(elements) == 1 else None
         if items is None and len(elements) == 1 and len(children) == 1 and not text.strip():
             (items,) = children.values()
@@ -357,6 +372,8 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
         if kind == "object" and not text.strip():
             return {}
         texts = [_typed(schema, (element.text or "").strip()) for element in elements]
+        if kind == "string" and len({fold(one) for one in texts}) > 1:
+            raise Unclear(first.tag)
         return texts[0] if len(texts) == 1 else texts
     kinds = schema.get("properties", {})
     return {name: _held(held, kinds.get(name, {}), named) for name, held in children.items()}

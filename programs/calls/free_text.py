@@ -6,7 +6,7 @@ This module is part of exported Python files too: it needs nothing but the stand
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragc.programs.calls.frames import Frame, Unclear, holds_object, label_reader, unfenced
@@ -96,6 +96,10 @@ def tidied(schema: Mapping[str, Any], frame: Frame) -> Frame:
             value = rest.strip(" *_\n")
         elif shape is not None and name == shape.text and mark and (call := call_in(value, shape.options)):
             value = call[1]
+        named, at = phrase_at(value) if name.rpartition("_")[2] == "answer" and "\n" not in value else ("", 1)
+        spoken = re.search(r"\b(?:is|was|are|be)\b", value[: value.find(named)], re.I) if named and at == 0 else None
+        if spoken and value.rstrip(" .*!").endswith(named):
+            value = named
         held = loads(value) if value[:1] == "{" else None
         if isinstance(held, dict) and len(held) == 1 and fold(next(iter(held))) == fold(name):
             value = next(iter(held.values()))
@@ -128,6 +132,10 @@ def in_step(schema: Mapping[str, Any], text: str) -> Frame | None:
     if "<" in text:
         return _in_step_tags(schema, shape, text)
     found: list[tuple[str, str, int, int]] = []
+    first, _, rest = unfenced(text).strip().partition("\n")
+    alone = [one for one in shape.options if fold(one) == fold(first)]
+    if alone and rest.strip() and "\n" not in rest.strip():
+        return _step_frame(schema, shape, alone[0], rest.strip(), "")
     place = 0
     for line in unfenced(text).splitlines(keepends=True):
         call = call_in(line, shape.options)
@@ -202,7 +210,7 @@ _NONE = re.compile(
     re.IGNORECASE,
 )
 _IDS = re.compile(
-    r"\b(?:documents?|passages?|docs?|ids?|numbers?|texts?)\s*:?\s*((?:[\[(#]*\d{1,3}[\])]*)(?:\s*(?:,|and|&|or|then|,\s*and|>)\s*"
+    r"\b(?:documents?|passages?|docs?|ids?|numbers?|texts?|order|ranking)(?:\s+(?:is|are|would be))?\s*:?\s*((?:[\[(#]*\d{1,3}[\])]*)(?:\s*(?:,|and|&|or|then|,\s*and|>)\s*"
     r"(?:documents? |passages? )?[\[(#]*\d{1,3}[\])]*)*)",
     re.IGNORECASE,
 )
@@ -251,8 +259,10 @@ def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
     inner = list(kind.get("properties", {}).values())
     if len(inner) == 1:
         kind = _resolved(schema, inner[0])
-    if kind.get("type") != "array" or "\n" in text.strip():
+    if kind.get("type") != "array":
         return None
+    if "\n" in text.strip():
+        return _ranked(text) if "order" in schema["properties"] else None
     if _NONE.fullmatch(text):
         return []
     if _resolved(schema, kind.get("items", {})).get("type") != "integer" or _NEGATED.search(text):
@@ -264,6 +274,20 @@ def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
         if len(found) == 1 and not re.search(r"\d", rest)
         else None
     )
+
+
+_RANKED = re.compile(
+    r"\W*(?:\d{1,2}[.)]\s+)?\W{0,3}(?:(?:passage|document|doc)\s*\W?|\[)(\d{1,3})\b.*", re.IGNORECASE
+)
+
+
+def _ranked(text: str) -> list[int] | None:
+    """The passages that begin the lines of a ranking which says more of each."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    found = [_RANKED.fullmatch(line) for line in lines]
+    if len(lines) < 2 or _NEGATED.search(text):
+        return None
+    return [int(one[1]) for one in found if one] if all(found) else None
 
 
 def _answer_frame(schema: Mapping[str, Any], name: str, kind: Mapping[str, Any], text: str) -> Frame | None:
@@ -303,6 +327,8 @@ def bare_output(schema: Mapping[str, Any], text: str) -> Frame | None:
         text = held
     elif len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" and text[0] not in text[1:-1]:
         text = text[1:-1]
+    if held == "" and name not in schema.get("required", [name]):
+        return Frame({name: ""})
     if not re.search(r"\w", text) and not _means_something(kind, text):
         return None
     if is_text(kind):
@@ -334,6 +360,14 @@ def _plain_answer(name: str, text: str) -> str:
     return settled(alone) if is_answer(name) else alone
 
 
+def _label_in(words: str, name_of: Callable[[str], str | None], schema: Mapping[str, Any]) -> str:
+    """The last of `words` that are a label: the name of an output before others that mean one."""
+    ends = [words.split(" ", at)[at] for at in range(words.count(" ") + 1)]
+    exact = [end for end in ends if any(fold(end) == fold(name) for name in schema["properties"])]
+    other = [end for end in ends if name_of(end) in schema["properties"]]
+    return next(iter([*exact, *other]), "")
+
+
 def in_line(schema: Mapping[str, Any], text: str) -> Frame | None:
     """Outputs after their names and a colon in the midst of a line; what stands before is the one without."""
     if holds_object(text) or len(text) > 2000:
@@ -343,12 +377,12 @@ def in_line(schema: Mapping[str, Any], text: str) -> Frame | None:
     for match in re.finditer(
         r"(?:(?<=[\s(\[,;*.])|\A)([A-Za-z][\w-]*(?:[ _][\w-]+){0,3}?)[*_]{0,2}\s?[:=\uff1a]\s*", text
     ):
-        words = match[1]
-        while words and name_of(words) not in schema["properties"]:
-            words = words.partition(" ")[2]
+        words = _label_in(match[1], name_of, schema)
         if words:
             found.append((str(name_of(words)), match.end(1) - len(words), match.end()))
-    if not found or len({name for name, _, _ in found}) < len(found):
+    if not found:
+        return _with_percent(schema, text)
+    if len({name for name, _, _ in found}) < len(found):
         return None
     ends = [start for _, start, _ in found[1:]] + [len(text)]
     values = {n: text[at:end].strip(" \n,;|()[]*") for (n, _, at), end in zip(found, ends)}  # noqa: B905 (3.9)
@@ -357,3 +391,16 @@ def in_line(schema: Mapping[str, Any], text: str) -> Frame | None:
     if before and missing and is_text(schema["properties"][missing[0]]):
         values = {missing[0]: before, **values}
     return Frame(values)
+
+
+def _with_percent(schema: Mapping[str, Any], text: str) -> Frame | None:
+    """A text and a number in percent after it, where just these are wanted: "Paris (85%)"."""
+    names = list(schema["properties"])
+    kinds = [_resolved(schema, kind) for kind in schema["properties"].values()]
+    if len(names) != 2 or not is_text(kinds[0]) or kinds[1].get("type") != "integer":
+        return None
+    both = re.fullmatch(
+        r"\s*([^\n]+?)\s*(?:[(\[]\s*(\d{1,3})\s*%[^)\]\n]{0,20}[)\]]|[,;\u2013\u2014-]\s*(\d{1,3})\s*%)\W*",
+        text,
+    )
+    return Frame({names[0]: both[1], names[1]: both[2] or both[3]}) if both else None

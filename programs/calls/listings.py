@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragc.programs.calls.frames import Frame, holds_object, label_reader
-from ragc.programs.calls.meaning import BULLET, NOTHING_MEANT, choose, fold, is_text, numbers_in
+from ragc.programs.calls.meaning import BULLET, NOTHING_MEANT, choose, fold, is_text, number_in, numbers_in
 from ragc.programs.calls.mending import Mender, Tally
 
 _RULE = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
@@ -93,13 +93,26 @@ def in_records(schema: Mapping[str, Any], text: str) -> Frame | None:
         field = name_of(label[1]) if label else None
         if label is None or field not in kind["properties"]:
             continue
+        if re.search(r"\d\s*\Z", label[1]) and not is_text(kind["properties"][field]):
+            continue
         if not items or field in items[-1]:
             items.append({})
         items[-1][str(field)] = label[2].strip().strip('*`"')
     if items and all(next(iter(kind["properties"])) in item for item in items):
         return Frame({name: items})
     pairs = pairs_in(schema, kind, text)
+    if not pairs and not kind.get("required"):
+        pairs = _sentences(text)
     return Frame({name: pairs}) if pairs else None
+
+
+def _sentences(text: str) -> list[Any]:
+    """The items of a list that are said in a line each: sentences with bullets, or questions."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    asks = all(line.endswith("?") for line in lines)
+    if not lines or not (asks or (len(lines) > 1 and all(BULLET.match(line) for line in lines))):
+        return []
+    return [BULLET.sub("", line).strip('*`"') for line in lines]
 
 
 _BETWEEN = re.compile(r"\s*(?:->|=>|\u2192|\u27a1|:|\u2013|\u2014|\s-\s|=|\|)\s*")
@@ -136,6 +149,14 @@ def _pair(word: str, mark: str, kind: Mapping[str, Any], line: str) -> dict[str,
 def _numbered(word: str, mark: str, line: str) -> dict[str, Any]:
     """The number and the text of a line such as "2. was first seen by", "Part 3 (Triton) -> Triton"."""
     parts = _BETWEEN.split(BULLET.sub("", line), maxsplit=1)
+    inside = re.fullmatch(r"(.+?)\s*\((\d{1,3}\s*%?)\)\W*", line)
+    parts = [inside[1], inside[2]] if inside and len(parts) == 1 else parts
+    if (
+        len(parts) == 2
+        and number_in(parts[1], 100) is not None
+        and number_in(parts[0]) != number_in(parts[1])
+    ):
+        return {word: BULLET.sub("", parts[0]).strip('*`" '), mark: number_in(parts[1], 100)}
     numbers = re.findall(r"\d{1,3}", parts[0]) if len(parts) == 2 else []
     if not numbers:
         first = re.match(r"\W*(\d{1,2})[.):]\s+", line)

@@ -168,6 +168,7 @@ def _looped(text: str) -> bool:
 
 
 _CUE = re.compile(
+    r"(?:\s*####\s+)|"
     r"(?:\b(?:so|therefore|thus|hence|consequently|finally|in conclusion|overall|and|then)\b[\s,:]*)?"
     r"(?:\b(?:the|my|our|a|this|that)\s+)?(?:\b(?:final|correct|best|right|short|short final|most likely|likely|probable|actual|"
     r"right final|direct|exact)\s+)*"
@@ -188,6 +189,17 @@ _TAKEN_BACK = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"(?<=[^\s.][a-z0-9)\]\"'*%])[.!](?=\s+[A-Z\"(\[*]|\s*\Z)|\n")
+
+
+_GOES_ON = re.compile(
+    r"^\W*(?:next |new |another )?(?:question|observation|human|user|input|example|intermediate answer)\b[^\n:]{0,12}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def goes_on(text: str) -> bool:
+    """Whether `text`, which follows an answer, is another question or what a step brought."""
+    return _GOES_ON.search(text) is not None
 
 
 def takes_back(text: str) -> bool:
@@ -350,10 +362,23 @@ _RATES = re.compile(
 _PERCENT = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:%|percent\b)")
 
 
+_FIRST = re.compile(
+    r"[\s*_`\"'(\[]*([-+]?\d{1,3}(?:\.\d+)?)(?:\s*(?:%|points?|/\s*(?:5|10|100)\b|out of (?:5|10|100)\b))?[*_`\"')\]]*"
+    r"(?:\s+[-\u2013\u2014]\s|\s*[:,;(]\s*(?=\D)|\.?\s*\n)"
+)
+_NUMBERED_ONE = re.compile(
+    r"\b(?:number|no\.?|candidate|statement|option|passage|document|closest is|answer is)\s*(?:is\s*)?[\[#(]*(\d{1,4})\b",
+    re.IGNORECASE,
+)
+
+
 def rating(text: str) -> str:
     """The number that sentences give as a rating; "" where they give none, or several."""
+    first = _FIRST.match(text)
+    if first and not re.match(r"[\s*_`\"'(\[]*-?\d+\.\s", text):
+        return first[1].lstrip("+")
     plain = _SCALE.sub("", text.replace("\u2212", "-"))
-    for pattern in (_RATES, _PERCENT):
+    for pattern in (_RATES, _PERCENT, _NUMBERED_ONE):
         found = {match[1] for match in pattern.finditer(plain)}
         if len(found) == 1:
             return found.pop()

@@ -27,7 +27,7 @@ from ragc.programs.calls.frames import Unclear, from_text
 from ragc.programs.calls.free_text import step_shape, tidied
 from ragc.programs.calls.meaning import fold, is_option, is_text, lists_options, loads
 from ragc.programs.calls.mending import Mender, Tally, close_list, objects_in, offers_choice, places_in
-from ragc.programs.calls.prose import said, says_nothing, takes_back
+from ragc.programs.calls.prose import goes_on, said, says_nothing, takes_back
 from ragc.programs.calls.ways import ways_of
 from ragc.targets.base import TokenLogprob
 
@@ -265,9 +265,10 @@ def _object_in(signature: Any, text: str) -> Any:
             return None
         (value, start), (last, at) = fitting[0], fitting[-1]
         if any(one != value for one, _ in fitting) and step_shape(schema) is None:
-            if not takes_back(text[start:at]):
+            if takes_back(text[start:at]):
+                value, start = last, at
+            elif not goes_on(text[found[0][2] : at]):
                 raise Unclear(next(iter(schema["properties"])))
-            value, start = last, at
     first, kind = next(iter(schema["properties"].items()))
     before = text[:start].replace("```json", "").strip("`\n ")
     names = {fold(name) for name in value}
@@ -299,7 +300,7 @@ def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Rea
             tally = Tally(0 if frame.exact and layout != "json" else 1)
             mender = Mender(schema.get("$defs", {}), tally)
             values = {
-                name: from_text(schema["properties"][name], value, mender, json_repair.loads)
+                name: from_text(schema["properties"].get(name, {}), value, mender, json_repair.loads)
                 for name, value in frame.values.items()
             }
             return fit(signature, repair_value(values), tally, truncated=truncated)

@@ -112,7 +112,7 @@ def _read_frames(schema: Mapping[str, Any], text: str, layout: str, truncated: b
             mender = Mender(schema.get("$defs", {}), Tally())
             kinds = schema["properties"]
             values = {
-                name: from_text(kinds[name], one, mender, _refuse) for name, one in frame.values.items()
+                name: from_text(kinds.get(name, {}), one, mender, _refuse) for name, one in frame.values.items()
             }
             return _mended_outputs(schema, values, truncated)
     return None
