@@ -96,7 +96,7 @@ def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
     name_of = label_reader(with_inner_names(schema))
     begun: list[tuple[str, list[str]]] = [("", [])]
     for line in unfenced(text).splitlines():
-        marked = _marked(line, _LABEL)
+        marked = _marked(line, _LABEL) or _bold_head(line, schema)
         name = name_of(marked[0]) if marked else None
         if name is None or marked is None:
             begun[-1][1].append(line)
@@ -111,6 +111,12 @@ def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
     if values and first not in values and before and is_text(schema["properties"][first]):
         values = {first: before, **values}
     return Frame(values) if values else None
+
+
+def _bold_head(line: str, schema: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The name of an output that stands in bold in a line of its own, with nothing under it yet."""
+    bold = re.fullmatch(r"\s*(?:\*\*|__)([^*_:]{1,40})(?:\*\*|__)\s*", line)
+    return (bold[1], "") if bold and fold(bold[1]) in _spelled(schema) else None
 
 
 def _settle(schema: Mapping[str, Any], sections: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -188,7 +194,7 @@ _ALIASES: Mapping[str, frozenset[str]] = {
             "response",
         )
     ),
-    "query": frozenset(("search", "queries", "keywords")),
+    "query": frozenset(("search", "queries", "keywords", "words", "terms")),
     "score": frozenset(("rating", "grade", "points", "score")),
     "grade": frozenset(("rating", "score", "points", "verdict", "relevance")),
     "utility": frozenset(("rating", "score", "grade", "usefulness")),
@@ -205,6 +211,18 @@ _ALIASES: Mapping[str, frozenset[str]] = {
     "input": frozenset(("query", "argument")),
 }
 """Other words for the last word of an output's name, as labels."""
+
+
+_REMARK = re.compile(
+    r"\n\s*[*_]{0,2}(?:explanation|reasoning|rationale|justification|note|notes|source|sources|evidence)[*_]{0,2}:",
+    re.IGNORECASE,
+)
+
+
+def without_remark(text: str) -> str:
+    """`text` without the labelled remark that follows an answer."""
+    remark = _REMARK.search(text)
+    return text[: remark.start()].rstrip() if remark and text[: remark.start()].strip() else text
 
 
 def label_reader(schema: Mapping[str, Any]) -> Callable[[str], str | None]:
@@ -305,7 +323,10 @@ def _spelled(schema: Mapping[str, Any]) -> dict[str, str]:
 def _marked(line: str, pattern: re.Pattern[str]) -> tuple[str, str] | None:
     stripped = line.strip()
     header = pattern.match(stripped)
-    return (header[1], stripped[header.end() :].strip()) if header else None
+    if header is None:
+        return None
+    rest = stripped[header.end() :].strip()
+    return header[1], rest[1:].strip() if pattern is _HEADER and rest[:1] == ":" else rest
 
 
 def _sections(text: str, header: Callable[[str], tuple[str, str] | None]) -> tuple[str, dict[str, str]]:

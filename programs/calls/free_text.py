@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragc.programs.calls.frames import Frame, Unclear, holds_object, label_reader, unfenced
+from ragc.programs.calls.frames import Frame, Unclear, holds_object, label_reader, unfenced, without_remark
 from ragc.programs.calls.meaning import (
     BULLET,
+    FLAGS,
     NOTHING_MEANT,
+    bare,
     call_in,
     choose,
     fold,
@@ -75,7 +77,7 @@ _RUNS_ON = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _FINAL = re.compile(
-    r"^\W*(?:so\W+)?(?:the\s+)?(?:final\s+)answer(?:\s+is)?\s*[:\uff1a]?\s*(\S.*)$",
+    r"^\W*(?:so\W+)?(?:the\s+)?(?:final\s+answer(?:\s+is)?|answer\s+is)\s*[:\uff1a]?\s*(\S.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _NEXT = re.compile(r"[:\u2014]\s*([^:\n]{5,200}\?)\W*\Z")
@@ -97,9 +99,15 @@ def tidied(schema: Mapping[str, Any], frame: Frame) -> Frame:
         elif shape is not None and name == shape.text and mark and (call := call_in(value, shape.options)):
             value = call[1]
         named, at = phrase_at(value) if name.rpartition("_")[2] == "answer" and "\n" not in value else ("", 1)
-        spoken = re.search(r"\b(?:is|was|are|be)\b", value[: value.find(named)], re.I) if named and at == 0 else None
+        spoken = (
+            re.search(r"\b(?:is|was|are|be)\b", value[: value.find(named)], re.IGNORECASE)
+            if named and at == 0
+            else None
+        )
         if spoken and value.rstrip(" .*!").endswith(named):
             value = named
+        if name.rpartition("_")[2] in ("answer", "query", "question"):
+            value = without_remark(value)
         held = loads(value) if value[:1] == "{" else None
         if isinstance(held, dict) and len(held) == 1 and fold(next(iter(held))) == fold(name):
             value = next(iter(held.values()))
@@ -141,7 +149,7 @@ def in_step(schema: Mapping[str, Any], text: str) -> Frame | None:
         call = call_in(line, shape.options)
         final = _FINAL.match(line.strip())
         if call is None and final and (ends := _ending(shape.options)):
-            call = ends, final[1]
+            call = ends, final[1].rstrip(". *")
         if call is not None:
             found.append((*call, place, place + len(line)))
         place += len(line)
@@ -341,7 +349,12 @@ def bare_output(schema: Mapping[str, Any], text: str) -> Frame | None:
 
 
 def _means_something(kind: Mapping[str, Any], text: str) -> bool:
-    return number_in(text) is not None and not is_text(kind)
+    return (number_in(text) is not None or bare(text) in FLAGS) and not is_text(kind)
+
+
+_CANDIDATE = re.compile(
+    r"\W*(?:option|query|version|alternative|candidate|suggestion|possibility)\s*#?\d*\s*[:.)]", re.IGNORECASE
+)
 
 
 def _plain_answer(name: str, text: str) -> str:
@@ -350,6 +363,15 @@ def _plain_answer(name: str, text: str) -> str:
     lines = [line.strip() for line in alone.splitlines() if line.strip()]
     heads = [line for line in lines if not BULLET.match(line)]
     items = [BULLET.sub("", line).strip("*_` ") for line in lines if BULLET.match(line)]
+    if len([line for line in lines if _CANDIDATE.match(line)]) > 1:
+        return ""
+    if len(lines) == 1:
+        alone = re.sub(
+            r"\A(?:>|[-*\u2022]|#{1,6})\s+|\A(?:output|assistant|response|reply|result|ai)\s*:\s*",
+            "",
+            alone.strip(),
+            flags=re.IGNORECASE,
+        )
     listed = len(items) > 1 and (
         not heads or (len(heads) == 1 and heads[0] == lines[0] and heads[0].endswith(":"))
     )

@@ -16,6 +16,8 @@ NOTHING_MEANT: Any = object()
 
 EMPTY = frozenset({"", "none", "null", "nothing", "n/a", "empty"})
 FLAGS = {
+    **dict.fromkeys(("\u2713", "\u2714", "\u2705"), True),
+    **dict.fromkeys(("\u2717", "\u2718", "\u274c"), False),
     **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
     **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
 }
@@ -145,9 +147,15 @@ def lists_options(text: str, words: Sequence[str]) -> bool:
     for option in words:
         if not _begins(start, option):
             continue
+        if _turns(start[len(option) :], option, words):
+            return True
         more = _ALTERNATIVE.match(start[len(option) :])
         rest = start[len(option) + more.end() :] if more else ""
-        if any(_begins(rest, other) for other in words if other != option and not _begins(option, other)):
+        others = [other for other in words if other != option and not _begins(option, other)]
+        if any(
+            _begins(rest, o) or (len(o) < 3 and re.match(rf"{re.escape(o)}\W*(?:and\b|or\b|,|$)", rest))
+            for o in others
+        ):
             return True
     lines = [line.lstrip(_MARKS + "-") for line in text.splitlines() if line.strip()]
     begun = {option for line in lines for option in words if _begins(line, option)}
@@ -164,7 +172,19 @@ _SAME = {
 
 _WEAKER = frozenset(
     ("not", "no", "never", "without", "mostly", "partly", "almost", "nearly", "hardly", "or", "neither")
+    + ("cannot", "yet", "t", "should", "must")
 )
+
+
+def _turns(rest: str, option: str, words: Sequence[str]) -> bool:
+    """Whether `rest`, what follows yes or no, says the contrary too."""
+    flag = FLAGS.get(option.casefold())
+    turn = re.match(
+        r"[^\n]{0,40}?\b(?:but|and|or|also|actually|however|wait)\b\W*(?:also |partly )?(yes|no)\b",
+        rest,
+        re.IGNORECASE,
+    )
+    return flag is not None and turn is not None and FLAGS[turn[1].casefold()] is not flag
 
 
 def _same_word(spoken: str, words: Sequence[str]) -> Any:
@@ -231,7 +251,16 @@ def call_in(text: str, options: Sequence[str]) -> tuple[str, str] | None:
     held = re.sub(r"\A(?:query|q|input|action_input|text|question|answer)\s*[=:]\s*", "", held)
     quoted = len(held) > 1 and held[0] == held[-1] and held[0] in "\"'`" and held[0] not in held[1:-1]
     held = held[1:-1] if quoted else held
-    return (folded[fold(called[1])], held.strip()) if held.strip(_MARKS) else None
+    blank = held.strip(_MARKS).casefold() in (
+        "",
+        "query",
+        "search query",
+        "your query",
+        "input",
+        "answer",
+        "question",
+    )
+    return None if blank else (folded[fold(called[1])], held.strip())
 
 
 def number_in(value: Any, most: Any = None) -> Any:

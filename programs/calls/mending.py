@@ -250,7 +250,6 @@ class Mender:
         self, options: Sequence[str], fields: Mapping[str, Any], name: str, text: str
     ) -> tuple[str, str] | None:
         """The option and the text that goes with it, wherever they stand in `fields`."""
-        spelled = {fold(option): option for option in options}
         held = fields.get(name)
         more = {key: one for key, one in fields.items() if key not in (name, text)}
         if isinstance(held, dict):
@@ -258,6 +257,7 @@ class Mender:
         if isinstance(held, str) and (call := call_in(held, options)) and not fields.get(text):
             return call
         option = choose(held, options) if isinstance(held, str) else NOTHING_MEANT
+        spelled = {f"{before}{fold(one)}{end}": one for one in options for before, end in _AROUND_OPTIONS}
         keys = [key for key in more if fold(key) in spelled and isinstance(self._held(more[key]), str)]
         if option is NOTHING_MEANT and len(keys) == 1:
             return spelled[fold(keys[0])], str(self._held(more[keys[0]]))
@@ -316,7 +316,7 @@ class Mender:
             if isinstance(held, dict) and _fields_in(held, kinds):
                 self._count()
                 value = held
-            elif len(kinds) == 1:
+            elif len(kinds) == 1 and fold(next(iter(value))) not in _ASIDE_NAMES:
                 self._count()
                 return {next(iter(kinds)): held}
         fields = {name: value[name] for name in value if name in kinds}
@@ -484,6 +484,9 @@ class Mender:
         return number
 
     def _text(self, schema: Mapping[str, Any], value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > 1:
+            texts = [held for held in value.values() if isinstance(held, str)]
+            value = texts if len(texts) == 1 else value
         text = value if isinstance(value, str) else written(self._held(value))
         if text is None:
             return value
@@ -520,6 +523,22 @@ class Mender:
         return kind not in types_by_name or isinstance(value, types_by_name[kind])
 
 
+_ASIDE_NAMES = frozenset(
+    (
+        "error",
+        "errors",
+        "detail",
+        "exception",
+        "question",
+        "passages",
+        "documents",
+        "thought",
+        "reasoning",
+        "reason",
+    )
+    + ("explanation", "note", "status", "type", "properties")
+)
+_AROUND_OPTIONS = (("", "question"), ("", "query"), ("final", ""), ("", ""))
 _STEP_NAMES = frozenset(
     ("name", "tool", "toolname", "function", "type", "action", "actionname", "kind", "step")
 )

@@ -46,6 +46,8 @@ def said(text: str, names: Sequence[str]) -> str:
     left.
     """
     answer = _without_thoughts(text, names)
+    if "&lt;" in answer and any(f"&lt;{name}&gt;" in answer for name in names):
+        answer = answer.replace("&lt;", "<").replace("&gt;", ">")
     end = _TURN_ENDS.search(answer)
     if end and answer[: end.start()].strip():
         answer = answer[: end.start()]
@@ -108,7 +110,7 @@ _REFUSES = re.compile(
     r"i(?:'m| am)?\s*(?:just |only |unfortunately )?"
     r"(?:(?:can(?:\s?not|'?t)|could not|couldn'?t|will not|won'?t|must not|may not|do not feel)\s+(?:\w+ ){0,2}"
     r"(?:help|assist|answer|respond|provide|comply|fulfil+|complete|do (?:that|this)|give|rank|discuss|comment|process|"
-    r"access|browse|engage|continue|offer|support|comfortable|see|share|open|read|search|determine|generate|create)\b"
+    r"access|browse|engage|improve|continue|offer|support|comfortable|see|share|open|read|search|determine|generate|create)\b"
     r"|(?:not able|unable|not allowed|not permitted|not in a position|programmed)\s+to\b|(?:just |only )?an? (?:ai|language model)\b"
     r"|(?:don'?t|do not) have (?:access|the ability|any passages|the passages)\b)",
     re.IGNORECASE,
@@ -141,12 +143,37 @@ _LEAD = re.compile(
 )
 
 
+_PREAMBLE = re.compile(
+    r"let me\b|let's\b|(?:okay|ok|alright|hmm)[,.]?(?: so)?,? (?:i|let|we|the user)\b|first,? (?:i|we|let)\b|i (?:need|have|will|should|am going) "
+    r"(?:to|start|begin)\b|we (?:need|have|must|should)\b|to (?:answer|find|determine|solve)\b[^\n]{0,80}\b(?:need|must|should|have to)\b|"
+    r"(?:so |thus |therefore,? )?the (?:final |correct )?(?:answer|option|query)(?: to [^.\n]{0,60})? (?:is|are|would be)\W*\Z",
+    re.IGNORECASE,
+)
+_UNDECIDED = re.compile(
+    r"\b(?:not sure|unsure|uncertain|cannot (?:say|tell|decide)) (?:which|whether|if)\b|could be [^\n]{2,80}\bcould (?:also )?be\b|"
+    r"\b(?:could|might|may) be (?:either )?[^\n]{2,60} or (?:perhaps |maybe |possibly )?|^either\b[^\n]{2,80}\bor\b[^\n]{2,80}\bsure\b",
+    re.IGNORECASE,
+)
+ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation", "improvement", "rationale"))
+"""Outputs that are said beside the value of a call, where any sentence may stand."""
+
+
+def lacks_answer(value: Any) -> bool:
+    """Whether an answer, a query or a question of the object `value` is the empty text."""
+    return isinstance(value, dict) and any(
+        held == "" and str(name).rpartition("_")[2] in ("answer", "query", "question")
+        for name, held in value.items()
+    )
+
+
 def says_nothing(text: str, name: str = "") -> bool:
     """Whether `text` stands where an answer should and is none: a refusal, a question back, an error, a blank.
 
     A blank may have the `name` of the output, as in "{answer}". A text that offers more than 400 characters is taken for an answer.
     """
     text = text.strip().replace("\u2019", "'")
+    if name in ASIDES:
+        return False
     if len(text) > 400:
         return _looped(text)
     if not text or (name and text[0] in "{<[" and fold(text) == fold(name)):
@@ -156,6 +183,8 @@ def says_nothing(text: str, name: str = "") -> bool:
     if _ASKS.match(text) or (
         _ASKS.search(text) and re.search(r"\b(?:i|me|your?|provided|empty|missing)\b", text, re.IGNORECASE)
     ):
+        return True
+    if is_answer(name) and (_PREAMBLE.match(text) or _UNDECIDED.search(text)):
         return True
     lead = _LEAD.match(text)
     return bool(lead and text.endswith(":") and "\n" not in text) or _looped(text)
@@ -188,7 +217,9 @@ _TAKEN_BACK = re.compile(
     r"rather|instead|no,|wrong|hmm|i meant|strike that|revised|oops)\b",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"(?<=[^\s.][a-z0-9)\]\"'*%])[.!](?=\s+[A-Z\"(\[*]|\s*\Z)|\n")
+_SENTENCE_END = re.compile(
+    r"(?<!\bSt)(?<!\bMt)(?<!\bMr)(?<!\bDr)(?<!\bJr)(?<!\bSr)(?<!\bNo)(?<!\bFt)(?<!\bvs)(?<!\bMrs)(?<!\bProf)(?<=[^\s.][a-z0-9)\]\"'*%])[.!](?=\s+[A-Z\"(\[*]|\s*\Z)|\n"
+)
 
 
 _GOES_ON = re.compile(
@@ -227,7 +258,14 @@ def phrase_at(text: str) -> tuple[str, int]:
         named = named.strip().strip("*_`").strip().rstrip(".!,").strip()
         if named and len(named) <= 200 and not _NO_PHRASE.match(named) and re.search(r"\w", named):
             return named, cue.start()
-    return "", 0
+    said_first = list(_NAMED_FIRST.finditer(text))
+    return (said_first[-1][1].strip("*_` "), said_first[-1].start(1)) if said_first else ("", 0)
+
+
+_NAMED_FIRST = re.compile(
+    r"(?:\A|[.\n]\s*)(?:(?:so|therefore|thus|hence),?\s+)?([*_]{0,2}[A-Z0-9][^.,\n]{0,80}?) (?:is|must be|would be) "
+    r"(?:therefore |thus )?the (?:final |correct |right )?(?:answer|option)\b"
+)
 
 
 _WORDS: Mapping[str, tuple[str, str]] = {
@@ -239,7 +277,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         r"relevant|helps?\b|helpful|useful|pertinent|of (?:use|help)|on[ -]topic",
         r"irrelevant|unrelated|useless|unhelpful|off[ -]topic|beside the point",
     ),
-    "correct": (r"correct|right\b|accurate|match(?:es)?\b", r"incorrect|wrong|inaccurate|mismatch"),
+    "correct": (
+        r"correct\b(?! \w+ is)|right\b(?! \w+ is)|accurate|match(?:es)?\b",
+        r"incorrect|wrong|inaccurate|mismatch",
+    ),
     "entailed": (
         r"entail(?:s|ed|ment)?\b|follows\b|supported\b|implied\b",
         r"contradict\w*|neutral|non-?entail\w*|unsupported",
@@ -249,8 +290,8 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         r"unnecessary|unneeded|without (?:a |any )?(?:additional|more|further|search\w*|looking)|can (?:be )?answer(?:ed)?\b",
     ),
     "known": (
-        r"known\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|required)|without (?:a )?search(?:ing)?|well-known",
-        r"unknown|search is (?:needed|required|necessary)|(?:needs?|requires?) (?:a |to be )?search(?:ed)?|should be searched",
+        r"(?:it|this|that|answer|claim|fact|query|question) (?:is|seems) (?:well |already |widely )?known\b|\Aknown\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|required)|without (?:a )?search(?:ing)?",
+        r"unknown|(?:is|was) not known|\Anot known|search is (?:needed|required|necessary)|(?:needs?|requires?) (?:a |to be )?search(?:ed)?|should be searched",
     ),
     "status": (
         r"(?:adds?|brings?|gives?|provides?|contains?) (?:\w+ ){0,3}(?:new|relevant)|new (?:fact|information)s? (?:is|are) (?:added|given)",
@@ -261,7 +302,7 @@ _NOT = re.compile(
     r"(?:\b(?:not|no|never|cannot|neither|nor|hardly|without|nothing)\b|n't)[^.,;:\n]{0,40}\Z", re.IGNORECASE
 )
 _HEDGE = re.compile(
-    r"\b(?:may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|difficult to (?:tell|say)|cannot (?:tell|say|decide|be determined)|"
+    r"\?\s*\Z|\b(?:whether|if|unless|not clear|may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|difficult to (?:tell|say)|cannot (?:tell|say|decide|be determined)|"
     r"not sure|unsure|either way|might|possibly|perhaps|maybe|partly|partially|in part|somewhat|to some extent)\b",
     re.IGNORECASE,
 )
@@ -327,12 +368,37 @@ def _chosen(words: Sequence[str], text: str) -> Any:
             return found[0]
         if found:
             return NOTHING_MEANT
+    alone = _alone(words, text)
+    if alone:
+        return alone
     marked = {
         choose(one, words)
         for one in re.findall(r"(?:\*\*|[`\"'\u201c])([\w -]{2,30})(?:\*\*|[`\"'\u201d])", text)
     }
     marked.discard(NOTHING_MEANT)
     return marked.pop() if len(marked) == 1 else NOTHING_MEANT
+
+
+_COMMON = frozenset(("answer", "finish", "search", "local", "open", "none", "web", "api"))
+
+
+def _alone(words: Sequence[str], text: str) -> str:
+    """The only one of `words` that stands in one sentence, and is no common verb; "" where there is none."""
+    if len(text.split()) > 20 or re.search(r"[.!?;]\s+\S", text):
+        return ""
+    found = _named(words, text)
+    if (
+        not found
+        and "none" in words
+        and re.search(r"\bnot (?:be )?support|unsupported|no support|contradict", text, re.IGNORECASE)
+    ):
+        return "none"
+    if len(found) != 1 or found[0].casefold() in _COMMON or len(found[0]) < 5:
+        return ""
+    plain = text.casefold().replace(found[0].casefold(), "")
+    return (
+        "" if _HEDGE.search(plain) or re.search(r"\b(?:not|no|never|nor|cannot)\b|n't", plain) else found[0]
+    )
 
 
 def _named(words: Sequence[str], clause: str) -> list[str]:

@@ -27,7 +27,7 @@ from ragc.programs.calls.frames import Unclear, from_text
 from ragc.programs.calls.free_text import step_shape, tidied
 from ragc.programs.calls.meaning import fold, is_option, is_text, lists_options, loads
 from ragc.programs.calls.mending import Mender, Tally, close_list, objects_in, offers_choice, places_in
-from ragc.programs.calls.prose import goes_on, said, says_nothing, takes_back
+from ragc.programs.calls.prose import goes_on, lacks_answer, said, says_nothing, takes_back
 from ragc.programs.calls.ways import ways_of
 from ragc.targets.base import TokenLogprob
 
@@ -166,7 +166,9 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
         if not isinstance(value, str):
             continue
         options = kinds.get(name, {}).get("enum", ())
-        unclear = value not in options and ({"yes", "no"} <= set(options) or lists_options(value, options))
+        unclear = value not in options and (
+            not value or {"yes", "no"} <= set(options) or lists_options(value, options)
+        )
         if (options and unclear) or says_nothing(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
@@ -236,6 +238,8 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
             value = loads(closed)
             if value is None:
                 value = json_repair.loads(closed)
+            if not truncated and lacks_answer(value):
+                raise Unclear("the reply ends before the value")
             if not isinstance(value, dict) and not (value and all(isinstance(one, dict) for one in value)):
                 return None
         return fit(signature, repair_value(value), tally, truncated=truncated)
@@ -400,6 +404,8 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
             for name, info in model.model_fields.items():
                 if name not in value and info.annotation is str:
                     value[name] = ""
+        if isinstance(value, dict) and not truncated and not value.keys() & model.model_fields.keys():
+            raise ValueError("none of the outputs is there")
         outputs = model.model_validate(value)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
