@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from ragc.programs.calls.json_text import Tally
 from ragc.programs.calls.meaning import fold, is_form_of, is_text, loads, numbers_in, python_value
-from ragc.programs.calls.mending import Mender, Tally
+from ragc.programs.calls.mending import Mender
 from ragc.programs.calls.prose import is_answer, settled, takes_back
 
 MOST_TAGS = 1000

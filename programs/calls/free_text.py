@@ -10,30 +10,30 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ragc.programs.calls.frames import Frame, Unclear, holds_object, label_reader, unfenced, without_remark
+from ragc.programs.calls.json_text import Tally
 from ragc.programs.calls.meaning import (
     BULLET,
     FLAGS,
     NOTHING_MEANT,
     bare,
-    call_in,
     choose,
     fold,
     is_text,
     loads,
     number_in,
 )
-from ragc.programs.calls.mending import Mender, Tally
+from ragc.programs.calls.mending import Mender
 from ragc.programs.calls.prose import (
     is_answer,
     is_name,
     phrase_at,
-    rating,
     says_nothing,
     settled,
-    verdict,
     without_chatter,
     without_lead,
 )
+from ragc.programs.calls.step_calls import call_in
+from ragc.programs.calls.verdicts import rating, verdict
 
 
 class StepShape(NamedTuple):

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragc.programs.calls.frames import Frame, holds_object, label_reader
+from ragc.programs.calls.json_text import Tally
 from ragc.programs.calls.meaning import BULLET, NOTHING_MEANT, choose, fold, is_text, number_in, numbers_in
-from ragc.programs.calls.mending import Mender, Tally
+from ragc.programs.calls.mending import Mender
 
 _RULE = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
 _RANKS = frozenset({"rank", "ranking", "place", "position", "order", "no", "#", ""})

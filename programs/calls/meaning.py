@@ -39,12 +39,7 @@ _LABELLED = re.compile(
     r"(?:the\s+|my\s+)?(?:\w+\s+)?(?:answer|option|choice|action|verdict)\s*(?:is|:|=)?\s*", re.IGNORECASE
 )
 _ALTERNATIVE = re.compile(r"[^\w\n]{0,4}(?:\b(?:and|or)\b|[/|,])[^\w\n]{0,4}")
-_CALL = (
-    r"\W*(?:(?:\d{1,2}[.)]\s*)?(?:action|step|act|next step|next action|tool|tool call|move|kind|function)\s*\d*\s*[:\uff1a]\W*)?"
-    r"(NAMES)(?:[ _-](?:up )?(?:question|query|action|search|tool))?[*`\"']*\s*\d*\s*"
-    r"(?:(?<=\*\*)\s+([^\s\[(:][^\n]*)|\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]|\((.*)\)|[:\uff1a][*_`]*\s*(\S[^\n]*))[\s.`*;]*"
-)
-_MARKS = " \t\r\n.,;:!?()[]{}<>\"'`*_\u201c\u201d\u2018\u2019"
+MARKS = " \t\r\n.,;:!?()[]{}<>\"'`*_\u201c\u201d\u2018\u2019"
 
 
 def loads(text: str) -> Any:
@@ -86,7 +81,7 @@ def fold(name: Any) -> str:
 
 def bare(text: str) -> str:
     """`text` without case and the marks around it."""
-    return text.strip(_MARKS).casefold()
+    return text.strip(MARKS).casefold()
 
 
 def is_text(schema: Mapping[str, Any]) -> bool:
@@ -135,7 +130,7 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         return NOTHING_MEANT
     label = _LABELLED.match(text)
     for start in [text, *([text[label.end() :]] if label and label.end() else [])]:
-        begun = [option for option in words if _begins(start.lstrip(_MARKS + "-"), option)]
+        begun = [option for option in words if _begins(start.lstrip(MARKS + "-"), option)]
         if begun:
             return max(begun, key=len)
     return _same_word(bare(text), words)
@@ -143,7 +138,7 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
 
 def lists_options(text: str, words: Sequence[str]) -> bool:
     """Whether `text` begins with several of the options and chooses none, as in "Yes and no"."""
-    start = text.lstrip(_MARKS + "-")
+    start = text.lstrip(MARKS + "-")
     for option in words:
         if not _begins(start, option):
             continue
@@ -157,7 +152,7 @@ def lists_options(text: str, words: Sequence[str]) -> bool:
             for o in others
         ):
             return True
-    lines = [line.lstrip(_MARKS + "-") for line in text.splitlines() if line.strip()]
+    lines = [line.lstrip(MARKS + "-") for line in text.splitlines() if line.strip()]
     begun = {option for line in lines for option in words if _begins(line, option)}
     return len(lines) > 1 and len(begun) > 1 and all(any(_begins(line, o) for o in words) for line in lines)
 
@@ -232,35 +227,6 @@ def _begins(text: str, option: str) -> bool:
     pattern = r"[\W_]+".join(re.escape(part) for part in re.split(r"[\W_]+", option) if part)
     end = r"(?=\W|$)" if len(option) > 2 else r"(?=[^\w\s'\u2019-]|\s+[^\w\s'\u2019]|\s*$)"
     return bool(pattern) and re.match(pattern + end, text, re.IGNORECASE) is not None
-
-
-def call_in(text: str, options: Sequence[str]) -> tuple[str, str] | None:
-    """The option and what goes with it in a line such as `search[query]`, `web("query")`, "Follow up: query"."""
-    line = text.strip()
-    if len(line) > 2000 or not options:
-        return None
-    folded = {fold(option): option for option in options}
-    names = "|".join(
-        r"[\s_-]*".join(map(re.escape, re.split(r"[\s_-]+", option)))
-        for option in sorted(options, key=len, reverse=True)
-    )
-    called = re.fullmatch(_CALL.replace("NAMES", names), line, re.IGNORECASE | re.DOTALL)
-    if called is None:
-        return None
-    held = next(held for held in called.groups()[1:] if held is not None).strip()
-    held = re.sub(r"\A(?:query|q|input|action_input|text|question|answer)\s*[=:]\s*", "", held)
-    quoted = len(held) > 1 and held[0] == held[-1] and held[0] in "\"'`" and held[0] not in held[1:-1]
-    held = held[1:-1] if quoted else held
-    blank = held.strip(_MARKS).casefold() in (
-        "",
-        "query",
-        "search query",
-        "your query",
-        "input",
-        "answer",
-        "question",
-    )
-    return None if blank else (folded[fold(called[1])], held.strip())
 
 
 def number_in(value: Any, most: Any = None) -> Any:

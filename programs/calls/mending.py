@@ -38,18 +38,17 @@ This module is part of exported Python files too: it needs nothing but the stand
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ragc.programs.calls.json_text import Tally
 from ragc.programs.calls.meaning import (
     BULLET,
     EMPTY,
     FLAGS,
     NOTHING_MEANT,
     bare,
-    call_in,
     choose,
     first_words,
     fold,
@@ -61,15 +60,8 @@ from ragc.programs.calls.meaning import (
     numbers_in,
     written,
 )
-from ragc.programs.calls.prose import verdict
-
-
-class Tally:
-    """How many values of a reply were `mended`, and how many items of its lists `dropped`."""
-
-    def __init__(self, mended: int = 0) -> None:
-        self.mended = mended
-        self.dropped = 0
+from ragc.programs.calls.step_calls import call_in, call_of, held_in
+from ragc.programs.calls.verdicts import verdict
 
 
 class Mender:
@@ -239,40 +231,12 @@ class Mender:
             return fields
         if fields.get(name) in options and fields.get(text):
             return fields
-        call = self._call_of(options, fields, name, text)
+        call = call_of(options, fields, name, text)
         if call is None:
             return fields
         self._count()
         kept = {key: held for key, held in fields.items() if key in others}
         return {**kept, name: call[0], text: call[1]}
-
-    def _call_of(
-        self, options: Sequence[str], fields: Mapping[str, Any], name: str, text: str
-    ) -> tuple[str, str] | None:
-        """The option and the text that goes with it, wherever they stand in `fields`."""
-        held = fields.get(name)
-        more = {key: one for key, one in fields.items() if key not in (name, text)}
-        if isinstance(held, dict):
-            more, held = {**more, **held}, None
-        if isinstance(held, str) and (call := call_in(held, options)) and not fields.get(text):
-            return call
-        option = choose(held, options) if isinstance(held, str) else NOTHING_MEANT
-        spelled = {f"{before}{fold(one)}{end}": one for one in options for before, end in _AROUND_OPTIONS}
-        keys = [key for key in more if fold(key) in spelled and isinstance(self._held(more[key]), str)]
-        if option is NOTHING_MEANT and len(keys) == 1:
-            return spelled[fold(keys[0])], str(self._held(more[keys[0]]))
-        if option is NOTHING_MEANT:
-            named = [
-                one
-                for key, one in more.items()
-                if fold(key) in _STEP_NAMES and choose(one, options) in options
-            ]
-            option = choose(named[0], options) if len(named) == 1 else NOTHING_MEANT
-        said = [self._held(one) for key, one in more.items() if fold(key) in _TEXT_NAMES]
-        said = [fields[text]] if fields.get(text) else said
-        if option is NOTHING_MEANT or len(said) != 1 or not isinstance(said[0], str) or not said[0].strip():
-            return None
-        return option, said[0]
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
@@ -437,16 +401,10 @@ class Mender:
                 return held
         return value
 
-    def _held(self, value: Any) -> Any:
-        """What an object with one field, or a list of one, holds; `value` where it is neither."""
-        while isinstance(value, (dict, list)) and len(value) == 1:
-            value = next(iter(value.values())) if isinstance(value, dict) else value[0]
-        return value
-
     def _option(self, options: Sequence[Any], value: Any) -> Any:
         if is_option(value, options):
             return value
-        option = choose(self._held(value), options)
+        option = choose(held_in(value), options)
         if option is NOTHING_MEANT:
             return value
         self._count()
@@ -455,7 +413,7 @@ class Mender:
     def _flag(self, schema: Mapping[str, Any], value: Any) -> Any:
         if isinstance(value, bool):
             return value
-        held = self._held(value)
+        held = held_in(value)
         flag = FLAGS.get(bare(held)) if isinstance(held, str) else None
         if isinstance(held, bool) or (isinstance(held, (int, float)) and held in (0, 1)):
             flag = bool(held)
@@ -467,7 +425,7 @@ class Mender:
         return flag
 
     def _number(self, schema: Mapping[str, Any], value: Any) -> Any:
-        held = self._held(value)
+        held = held_in(value)
         if isinstance(held, dict):
             named = [one for key, one in held.items() if fold(key) in _NUMBER_NAMES]
             held = named[0] if len(named) == 1 else held
@@ -487,7 +445,7 @@ class Mender:
         if isinstance(value, dict) and len(value) > 1:
             texts = [held for held in value.values() if isinstance(held, str)]
             value = texts if len(texts) == 1 else value
-        text = value if isinstance(value, str) else written(self._held(value))
+        text = value if isinstance(value, str) else written(held_in(value))
         if text is None:
             return value
         if not isinstance(value, str):
@@ -538,14 +496,6 @@ _ASIDE_NAMES = frozenset(
     )
     + ("explanation", "note", "status", "type", "properties")
 )
-_AROUND_OPTIONS = (("", "question"), ("", "query"), ("final", ""), ("", ""))
-_STEP_NAMES = frozenset(
-    ("name", "tool", "toolname", "function", "type", "action", "actionname", "kind", "step")
-)
-_TEXT_NAMES = frozenset(
-    ("input", "query", "arguments", "args", "parameters", "params", "actioninput", "toolinput", "question")
-    + ("argument", "searchquery", "text", "content", "followup", "followupquestion", "answer")
-)
 _NUMBER_NAMES = frozenset(
     ("id", "passage", "document", "doc", "number", "passageid", "documentid", "docid", "passagenumber")
     + ("documentnumber", "identifier")
@@ -567,70 +517,3 @@ _BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
 def _fields_in(value: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
     spelled = {fold(name) for name in kinds}
     return any(fold(name) in spelled for name in value)
-
-
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"(?:[^"\\]|\\.)*\\?\Z|[{}\[\],]', re.DOTALL)
-
-
-def close_list(text: str, tally: Tally) -> str:
-    """JSON that was cut inside a list, without the unfinished item and with its brackets closed.
-
-    Other texts stay as they are.
-    """
-    opened: list[tuple[str, int]] = []
-    for token in _JSON_TOKEN.finditer(text):
-        mark = token[0]
-        if mark in "[{":
-            opened.append((mark, token.end()))
-        elif mark in "]}":
-            if not opened or opened.pop()[0] != {"]": "[", "}": "{"}[mark]:
-                return text
-        elif mark == "," and opened and opened[-1][0] == "[":
-            opened[-1] = ("[", token.start())
-    places = [at for at, (mark, _) in enumerate(opened) if mark == "["]
-    if not places:
-        return text
-    last = places[-1]
-    start = opened[last][1]
-    rest = text[start:].lstrip(",").strip()
-    if last + 1 == len(opened) and (rest[-1:] in ("}", "]") or (loads(rest) is not None and rest[:1] == '"')):
-        start = len(text.rstrip())
-    elif rest:
-        tally.dropped += 1
-    closers = "".join("]" if mark == "[" else "}" for mark, _ in reversed(opened[: last + 1]))
-    return text[:start] + closers
-
-
-def objects_in(text: str) -> list[tuple[Any, int, int]]:
-    """The JSON objects in `text` that are whole and stand in no other, each with where it begins and ends."""
-    found: list[tuple[Any, int, int]] = []
-    decoder, at = json.JSONDecoder(), text.find("{")
-    while at >= 0 and len(found) < 50:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            return []
-        found.append((value, at, end))
-        at = text.find("{", end)
-    return found
-
-
-_ALTERNATIVES = re.compile(r"[\"\w\s]\s*\|\s*[\"\w]")
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-
-
-def offers_choice(text: str) -> bool:
-    """Whether `text` is the form that was asked for, not filled in: `"yes" | "no"`."""
-    start = text.find("{")
-    inside = _STRING.sub('""', text[start : text.rfind("}") + 1]) if start >= 0 and "|" in text else ""
-    return _ALTERNATIVES.search(inside) is not None
-
-
-def places_in(value: Any, where: Sequence[Any]) -> Iterator[tuple[list[Any], int]]:
-    """The lists in `value` on the way `where`, names and places from the outside in, each with the place."""
-    for step in where:
-        if isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
-            yield value, step
-            value = value[step]
-        elif isinstance(value, dict) and step in value:
-            value = value[step]

@@ -23,11 +23,13 @@ from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
-from ragc.programs.calls.frames import Unclear, from_text
+from ragc.programs.calls.descriptions import descriptions, on_scale
+from ragc.programs.calls.frames import Unclear, _sections, from_text
 from ragc.programs.calls.free_text import step_shape, tidied
+from ragc.programs.calls.json_text import Tally, close_list, objects_in, offers_choice, places_in
 from ragc.programs.calls.meaning import fold, is_option, is_text, lists_options, loads
-from ragc.programs.calls.mending import Mender, Tally, close_list, objects_in, offers_choice, places_in
-from ragc.programs.calls.prose import goes_on, lacks_answer, said, says_nothing, takes_back
+from ragc.programs.calls.mending import Mender
+from ragc.programs.calls.prose import goes_on, said, says_nothing, takes_back
 from ragc.programs.calls.ways import ways_of
 from ragc.targets.base import TokenLogprob
 
@@ -160,7 +162,7 @@ def _said(signature: Any, text: str) -> str:
 
 def _checked(signature: Any, reading: Reading, text: str) -> Reading:
     """`reading`; raises ParseFailure where a text of it refuses, or is what the prompt says of the output."""
-    echoes = _descriptions(signature)
+    echoes = descriptions(signature)
     kinds = reading_schema(signature).get("properties", {})
     for name, value in reading.outputs.items():
         if not isinstance(value, str):
@@ -172,22 +174,6 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
         if (options and unclear) or says_nothing(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
-
-
-@lru_cache(maxsize=512)
-def _descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
-    """What prompts say of each output that is a text, in both wordings, without blanks and marks."""
-    return {name: frozenset(map(fold, texts)) for name, texts in _texts_of(signature).items()}
-
-
-def _texts_of(signature: Any) -> dict[str, list[str]]:
-    """The descriptions of each output of more than a word, in both wordings where it has both."""
-    texts: dict[str, list[str]] = {}
-    for name, info in signature.output_fields.items():
-        extra = info.json_schema_extra or {}
-        both = (str(extra.get("desc") or ""), str(getattr(extra.get("brief"), "desc", "")))
-        texts[name] = [one for one in both if " " in one]
-    return texts
 
 
 @lru_cache(maxsize=512)
@@ -238,8 +224,6 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
             value = loads(closed)
             if value is None:
                 value = json_repair.loads(closed)
-            if not truncated and lacks_answer(value):
-                raise Unclear("the reply ends before the value")
             if not isinstance(value, dict) and not (value and all(isinstance(one, dict) for one in value)):
                 return None
         return fit(signature, repair_value(value), tally, truncated=truncated)
@@ -312,24 +296,8 @@ def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Rea
             raise
         except Exception:  # as above
             log.debug("%s: nothing that fits", way.__name__)
-    points = _on_scale(signature, text)
+    points = on_scale(signature, text)
     return None if points is None else fit(signature, points, Tally(1), truncated=truncated)
-
-
-_SCALE = re.compile(r"(-?\d+)\s+(?!to\b|\()([^,;:\d]+)")
-
-
-def _on_scale(signature: Any, text: str) -> dict[str, Any] | None:
-    """The points on the scale of the one output whose description says of them what `text` says."""
-    if len(signature.output_fields) != 1 or len(text) > 200:
-        return None
-    (name,) = signature.output_fields
-    said_of = {
-        fold(about): int(points)
-        for one in _texts_of(signature)[name]
-        for points, about in _SCALE.findall(one)
-    }
-    return {name: said_of[fold(text)]} if fold(text) in said_of else None
 
 
 def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) -> Reading:
@@ -405,8 +373,13 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
                 if name not in value and info.annotation is str:
                     value[name] = ""
         if isinstance(value, dict) and not truncated and not value.keys() & model.model_fields.keys():
-            raise ValueError("none of the outputs is there")
+            missing = next(iter(model.model_fields))
+            raise ParseFailure(
+                f"A reply does not fit its signature: {missing}: Field required. It {_beginning(text)}."
+            )
         outputs = model.model_validate(value)
+    except ParseFailure:
+        raise
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the reply"

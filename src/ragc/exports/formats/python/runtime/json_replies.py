@@ -16,8 +16,9 @@ from typing import Any
 
 from ragc.programs.calls.frames import Unclear, from_text
 from ragc.programs.calls.free_text import tidied
+from ragc.programs.calls.json_text import Tally, close_list
 from ragc.programs.calls.meaning import FLAGS, loads
-from ragc.programs.calls.mending import Mender, Tally, close_list
+from ragc.programs.calls.mending import Mender
 from ragc.programs.calls.prose import said, says_nothing
 from ragc.programs.calls.ways import ways_of
 
@@ -112,7 +113,8 @@ def _read_frames(schema: Mapping[str, Any], text: str, layout: str, truncated: b
             mender = Mender(schema.get("$defs", {}), Tally())
             kinds = schema["properties"]
             values = {
-                name: from_text(kinds.get(name, {}), one, mender, _refuse) for name, one in frame.values.items()
+                name: from_text(kinds.get(name, {}), one, mender, _refuse)
+                for name, one in frame.values.items()
             }
             return _mended_outputs(schema, values, truncated)
     return None
