@@ -215,7 +215,8 @@ _ALIASES: Mapping[str, frozenset[str]] = {
 
 
 _REMARK = re.compile(
-    r"\n\s*[*_]{0,2}(?:explanation|reasoning|rationale|justification|note|notes|source|sources|evidence)[*_]{0,2}:",
+    r"\n[ \t]{0,8}[*_]{0,2}(?:explanation|reasoning|rationale|justification|note|notes|source|sources|"
+    r"evidence)[*_]{0,2}:",
     re.IGNORECASE,
 )
 

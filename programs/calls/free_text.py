@@ -73,11 +73,11 @@ def _options(kind: Mapping[str, Any]) -> list[str]:
 
 
 _RUNS_ON = re.compile(
-    r"^\W*(?:observation|intermediate answer|results?|thought|human|user)\b[^\n:]{0,12}:",
+    r"^[^\w\n]{0,8}(?:observation|intermediate answer|results?|thought|human|user)\b[^\n:]{0,12}:",
     re.IGNORECASE | re.MULTILINE,
 )
 _FINAL = re.compile(
-    r"^\W*(?:so\W+)?(?:the\s+)?(?:final\s+answer(?:\s+is)?|answer\s+is)\s*[:\uff1a]?\s*(\S.*)$",
+    r"^[^\w\n]{0,8}(?:so\W{1,4})?(?:the\s+)?(?:final\s+answer(?:\s+is)?|answer\s+is)\s*[:\uff1a]?\s*(\S.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _NEXT = re.compile(r"[:\u2014]\s*([^:\n]{5,200}\?)\W*\Z")
@@ -90,7 +90,8 @@ def tidied(schema: Mapping[str, Any], frame: Frame) -> Frame:
     """
     shape = step_shape(schema)
     values = dict(frame.values)
-    for name, value in frame.values.items():
+    for name, found in frame.values.items():
+        value = found
         if not isinstance(value, str) or not is_text(_resolved(schema, schema["properties"].get(name, {}))):
             continue
         label, mark, rest = value.partition(":") if value[:1] != "{" else (value, "", "")
@@ -194,7 +195,7 @@ def _step_in_sentence(shape: StepShape, schema: Mapping[str, Any], text: str) ->
         if re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", text, re.IGNORECASE)
     ]
     quoted = re.findall(r"[\"\u201c`]([^\"\u201c\u201d`\n]{2,200})[\"\u201d`]", text)
-    if len(named) == 1 and len(quoted) == 1 and named[0] not in ("answer",):
+    if len(named) == 1 and len(quoted) == 1 and named[0] != "answer":
         return _step_frame(schema, shape, named[0], quoted[0], "")
     asks = next((one for one in shape.options if fold(one) in ("followup", "ask", "question")), "")
     if not asks or not text.rstrip("*_`\"' ").endswith("?"):
@@ -213,12 +214,14 @@ def sole_output(schema: Mapping[str, Any]) -> str:
 
 
 _NONE = re.compile(
-    r"(?:none|no (?:\w+ ){0,2}(?:documents?|passages?|spans?|claims?|parts?|entit(?:y|ies)|words?|names?|items?|questions?)"
+    r"(?:none|no (?:\w+ ){0,2}(?:documents?|passages?|spans?|claims?|parts?|entit(?:y|ies)|words?|names?|"
+    r"items?|questions?)"
     r"|there (?:are|is) (?:no|none|nothing)|nothing|not any)\b[^\n]{0,120}",
     re.IGNORECASE,
 )
 _IDS = re.compile(
-    r"\b(?:documents?|passages?|docs?|ids?|numbers?|texts?|order|ranking)(?:\s+(?:is|are|would be))?\s*:?\s*((?:[\[(#]*\d{1,3}[\])]*)(?:\s*(?:,|and|&|or|then|,\s*and|>)\s*"
+    r"\b(?:documents?|passages?|docs?|ids?|numbers?|texts?|order|ranking)(?:\s+(?:is|are|"
+    r"would be))?\s*:?\s*((?:[\[(#]*\d{1,3}[\])]*)(?:\s*(?:,|and|&|or|then|,\s*and|>)\s*"
     r"(?:documents? |passages? )?[\[(#]*\d{1,3}[\])]*)*)",
     re.IGNORECASE,
 )
@@ -228,7 +231,7 @@ _NEGATED = re.compile(r"\b(?:not|no|n't|neither|nor|without|except|irrelevant|us
 def in_sentences(schema: Mapping[str, Any], text: str) -> Frame | None:
     """What sentences say of the only output that must be there: a verdict, a rating, numbers, an answer."""
     name = sole_output(schema)
-    if not name or holds_object(text):
+    if not name or holds_object(text) or len(text) > 20_000:
         return None
     text = text.strip()
     kind = _resolved(schema, schema["properties"][name])

@@ -32,11 +32,10 @@ def in_table(schema: Mapping[str, Any], text: str) -> Frame | None:
     listed = _list_of(schema)
     if listed is None:
         one = len(body) == 1 and {fold(cell) for cell in head} & set(spelled)
-        return (
-            Frame({spelled[fold(n)]: held for n, held in zip(head, body[0]) if fold(n) in spelled})
-            if one
-            else None
-        )
+        if not one:
+            return None
+        cells = dict(zip(map(fold, head), body[0]))  # noqa: B905 (Python 3.9)
+        return Frame({spelled[head]: held for head, held in cells.items() if head in spelled})
     name, kind = listed
     fields = {fold(field): field for field in kind.get("properties", {})}
     if fields:

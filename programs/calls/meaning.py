@@ -22,16 +22,18 @@ FLAGS = {
     **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
 }
 _DIGITS = re.compile(r"[0-9]+")
-_ORDINAL = re.compile(r"^\W*([0-9]{1,3})\s*[.):]\s+(?=.*[0-9])", re.MULTILINE)
+_ORDINAL = re.compile(r"^[^\w\n]{0,8}([0-9]{1,3})\s*[.):]\s+(?=.*[0-9])", re.MULTILINE)
 _STARS = re.compile(r"\s*([\u2605\u2b50]\ufe0f?\s*){1,10}([\u2606]\s*){0,10}")
 _MINUS = re.compile(r"[\u2212\u2013](?=[0-9])")
 _NUMBERED = re.compile(
-    r"(?:(?:passages?|documents?|docs?|ids?|numbers?|no|parts?|components?|and|then)\b|[^\w{}\"]|[0-9]{1,4}\b)+",
+    r"(?:(?:passages?|documents?|docs?|ids?|numbers?|no|parts?|components?|and|then)\b|[^\w{}\"]|"
+    r"[0-9]{1,4}\b)+",
     re.IGNORECASE,
 )
 BULLET = re.compile(r"\A(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
 _NUMBER = re.compile(
-    r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|grade|rating|points|about|candidate|statement|option|sentence)\b[^\w+-]*)?"
+    r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|grade|rating|points|about|"
+    r"candidate|statement|option|sentence)\b[^\w+-]*)?"
     r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?\W*",
     re.IGNORECASE,
 )

@@ -99,59 +99,81 @@ def _without_formulas(text: str) -> str:
 
 
 _UNSAID = re.compile(
-    r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|value|here)\s*(?: here)?[>\]})]"
+    r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|"
+    r"value|here)\s*(?: here)?[>\]})]"
     r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?",
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
-    r"(?:(?:(?:i'?m|i am)\s+(?:really |very |truly |so )?(?:sorry|afraid)|sorry|apologies|i apologi[sz]e|unfortunately)\b"
+    r"(?:(?:(?:i'?m|i am)\s+(?:really |very |truly |so )?(?:sorry|afraid)|sorry|apologies|i apologi[sz]e|"
+    r"unfortunately)\b"
     r"[^.\n]{0,60}?(?:but|,|that|\.|:|;|-|\u2014|as)?\s*)?"
     r"(?:as an? (?:ai|artificial|large language|language)[^,.\n]{0,40},?\s*)?"
     r"i(?:'m| am)?\s*(?:just |only |unfortunately )?"
-    r"(?:(?:can(?:\s?not|'?t)|could not|couldn'?t|will not|won'?t|must not|may not|do not feel)\s+(?:\w+ ){0,2}"
-    r"(?:help|assist|answer|respond|provide|comply|fulfil+|complete|do (?:that|this)|give|rank|discuss|comment|process|"
-    r"access|browse|engage|improve|continue|offer|support|comfortable|see|share|open|read|search|determine|generate|create)\b"
-    r"|(?:not able|unable|not allowed|not permitted|not in a position|programmed)\s+to\b|(?:just |only )?an? (?:ai|language model)\b"
+    r"(?:(?:can(?:\s?not|'?t)|could not|couldn'?t|will not|won'?t|must not|may not|"
+    r"do not feel)\s+(?:\w+ ){0,2}"
+    r"(?:help|assist|answer|respond|provide|comply|fulfil+|complete|do (?:that|this)|give|rank|discuss|"
+    r"comment|process|"
+    r"access|browse|engage|improve|continue|offer|support|comfortable|see|share|open|read|search|determine|"
+    r"generate|create)\b"
+    r"|(?:not able|unable|not allowed|not permitted|not in a position|programmed)\s+to\b|(?:just |"
+    r"only )?an? (?:ai|language model)\b"
     r"|(?:don'?t|do not) have (?:access|the ability|any passages|the passages)\b)",
     re.IGNORECASE,
 )
 _SORRY = re.compile(
-    r"(?:(?:i'?m|i am)\s+(?:really |very |so )?sorry|sorry)\b.{0,80}\b(?:can(?:not|'t)|unable|not able|assist|help)\b"
-    r"|as an ai\b|my (?:guidelines|programming|policy)|(?:this|that|your|the) (?:request|content|question|prompt) "
-    r"(?:goes against|violates|is against|cannot be (?:answered|processed|completed)|was (?:blocked|flagged))",
+    r"(?:(?:i'?m|i am)\s+(?:really |very |so )?sorry|sorry)\b.{0,80}\b(?:can(?:not|'t)|unable|not able|"
+    r"assist|help)\b"
+    r"|as an ai\b|my (?:guidelines|programming|policy)|(?:this|that|your|the) (?:request|content|question|"
+    r"prompt) "
+    r"(?:goes against|violates|is against|cannot be (?:answered|processed|completed)|was (?:blocked|"
+    r"flagged))",
     re.IGNORECASE,
 )
 _ASKS = re.compile(
-    r"(?:please|kindly|(?:could|can|would|will) you(?: please| kindly)?|i(?:'d| would)? (?:need|like|want) you to)\s+"
-    r"(?:provide|share|send|give|supply|paste|specify|clarify|include|upload|enter|tell me|let me know|rephrase|repeat)\b"
+    r"(?:please|kindly|(?:could|can|would|will) you(?: please| kindly)?|i(?:'d| would)? (?:need|like|"
+    r"want) you to)\s+"
+    r"(?:provide|share|send|give|supply|paste|specify|clarify|include|upload|enter|tell me|let me know|"
+    r"rephrase|repeat)\b"
     r"|(?:what|which|where) (?:is|are) (?:the|your) (?:question|passages?|documents?|text)\b.{0,40}\?"
     r"|(?:how (?:can|may) i (?:help|assist)|what would you like)\b"
     r"|\b(?:you (?:have not|haven't|did not|didn't) (?:provided?|given?|included?|shared?|asked?))\b"
-    r"|\bno (?:passages?|documents?|question|text|context) (?:was|were|has been|have been|is|are) (?:provided|given|included|attached)\b",
+    r"|\bno (?:passages?|documents?|question|text|context) (?:was|were|has been|have been|is|"
+    r"are) (?:provided|given|included|attached)\b",
     re.IGNORECASE,
 )
 _BROKEN = re.compile(
-    r"\s*(?:<!doctype|<html|\{?\"?error\"?\s*[:{]|(?:http )?(?:error )?[45]\d\d:? (?:bad|internal|service|gateway|too many|"
-    r"forbidden|unauthori[sz]ed|not found)|(?:\w*error|exception)\s*:|traceback \(most|internal server error|rate limit exceeded"
-    r"|(?:the )?(?:request|connection|model) (?:has )?timed out|service unavailable|upstream (?:connect|request) error)",
+    r"\s*(?:<!doctype|<html|\{?\"?error\"?\s*[:{]|(?:http )?(?:error )?[45]\d\d:? (?:bad|internal|service|"
+    r"gateway|too many|"
+    r"forbidden|unauthori[sz]ed|not found)|(?:\w*error|exception)\s*:|traceback \(most|"
+    r"internal server error|rate limit exceeded"
+    r"|(?:the )?(?:request|connection|model) (?:has )?timed out|service unavailable|upstream (?:connect|"
+    r"request) error)",
     re.IGNORECASE,
 )
 _LEAD = re.compile(
-    r"(?:sure|certainly|of course|okay|ok|absolutely|alright|great|understood|here(?:'s| is| are)|below (?:is|are)|the following|"
-    r"based on|according to|you (?:could|can|may) (?:try|use)|i (?:would|'d|suggest|propose|recommend)|let me|let's)\b",
+    r"(?:sure|certainly|of course|okay|ok|absolutely|alright|great|understood|here(?:'s| is| are)|"
+    r"below (?:is|are)|the following|"
+    r"based on|according to|you (?:could|can|may) (?:try|use)|i (?:would|'d|suggest|propose|recommend)|"
+    r"let me|let's)\b",
     re.IGNORECASE,
 )
 
 
 _PREAMBLE = re.compile(
-    r"let me\b|let's\b|(?:okay|ok|alright|hmm)[,.]?(?: so)?,? (?:i|let|we|the user)\b|first,? (?:i|we|let)\b|i (?:need|have|will|should|am going) "
-    r"(?:to|start|begin)\b|we (?:need|have|must|should)\b|to (?:answer|find|determine|solve)\b[^\n]{0,80}\b(?:need|must|should|have to)\b|"
-    r"(?:so |thus |therefore,? )?the (?:final |correct )?(?:answer|option|query)(?: to [^.\n]{0,60})? (?:is|are|would be)\W*\Z",
+    r"let me\b|let's\b|(?:okay|ok|alright|hmm)[,.]?(?: so)?,? (?:i|let|we|the user)\b|first,? (?:i|we|"
+    r"let)\b|i (?:need|have|will|should|am going) "
+    r"(?:to|start|begin)\b|we (?:need|have|must|should)\b|to (?:answer|find|determine|"
+    r"solve)\b[^\n]{0,80}\b(?:need|must|should|have to)\b|"
+    r"(?:so |thus |therefore,? )?the (?:final |correct )?(?:answer|option|"
+    r"query)(?: to [^.\n]{0,60})? (?:is|are|would be)\W*\Z",
     re.IGNORECASE,
 )
 _UNDECIDED = re.compile(
-    r"\b(?:not sure|unsure|uncertain|cannot (?:say|tell|decide)) (?:which|whether|if)\b|could be [^\n]{2,80}\bcould (?:also )?be\b|"
-    r"\b(?:could|might|may) be (?:either )?[^\n]{2,60} or (?:perhaps |maybe |possibly )?|^either\b[^\n]{2,80}\bor\b[^\n]{2,80}\bsure\b",
+    r"\b(?:not sure|unsure|uncertain|cannot (?:say|tell|decide)) (?:which|whether|if)\b|"
+    r"could be [^\n]{2,80}\bcould (?:also )?be\b|"
+    r"\b(?:could|might|may) be (?:either )?[^\n]{2,60} or (?:perhaps |maybe |possibly )?|"
+    r"^either\b[^\n]{2,80}\bor\b[^\n]{2,80}\bsure\b",
     re.IGNORECASE,
 )
 ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation", "improvement", "rationale"))
@@ -191,21 +213,26 @@ def _looped(text: str) -> bool:
 _CUE = re.compile(
     r"(?:\s*####\s+)|"
     r"(?:\b(?:so|therefore|thus|hence|consequently|finally|in conclusion|overall|and|then)\b[\s,:]*)?"
-    r"(?:\b(?:the|my|our|a|this|that)\s+)?(?:\b(?:final|correct|best|right|short|short final|most likely|likely|probable|actual|"
+    r"(?:\b(?:the|my|our|a|this|that)\s+)?(?:\b(?:final|correct|best|right|short|short final|most likely|"
+    r"likely|probable|actual|"
     r"right final|direct|exact)\s+)*"
     r"\b(?:answer|option|choice|best guess|guess)\b"
     r"(?:\s+(?:to|for|of)\s+(?:the|this|that|your)\s+question|\s+here|\s+therefore|\s+then|\s+would)?"
-    r"(?:[*_]{1,3}\s*)?\s*(?:(?:is|was|are|be|must be|should be|would be|has to be|=)\b\s*(?:then\s+|thus\s+|therefore\s+|likely\s+|"
+    r"(?:[*_]{1,3}\s*)?\s*(?:(?:is|was|are|be|must be|should be|would be|has to be|=)\b\s*(?:then\s+|"
+    r"thus\s+|therefore\s+|likely\s+|"
     r"probably\s+|most likely\s+|simply\s+|that\s+)?:?|[:\uff1a])\s*",
     re.IGNORECASE,
 )
 _NO_PHRASE = re.compile(
-    r"(?:not|no longer|unclear|unknown|undetermined|in the|in passage|found|given|provided|stated|contained|somewhere|there|as "
-    r"follows|below|above|based|either|one of|the following|that it|it depends|wrong|complete|incorrect|correct|right)\b(?!\s+\w+ial)",
+    r"(?:not|no longer|unclear|unknown|undetermined|in the|in passage|found|given|provided|stated|"
+    r"contained|somewhere|there|as "
+    r"follows|below|above|based|either|one of|the following|that it|it depends|wrong|complete|incorrect|"
+    r"correct|right)\b(?!\s+\w+ial)",
     re.IGNORECASE,
 )
 _TAKEN_BACK = re.compile(
-    r"\b(?:wait|sorry|mistake|correction|corrected|actually|i was wrong|on second thoughts?|scratch that|let me (?:re|correct)|"
+    r"\b(?:wait|sorry|mistake|correction|corrected|actually|i was wrong|on second thoughts?|scratch that|"
+    r"let me (?:re|correct)|"
     r"rather|instead|no,|wrong|hmm|i meant|strike that|revised|oops)\b",
     re.IGNORECASE,
 )
@@ -215,7 +242,8 @@ _SENTENCE_END = re.compile(
 
 
 _GOES_ON = re.compile(
-    r"^\W*(?:next |new |another )?(?:question|observation|human|user|input|example|intermediate answer)\b[^\n:]{0,12}:",
+    r"^[^\w\n]{0,8}(?:next |new |another )?(?:question|observation|human|user|input|example|"
+    r"intermediate answer)\b[^\n:]{0,12}:",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -237,6 +265,9 @@ def phrase(text: str) -> str:
 
 def phrase_at(text: str) -> tuple[str, int]:
     """The answer that the last "the answer is" of `text` names, and where that begins."""
+    if len(text) > 8000:
+        named, at = phrase_at(text[-8000:])
+        return named, at + len(text) - 8000
     for cue in reversed(list(_CUE.finditer(text))[-20:]):
         rest = text[cue.end() :].lstrip()
         if not rest or (cue[0].rstrip()[-1:] not in (":", "\uff1a") and rest[:1] in "?,;"):
@@ -244,7 +275,8 @@ def phrase_at(text: str) -> tuple[str, int]:
         end = _SENTENCE_END.search(rest)
         named = rest[: end.start()] if end else rest
         named = re.split(
-            r"\s*(?:;|\s[\u2014\u2013-]\s|,?\s+(?:because|since|as (?:stated|mentioned|given|passage|it|the))\b)",
+            r"\s*(?:;|\s[\u2014\u2013-]\s|,?\s+(?:because|since|as (?:stated|mentioned|given|passage|it|"
+            r"the))\b)",
             named,
         )[0]
         named = named.strip().strip("*_`").strip().rstrip(".!,").strip()
@@ -255,7 +287,8 @@ def phrase_at(text: str) -> tuple[str, int]:
 
 
 _NAMED_FIRST = re.compile(
-    r"(?:\A|[.\n]\s*)(?:(?:so|therefore|thus|hence),?\s+)?([*_]{0,2}[A-Z0-9][^.,\n]{0,80}?) (?:is|must be|would be) "
+    r"(?:\A|[.\n][ \t]{0,8})(?:(?:so|therefore|thus|hence),?\s+)?([*_]{0,2}[A-Z0-9][^.,\n]{0,80}?) (?:is|"
+    r"must be|would be) "
     r"(?:therefore |thus )?the (?:final |correct |right )?(?:answer|option)\b"
 )
 
@@ -269,7 +302,8 @@ def without_lead(text: str) -> str:
 
 
 _CHATTER = re.compile(
-    r"\n\s*(?:let me know|i hope|hope this|feel free|if you (?:have|need|would|want)|please let me|is there anything|would you like|"
+    r"\n[ \t]{0,8}(?:let me know|i hope|hope this|feel free|if you (?:have|need|would|want)|please let me|"
+    r"is there anything|would you like|"
     r"do you want)\b[^\n]*\Z",
     re.IGNORECASE,
 )
@@ -277,7 +311,8 @@ _CHATTER = re.compile(
 
 def without_chatter(text: str) -> str:
     """`text` without a last line that speaks to whoever asked."""
-    return _CHATTER.sub("", text.rstrip()).rstrip()
+    text = text.rstrip()
+    return text[:-500] + _CHATTER.sub("", text[-500:]).rstrip()
 
 
 def is_name(text: str) -> bool:

@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
 from ragc.programs.calls.descriptions import descriptions, on_scale
-from ragc.programs.calls.frames import Unclear, _sections, from_text
+from ragc.programs.calls.frames import Unclear, from_text
 from ragc.programs.calls.free_text import step_shape, tidied
 from ragc.programs.calls.json_text import Tally, close_list, objects_in, offers_choice, places_in
 from ragc.programs.calls.meaning import fold, is_option, is_text, lists_options, loads

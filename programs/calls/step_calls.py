@@ -12,9 +12,11 @@ from typing import Any
 from ragc.programs.calls.meaning import MARKS, NOTHING_MEANT, choose, fold
 
 _CALL = (
-    r"\W*(?:(?:\d{1,2}[.)]\s*)?(?:action|step|act|next step|next action|tool|tool call|move|kind|function)\s*\d*\s*[:\uff1a]\W*)?"
+    r"\W*(?:(?:\d{1,2}[.)]\s*)?(?:action|step|act|next step|next action|tool|tool call|move|kind|"
+    r"function)\s*\d*\s*[:\uff1a]\W*)?"
     r"(NAMES)(?:[ _-](?:up )?(?:question|query|action|search|tool))?[*`\"']*\s*\d*\s*"
-    r"(?:(?<=\*\*)\s+([^\s\[(:][^\n]*)|\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]|\((.*)\)|[:\uff1a][*_`]*\s*(\S[^\n]*))[\s.`*;]*"
+    r"(?:(?<=\*\*)\s+([^\s\[(:][^\n]*)|\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]|\((.*)\)|"
+    r"[:\uff1a][*_`]*\s*(\S[^\n]*))[\s.`*;]*"
 )
 _AROUND_OPTIONS = (("", "question"), ("", "query"), ("final", ""), ("", ""))
 _STEP_NAMES = frozenset(

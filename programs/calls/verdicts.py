@@ -13,8 +13,10 @@ from ragc.programs.calls.meaning import FLAGS, NOTHING_MEANT, choose, fold
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     "sufficient": (
-        r"sufficient|enough|suffices?|adequate|(?:hold|contain|have|provide|cover|include|give)s? (?:everything|all)\b|complete",
-        r"insufficient|inadequate|incomplete|(?:is|are) (?:still )?missing|lacks?\b|lacking|no mention|more (?:is|are) needed",
+        r"sufficient|enough|suffices?|adequate|(?:hold|contain|have|provide|cover|include|"
+        r"give)s? (?:everything|all)\b|complete",
+        r"insufficient|inadequate|incomplete|(?:is|are) (?:still )?missing|lacks?\b|lacking|no mention|"
+        r"more (?:is|are) needed",
     ),
     "relevant": (
         r"relevant|helps?\b|helpful|useful|pertinent|of (?:use|help)|on[ -]topic",
@@ -30,14 +32,19 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "need": (
         r"needs?\b|needed|requires?\b|required|necessary|must be looked up",
-        r"unnecessary|unneeded|without (?:a |any )?(?:additional|more|further|search\w*|looking)|can (?:be )?answer(?:ed)?\b",
+        r"unnecessary|unneeded|without (?:a |any )?(?:additional|more|further|search\w*|looking)|"
+        r"can (?:be )?answer(?:ed)?\b",
     ),
     "known": (
-        r"(?:it|this|that|answer|claim|fact|query|question) (?:is|seems) (?:well |already |widely )?known\b|\Aknown\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|required)|without (?:a )?search(?:ing)?",
-        r"unknown|(?:is|was) not known|\Anot known|search is (?:needed|required|necessary)|(?:needs?|requires?) (?:a |to be )?search(?:ed)?|should be searched",
+        r"(?:it|this|that|answer|claim|fact|query|question) (?:is|seems) (?:well |already |"
+        r"widely )?known\b|\Aknown\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|"
+        r"required)|without (?:a )?search(?:ing)?",
+        r"unknown|(?:is|was) not known|\Anot known|search is (?:needed|required|necessary)|(?:needs?|"
+        r"requires?) (?:a |to be )?search(?:ed)?|should be searched",
     ),
     "status": (
-        r"(?:adds?|brings?|gives?|provides?|contains?) (?:\w+ ){0,3}(?:new|relevant)|new (?:fact|information)s? (?:is|are) (?:added|given)",
+        r"(?:adds?|brings?|gives?|provides?|contains?) (?:\w+ ){0,3}(?:new|relevant)|new (?:fact|"
+        r"information)s? (?:is|are) (?:added|given)",
         r"(?:adds?|brings?) nothing|repeats? what|nothing new|off the point",
     ),
 }
@@ -45,15 +52,21 @@ _NOT = re.compile(
     r"(?:\b(?:not|no|never|cannot|neither|nor|hardly|without|nothing)\b|n't)[^.,;:\n]{0,40}\Z", re.IGNORECASE
 )
 _HEDGE = re.compile(
-    r"\?\s*\Z|\b(?:whether|if|unless|not clear|may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|difficult to (?:tell|say)|cannot (?:tell|say|decide|be determined)|"
-    r"not sure|unsure|either way|might|possibly|perhaps|maybe|partly|partially|in part|somewhat|to some extent)\b",
+    r"\?\s*\Z|\b(?:whether|if|unless|not clear|may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|"
+    r"difficult to (?:tell|say)|cannot (?:tell|say|decide|be determined)|"
+    r"not sure|unsure|either way|might|possibly|perhaps|maybe|partly|partially|in part|somewhat|"
+    r"to some extent)\b",
     re.IGNORECASE,
 )
 _CHOOSES = re.compile(
-    r"\b(?:lean(?:ing)? (?:towards?|to)|verdict(?: is)?|conclu(?:sion|de)(?: is| that)?|judge?ment(?: is)?|i(?:'d| would)? (?:say|go with|"
-    r"choose|pick|select|grade|rate|classify|label|judge|answer)|(?:graded?|rated?|labell?ed|classified|marked?|judged) (?:[\w ]{0,30}\bas\b)?|"
-    r"the (?:answer|grade|action|verdict|choice|option|label|domain|category|best \w+|next \w+|right \w+) (?:is|would be|should be)|"
-    r"i(?:'d| would| will|'ll)|is about|belongs to|falls under|concerns|so|therefore|thus|hence|should be|best (?:action|choice|option) is|final \w+:)[\s,:]*",
+    r"\b(?:lean(?:ing)? (?:towards?|to)|verdict(?: is)?|conclu(?:sion|de)(?: is| that)?|judge?ment(?: is)?|"
+    r"i(?:'d| would)? (?:say|go with|"
+    r"choose|pick|select|grade|rate|classify|label|judge|answer)|(?:graded?|rated?|labell?ed|classified|"
+    r"marked?|judged) (?:[\w ]{0,30}\bas\b)?|"
+    r"the (?:answer|grade|action|verdict|choice|option|label|domain|category|best \w+|next \w+|"
+    r"right \w+) (?:is|would be|should be)|"
+    r"i(?:'d| would| will|'ll)|is about|belongs to|falls under|concerns|so|therefore|thus|hence|should be|"
+    r"best (?:action|choice|option) is|final \w+:)[\s,:]*",
     re.IGNORECASE,
 )
 
@@ -159,24 +172,29 @@ def _named(words: Sequence[str], clause: str) -> list[str]:
 
 
 _SCALE = re.compile(
-    r"(?:(?:on|in) )?(?:a |the )?scale (?:from|of|:)?\s*-?\d+\s*(?:to|-|\u2013)\s*-?\d+|(?:from|between) -?\d+ (?:to|and|-) -?\d+|"
+    r"(?:(?:on|in) )?(?:a |the )?scale (?:from|of|:)?\s*-?\d+\s*(?:to|-|\u2013)\s*-?\d+|(?:from|"
+    r"between) -?\d+ (?:to|and|-) -?\d+|"
     r"\bout of \d+|(?<=\d)\s*/\s*\d+",
     re.IGNORECASE,
 )
 _RATES = re.compile(
-    r"\b(?:rat(?:e|ed|ing)|scor(?:e|ed)|grade[ds]?|give|gave|assign(?:ed)?|confidence|confident|sure|certain|utility|points|percent|"
-    r"likelihood|probability|chance|need)\b[^.\n\d]{0,60}?(-?\d+(?:\.\d+)?)(?![\d.]*\d|\s*(?:of the|passages?|documents?))",
+    r"\b(?:rat(?:e|ed|ing)|scor(?:e|ed)|grade[ds]?|give|gave|assign(?:ed)?|confidence|confident|sure|"
+    r"certain|utility|points|percent|"
+    r"likelihood|probability|chance|need)\b[^.\n\d]{0,60}?(-?\d+(?:\.\d+)?)(?![\d.]*\d|\s*(?:of the|"
+    r"passages?|documents?))",
     re.IGNORECASE,
 )
 _PERCENT = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:%|percent\b)")
 
 
 _FIRST = re.compile(
-    r"[\s*_`\"'(\[]*([-+]?\d{1,3}(?:\.\d+)?)(?:\s*(?:%|points?|/\s*(?:5|10|100)\b|out of (?:5|10|100)\b))?[*_`\"')\]]*"
+    r"[\s*_`\"'(\[]*([-+]?\d{1,3}(?:\.\d+)?)(?:\s*(?:%|points?|/\s*(?:5|10|100)\b|out of (?:5|10|"
+    r"100)\b))?[*_`\"')\]]*"
     r"(?:\s+[-\u2013\u2014]\s|\s*[:,;(]\s*(?=\D)|\.?\s*\n)"
 )
 _NUMBERED_ONE = re.compile(
-    r"\b(?:number|no\.?|candidate|statement|option|passage|document|closest is|answer is)\s*(?:is\s*)?[\[#(]*(\d{1,4})\b",
+    r"\b(?:number|no\.?|candidate|statement|option|passage|document|closest is|"
+    r"answer is)\s*(?:is\s*)?[\[#(]*(\d{1,4})\b",
     re.IGNORECASE,
 )
 

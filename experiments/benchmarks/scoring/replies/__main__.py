@@ -1,10 +1,11 @@
 """How many replies, written as people's models write them, are read, and how many are read wrong.
 
-    PYTHONPATH=src python -m experiments.benchmarks.scoring.replies [work.jsonl | held.jsonl | rows.jsonl.xz ...] [--show]
+    PYTHONPATH=src python -m experiments.benchmarks.scoring.replies [work.jsonl | rows.jsonl.xz ...] [--show]
 
 A file beside this one, or any path, has one reply a line: its `signature`, the `layout` that the prompt asked
 for, the `reply`, whether a person can tell the outputs from it (`readable`), and the `values` that a person
-reads. README.md says how they were written. Printed are, by shape and by family,
+reads. README.md says how they were written and what counts as the same. A row without labels is `read` or
+`refused`. Printed are, by shape and by family,
 
     right    readable, and read with the values that a person reads
     refused  readable, and not read: the program asks again, which costs a call
@@ -31,7 +32,6 @@ from dspy.adapters.utils import serialize_for_json
 from ragc.errors import ParseFailure
 from ragc.programs.calls.layouts import JSON_LAYOUTS, read_laid_out
 from ragc.programs.calls.replies import read_reply
-from ragc.signatures.answer import with_reasoning
 
 HERE = Path(__file__).parent
 OUTCOMES = ("right", "refused", "wrong", "kept off")
@@ -70,12 +70,14 @@ def outcome(row: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> str:
         harmless = also and all(any(same(outputs[name], one) for one in also[name]) for name in also)
         return "kept off" if harmless else "wrong"
     found = ((name, outputs.get(name), value) for name, value in row["values"].items())
-    right = all(any(same(value, one) for one in (wanted, *also.get(name, ()))) for name, value, wanted in found)
-    return "right" if right else "wrong"
+    for name, value, wanted in found:
+        if not any(same(value, one) for one in (wanted, *also.get(name, ()))):
+            return "wrong"
+    return "right"
 
 
 def same(found: Any, wanted: Any) -> bool:
-    """Whether both say the same: case, white space, markup, outer quotes and the last full stop do not count."""
+    """Whether both say the same; case, white space, markup, outer quotes and a last full stop do not count."""
     if wanted is None:
         return True
     if isinstance(wanted, str) and isinstance(found, str):
@@ -126,16 +128,30 @@ def main() -> None:
         for row in rows:
             row["found"] = read(row)
             row["outcome"] = outcome(row, row["found"])
-        total = Counter(row["outcome"] for row in rows)
-        readable = total["right"] + total["refused"] + sum(row["outcome"] == "wrong" and row["readable"] for row in rows)
-        share = total["right"] / readable if readable else 0.0
-        print(f"{name}: {len(rows)} replies, {readable} readable, {total['right']} right ({share:.1%}), {total['wrong']} wrong")
+        print(f"{name}: {summary(rows)}")
         for key in ("shape", "family", "layout"):
             table(f"by {key}", rows, key)
         for row in rows if arguments.show else ():
             if row["outcome"] in ("refused", "wrong"):
-                print(f"\n{row['outcome']} {row['id']} {row['signature']} {row['layout']} {row['shape']}\n{row['reply']}")
-                print(f"  wanted {json.dumps(row.get('values'), ensure_ascii=False)}\n  found  {json.dumps(row['found'], ensure_ascii=False)}")
+                show(row)
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many of `rows`, which have their outcomes, were readable, right and wrong."""
+    total = Counter(row["outcome"] for row in rows)
+    if total["read"]:
+        return f"{len(rows)} replies, {total['read']} read, {total['refused']} refused"
+    readable = sum(row.get("readable", False) for row in rows)
+    share = total["right"] / readable if readable else 0.0
+    wrong = f"{total['wrong']} wrong"
+    return f"{len(rows)} replies, {readable} readable, {total['right']} right ({share:.1%}), {wrong}"
+
+
+def show(row: Mapping[str, Any]) -> None:
+    """Prints a reply, what was wanted of it and what was found."""
+    print(f"\n{row['outcome']} {row['id']} {row['signature']} {row['layout']} {row['shape']}\n{row['reply']}")
+    for name, values in (("wanted", row.get("values")), ("found", row["found"])):
+        print(f"  {name:<6} {json.dumps(values, ensure_ascii=False)}")
 
 
 if __name__ == "__main__":
