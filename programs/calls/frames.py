@@ -236,7 +236,7 @@ def label_reader(schema: Mapping[str, Any]) -> Callable[[str], str | None]:
         label = re.sub(r"\s*\([^)]*\)\s*\Z|\s*\d+\s*\Z", "", label)
         folded = fold(label)
         if folded in spelled:
-            return spelled[folded]
+            return str(spelled[folded])
         words = re.findall(r"[^\W\d_]+", label.casefold())
         if len(words) > 1 and words[-1] in ("es", "ist", "est", "è", "é", "for", "is"):
             words.pop()

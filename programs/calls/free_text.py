@@ -375,6 +375,8 @@ def _plain_answer(name: str, text: str) -> str:
             alone.strip(),
             flags=re.IGNORECASE,
         )
+    bold = re.fullmatch(r"\*\*([^*]+)\*\*", alone.strip())
+    alone = bold[1] if bold else alone
     listed = len(items) > 1 and (
         not heads or (len(heads) == 1 and heads[0] == lines[0] and heads[0].endswith(":"))
     )

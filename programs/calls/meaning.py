@@ -73,7 +73,7 @@ def _literal(node: ast.AST) -> Any:
     if isinstance(node, ast.Dict):
         keys = [None if key is None else _literal(key) for key in node.keys]
         return {str(key): _literal(value) for key, value in zip(keys, node.values)}  # noqa: B905 (Python 3.9)
-    return ast.literal_eval(node)  # type: ignore[arg-type]
+    return ast.literal_eval(node)
 
 
 def fold(name: Any) -> str:

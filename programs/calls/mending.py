@@ -6,25 +6,41 @@ A value that fits its JSON schema stays as it is. Else these mends are tried, ea
     --------------  ------------------------------------------  ----------------------------------------------
     one of a few    other case, marks or hyphens: "Yes.", (b)   the option
                     the option, then more: "B. Paris"           the option; of 3 letters where a blank follows
+                    another form, or the same in other words    the option: "partial", "wrong", "the web"
+                    y, n or a tick where it is yes or no        the option
                     a label before it: "Answer: B"              the option
                     true or false where it is yes or no         the option
                     a number between options: 84                the nearest option
+    yes or no       the name of the field: "insufficient"       the truth value, where nothing is hedged
     true or false   "Yes", "no", "T", "0", "True, because"      true or false
     a number        "5", "90 %", "[3]", "Passage 2", "4/5"      the number; of a fraction, on its own scale
-                    90.5 for an integer; .9 of 0 to 100         the nearest one; 90
+                    90.5 for an integer; .9 of 0 to 100         the nearest one; 90, also of -100 to 100
+                    stars; a sign of another font               how many are filled; the number
     a text          a number; true; a list of texts             its digits; "yes"; the texts with commas
                     longer than its bound                       its first words
     a list          one item; its items in a text; null         that item; "[3] > [1]" as [3, 1]; no items
+                    a map by numbers, or to options             an item for each entry
+                    ranks before the numbers: "1. Passage 3"    the numbers: 3
                     longer than its bound                       its first items
                     items that do not fit beside ones that do   the others; these are counted as dropped
     an object       its one field without a name; in a list     the object
                     names in other spelling: "Sub Questions"    the names
                     its fields beside it, one level too high    the object with them
+                    a text, where all fields may be absent      the object with it as its first text
+    a step          "search[query]"; {"search": "query"}        the option and its text
+                    {"name": "search", "arguments": ...}        the same
     one of several  what one of them is after its mends         that one
     anything        an object with one field, a list of one     what it holds
                     JSON inside a text                          what it holds
                     null, beside other fields                   the empty text or list, the option "none"
-    a reply         prose or a code fence around it             what is in it
+    a reply         prose or a code fence around it             what is in it; prose before it is a first
+                                                                text that is missing
+                    thoughts in tags; formulas; tokens          what is after or in them
+                    sentences that name the answer              that answer, option, number or list
+                    a table; lines with labels or two values    a row or a line for each item
+                    two values, the second in the first's place the second; without a word that says so, none
+                    a step that goes on: "Observation: ..."     the first step
+                    a refusal, a question back, a blank form    nothing: it is asked for again
                     another layout; labels: "Answer: Paris"     what is in it
                     bare, where one output is wanted            that output
                     cut by the limit of tokens                  missing texts and lists are empty, the item
@@ -227,11 +243,15 @@ class Mender:
         if self._options(kinds[list(kinds)[0]]) and not self._options(kinds[name]):
             name, text = list(kinds)[:2]
         options = self._options(kinds[name])
-        if not options or text not in schema.get("required", kinds) or not is_text(self.resolve(kinds[text])):
+        if (
+            all(option.casefold() in FLAGS for option in options)
+            or text not in schema.get("required", kinds)
+            or not is_text(self.resolve(kinds[text]))
+        ):
             return fields
         if fields.get(name) in options and fields.get(text):
             return fields
-        call = call_of(options, fields, name, text)
+        call = call_of(options, fields, name, text, others)
         if call is None:
             return fields
         self._count()

@@ -6,7 +6,7 @@ This module is part of exported Python files too: it needs nothing but the stand
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ragc.programs.calls.meaning import MARKS, NOTHING_MEANT, choose, fold
@@ -65,11 +65,11 @@ def call_in(text: str, options: Sequence[str]) -> tuple[str, str] | None:
 
 
 def call_of(
-    options: Sequence[str], fields: Mapping[str, Any], name: str, text: str
+    options: Sequence[str], fields: Mapping[str, Any], name: str, text: str, known: Collection[str]
 ) -> tuple[str, str] | None:
     """The option and the text that goes with it, wherever they stand in `fields`."""
     held = fields.get(name)
-    more = {key: one for key, one in fields.items() if key not in (name, text)}
+    more = {key: one for key, one in fields.items() if key not in known}
     if isinstance(held, dict):
         more, held = {**more, **held}, None
     if isinstance(held, str) and (call := call_in(held, options)) and not fields.get(text):

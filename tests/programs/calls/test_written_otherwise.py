@@ -28,8 +28,9 @@ SURE = with_confidence(AnswerPath)
 
 
 def read(signature: Any, text: str, layout: str = "minimal") -> dict[str, Any]:
-    reader = read_reply if layout in JSON_LAYOUTS else lambda *one: read_laid_out(*one, layout)
-    return {name: serialize_for_json(value) for name, value in reader(signature, text).outputs.items()}
+    json = layout in JSON_LAYOUTS
+    reading = read_reply(signature, text) if json else read_laid_out(signature, text, layout)
+    return {name: serialize_for_json(value) for name, value in reading.outputs.items()}
 
 
 READ = [

@@ -77,7 +77,7 @@ def outcome(row: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> str:
 
 
 def same(found: Any, wanted: Any) -> bool:
-    """Whether both say the same; case, white space, markup, outer quotes and a last full stop do not count."""
+    """Whether both say the same; case, blanks, markup, outer quotes and a last full stop do not count."""
     if wanted is None:
         return True
     if isinstance(wanted, str) and isinstance(found, str):
