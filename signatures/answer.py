@@ -298,11 +298,13 @@ UNSURE = "I don't know"
 
 _SAYS_UNSURE = re.compile(
     r"(?:sorry,? )?(?:but )?i(?:'m| am)? (?:do not|don't|can't|cannot|not|have no)(?: really)? "
-    r"(?:know|sure|certain|say|tell|idea)(?: (?:the answer|this|that|it|for sure|to this question|for certain))*",
+    r"(?:know|sure|certain|say|tell|idea)"
+    r"(?: (?:the answer|this|that|it|for sure|to this question|for certain))*",
     re.IGNORECASE,
 )
 _SAYS_INVALID = re.compile(
-    r"(?:this|the|your|it|that)(?: question)? (?:is|seems|looks) (?:an )?invalid(?: question)?|invalid(?: question)?|"
+    r"(?:this|the|your|it|that)(?: question)? (?:is|seems|looks) "
+    r"(?:an )?invalid(?: question)?|invalid(?: question)?|"
     r"(?:this|the) question (?:has|rests on|assumes|is based on) a (?:false|wrong) (?:premise|assumption)",
     re.IGNORECASE,
 )

@@ -27,8 +27,10 @@ class Doubts(pydantic.BaseModel):
 
 
 _COMPLETE = re.compile(
-    r"\W*(?:the |my |this )?(?:answer|draft|text|response)(?: above| so far)? (?:is|seems|looks) (?:now |already )?"
-    r"(?:complete|finished|done)\W*|\W*(?:complete|completed|done|finished|end|stop|no (?:further|more|new) sentences?"
+    r"\W*(?:the |my |this )?(?:answer|draft|text|response)(?: above| so far)? "
+    r"(?:is|seems|looks) (?:now |already )?"
+    r"(?:complete|finished|done)\W*|\W*(?:complete|completed|done|finished|end|stop|"
+    r"no (?:further|more|new) sentences?"
     r"(?: (?:is|are) needed)?|nothing (?:more )?to add)\W*",
     re.IGNORECASE,
 )

@@ -57,7 +57,7 @@ def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
 
 
 def output_field(desc: str, *, brief: str = "", **default: Any) -> Any:
-    """An output that is added to a signature, with both of its texts; with a `default` a reply may lack it."""
+    """An output that is added to a signature, with both texts; with a `default` a reply may lack it."""
     return _field(dspy.OutputField(desc=desc, **default), brief, {})
 
 

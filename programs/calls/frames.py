@@ -15,7 +15,15 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from ragc.programs.calls.json_text import Tally
-from ragc.programs.calls.meaning import fold, is_form_of, is_text, loads, numbers_in, python_value
+from ragc.programs.calls.meaning import (
+    fold,
+    is_form_of,
+    is_text,
+    loads,
+    numbers_in,
+    python_value,
+    word_set,
+)
 from ragc.programs.calls.mending import Mender
 from ragc.programs.calls.prose import is_answer, settled, takes_back
 
@@ -27,7 +35,8 @@ _LOOSE_HEADER = re.compile(
     r"[*_`]{0,3}(?:\[{1,2}\s*#*|#+)\s*([^\W\d][\w -]{0,60}?)\s*([\]#:*_`][\]#:*_`\s]*|$)"
 )
 _LABEL = re.compile(
-    r"(?:\W{0,3}\d{1,2}[.)]\s+)?[\W_]{0,6}([^\W\d][\w -]{0,60}?(?:\s*\([\w ,%-]{1,30}\))?)[*_`\"']{0,3}(?:\s?[:\uff1a]|\s+[\u2013\u2014-](?=\s)|\s=(?=\s))[*_`]{0,3}\s*"
+    r"(?:\W{0,3}\d{1,2}[.)]\s+)?[\W_]{0,6}([^\W\d][\w -]{0,60}?(?:\s*\([\w ,%-]{1,30}\))?)[*_`\"']{0,3}"
+    r"(?:\s?[:\uff1a]|\s+[\u2013\u2014-](?=\s)|\s=(?=\s))[*_`]{0,3}\s*"
 )
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _ESCAPED = re.compile(r"&(lt|gt|amp|quot|apos);")
@@ -88,7 +97,7 @@ def with_inner_names(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
-    """Outputs after their names and a colon at the beginning of a line; what stands before is the first output.
+    """Outputs after their names and a colon at the beginning of a line; prose before them is the first.
 
     What is said beside an answer ("Explanation:") and what follows a step ("Observation:") is not read.
     """
@@ -131,8 +140,8 @@ def _settle(schema: Mapping[str, Any], sections: Sequence[tuple[str, str]]) -> d
         if name not in values or not values[name]:
             values[name] = held
         elif not goes_on and fold(values[name]) != fold(held):
-            said = " ".join(one for _, one in sections[:at])
-            if not (takes_back(said) or takes_back(held)):
+            earlier = " ".join(one for _, one in sections[:at])
+            if not (takes_back(earlier) or takes_back(held)):
                 raise Unclear(name)
             values[name] = held
     answers = {name: settled(held) for name, held in values.items() if is_answer(name)}
@@ -142,59 +151,25 @@ def _settle(schema: Mapping[str, Any], sections: Sequence[tuple[str, str]]) -> d
 ENDS = "\0"
 """Stands for the labels that end an answer: what follows is not of the reply."""
 
-_BESIDE = frozenset(
-    ("explanation", "reason", "reasoning", "rationale", "justification", "note", "notes", "source", "sources")
-    + ("evidence", "confidence", "citation", "citations", "supportingpassage", "context", "remark", "comment")
-)
-_AFTER = frozenset(
-    ("observation", "observations", "intermediateanswer", "question", "human", "user", "assistant", "result")
-    + ("results", "newquestion", "nextquestion", "passage", "passages", "input", "instruction", "example")
-)
-_OTHERS = frozenset(
-    ("original", "old", "previous", "initial", "first", "intermediate", "wrong", "given", "user", "current")
-    + (
-        "possible",
-        "candidate",
-        "tentative",
-        "alternative",
-        "other",
-        "example",
-        "rejected",
-        "incorrect",
-        "her",
-    )
-    + ("his", "their", "this", "that", "no", "not", "an", "a", "expected", "gold", "reference", "partial")
-)
+_BESIDE = word_set("""
+    explanation reason reasoning rationale justification note notes source sources evidence confidence
+    citation citations supportingpassage context remark comment
+    """)
+_AFTER = word_set("""
+    observation observations intermediateanswer question human user assistant result results newquestion
+    nextquestion passage passages input instruction example
+    """)
+_OTHERS = word_set("""
+    original old previous initial first intermediate wrong given user current possible candidate
+    tentative alternative other example rejected incorrect her his their this that no not an a expected
+    gold reference partial
+    """)
 _ALIASES: Mapping[str, frozenset[str]] = {
-    "answer": frozenset(
-        ("a",)
-        + (
-            "réponse",
-            "reponse",
-            "antwort",
-            "respuesta",
-            "risposta",
-            "resposta",
-            "ответ",
-            "答案",
-            "回答",
-            "答え",
-            "答",
-        )
-        + (
-            "정답",
-            "답",
-            "답변",
-            "الإجابة",
-            "odpowiedź",
-            "antwoord",
-            "yanıt",
-            "cevap",
-            "उत्तर",
-            "ans",
-            "response",
-        )
-    ),
+    "answer": word_set("""
+        a réponse reponse antwort respuesta risposta resposta ответ 答案 回答 答え 答 정답 답 답변
+        odpowiedź
+        antwoord yanıt cevap उत्तर ans response
+        """),
     "query": frozenset(("search", "queries", "keywords", "words", "terms")),
     "score": frozenset(("rating", "grade", "points", "score")),
     "grade": frozenset(("rating", "score", "points", "verdict", "relevance")),
@@ -228,7 +203,7 @@ def without_remark(text: str) -> str:
 
 
 def label_reader(schema: Mapping[str, Any]) -> Callable[[str], str | None]:
-    """What tells the output that a label names; `ENDS` for one that is beside the outputs, None for no label."""
+    """What tells the output that a label names; `ENDS` for one beside the outputs, None for no label."""
     spelled = _spelled(schema)
     lasts = {name: re.split(r"_", name)[-1].casefold() for name in schema["properties"]}
 

@@ -90,8 +90,8 @@ def tidied(schema: Mapping[str, Any], frame: Frame) -> Frame:
     """
     shape = step_shape(schema)
     values = dict(frame.values)
-    for name, found in frame.values.items():
-        value = found
+    for name, matches in frame.values.items():
+        value = matches
         if not isinstance(value, str) or not is_text(_resolved(schema, schema["properties"].get(name, {}))):
             continue
         label, mark, rest = value.partition(":") if value[:1] != "{" else (value, "", "")
@@ -124,10 +124,10 @@ _TAGGED = r"<(?:\w+)\s+\w+\s*=\s*[\"']?(NAMES)[\"']?\s*>([^<]+)<|<(NAMES)>([^<]+
 def _in_step_tags(schema: Mapping[str, Any], shape: StepShape, text: str) -> Frame | None:
     """A step whose option is an attribute or the name of a tag: `<action name="web">query</action>`."""
     names = "|".join(map(re.escape, shape.options))
-    found = re.findall(_TAGGED.replace("NAMES", names), text, re.IGNORECASE)
-    if len(found) != 1:
+    matches = re.findall(_TAGGED.replace("NAMES", names), text, re.IGNORECASE)
+    if len(matches) != 1:
         return None
-    option, held = (found[0][0], found[0][1]) if found[0][0] else (found[0][2], found[0][3])
+    option, held = (matches[0][0], matches[0][1]) if matches[0][0] else (matches[0][2], matches[0][3])
     first = next(iter(schema["properties"]))
     thought = re.search(rf"<{first}>([^<]*)</", text)
     return _step_frame(schema, shape, option.lower(), held.strip(), thought[1].strip() if thought else "")
@@ -140,27 +140,27 @@ def in_step(schema: Mapping[str, Any], text: str) -> Frame | None:
         return None
     if "<" in text:
         return _in_step_tags(schema, shape, text)
-    found: list[tuple[str, str, int, int]] = []
+    matches: list[tuple[str, str, int, int]] = []
     first, _, rest = unfenced(text).strip().partition("\n")
     alone = [one for one in shape.options if fold(one) == fold(first)]
     if alone and rest.strip() and "\n" not in rest.strip():
         return _step_frame(schema, shape, alone[0], rest.strip(), "")
-    place = 0
+    offset = 0
     for line in unfenced(text).splitlines(keepends=True):
         call = call_in(line, shape.options)
         final = _FINAL.match(line.strip())
         if call is None and final and (ends := _ending(shape.options)):
             call = ends, final[1].rstrip(". *")
         if call is not None:
-            found.append((*call, place, place + len(line)))
-        place += len(line)
-    if not found:
+            matches.append((*call, offset, offset + len(line)))
+        offset += len(line)
+    if not matches:
         return _step_in_sentence(shape, schema, text)
     text = unfenced(text)
-    option, held, start, end = found[0]
-    if any((other, fold(query)) != (option, fold(held)) for other, query, _, _ in found[1:]):
-        if not _RUNS_ON.search(text[end : found[1][2]] + "\n" + text[end:].lstrip()):
-            raise Unclear(shape.choice)
+    option, held, start, end = matches[0]
+    differ = any((other, fold(query)) != (option, fold(held)) for other, query, _, _ in matches[1:])
+    if differ and not _RUNS_ON.search(text[end : matches[1][2]] + "\n" + text[end:].lstrip()):
+        raise Unclear(shape.choice)
     return _step_frame(schema, shape, option, held, _aside(text[:start]))
 
 
@@ -278,11 +278,11 @@ def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
         return []
     if _resolved(schema, kind.get("items", {})).get("type") != "integer" or _NEGATED.search(text):
         return None
-    found = _IDS.findall(text)
+    matches = _IDS.findall(text)
     rest = _IDS.sub("", text)
     return (
-        [int(one) for one in re.findall(r"\d+", found[0])]
-        if len(found) == 1 and not re.search(r"\d", rest)
+        [int(one) for one in re.findall(r"\d+", matches[0])]
+        if len(matches) == 1 and not re.search(r"\d", rest)
         else None
     )
 
@@ -295,10 +295,10 @@ _RANKED = re.compile(
 def _ranked(text: str) -> list[int] | None:
     """The passages that begin the lines of a ranking which says more of each."""
     lines = [line for line in text.splitlines() if line.strip()]
-    found = [_RANKED.fullmatch(line) for line in lines]
+    matches = [_RANKED.fullmatch(line) for line in lines]
     if len(lines) < 2 or _NEGATED.search(text):
         return None
-    return [int(one[1]) for one in found if one] if all(found) else None
+    return [int(one[1]) for one in matches if one] if all(matches) else None
 
 
 def _answer_frame(schema: Mapping[str, Any], name: str, kind: Mapping[str, Any], text: str) -> Frame | None:
@@ -361,7 +361,7 @@ _CANDIDATE = re.compile(
 
 
 def _plain_answer(name: str, text: str) -> str:
-    """A bare text without what announces it, and without what is said after it; "" where it offers several."""
+    """A bare text without what announces or follows it; "" where it offers several."""
     alone = without_chatter(without_lead(text))
     lines = [line.strip() for line in alone.splitlines() if line.strip()]
     heads = [line for line in lines if not BULLET.match(line)]
@@ -400,20 +400,20 @@ def in_line(schema: Mapping[str, Any], text: str) -> Frame | None:
     if holds_object(text) or len(text) > 2000:
         return None
     name_of = label_reader(schema)
-    found: list[tuple[str, int, int]] = []
+    matches: list[tuple[str, int, int]] = []
     for match in re.finditer(
         r"(?:(?<=[\s(\[,;*.])|\A)([A-Za-z][\w-]*(?:[ _][\w-]+){0,3}?)[*_]{0,2}\s?[:=\uff1a]\s*", text
     ):
         words = _label_in(match[1], name_of, schema)
         if words:
-            found.append((str(name_of(words)), match.end(1) - len(words), match.end()))
-    if not found:
+            matches.append((str(name_of(words)), match.end(1) - len(words), match.end()))
+    if not matches:
         return _with_percent(schema, text)
-    if len({name for name, _, _ in found}) < len(found):
+    if len({name for name, _, _ in matches}) < len(matches):
         return None
-    ends = [start for _, start, _ in found[1:]] + [len(text)]
-    values = {n: text[at:end].strip(" \n,;|()[]*") for (n, _, at), end in zip(found, ends)}  # noqa: B905 (3.9)
-    before = text[: found[0][1]].strip(" \n,;|([*")
+    ends = [start for _, start, _ in matches[1:]] + [len(text)]
+    values = {n: text[at:end].strip(" \n,;|()[]*") for (n, _, at), end in zip(matches, ends)}  # noqa: B905 (3.9)
+    before = text[: matches[0][1]].strip(" \n,;|([*")
     missing = [name for name in schema["properties"] if name not in values]
     if before and missing and is_text(schema["properties"][missing[0]]):
         values = {missing[0]: before, **values}

@@ -55,16 +55,16 @@ def close_list(text: str, tally: Tally) -> str:
 
 def objects_in(text: str) -> list[tuple[Any, int, int]]:
     """The JSON objects in `text` that are whole and stand in no other, each with where it begins and ends."""
-    found: list[tuple[Any, int, int]] = []
+    objects: list[tuple[Any, int, int]] = []
     decoder, at = json.JSONDecoder(), text.find("{")
-    while at >= 0 and len(found) < 50:
+    while at >= 0 and len(objects) < 50:
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             return []
-        found.append((value, at, end))
+        objects.append((value, at, end))
         at = text.find("{", end)
-    return found
+    return objects
 
 
 _ALTERNATIVES = re.compile(r"[\"\w\s]\s*\|\s*[\"\w]")

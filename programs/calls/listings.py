@@ -76,7 +76,8 @@ def _list_of(schema: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
 
 
 _FIELD_LABEL = re.compile(
-    r"\s*(?:\d{1,2}[.)]\s*)?[-*+\u2022\s]*[*_]{0,2}([^\W\d][\w -]{0,40}?)[*_]{0,2}\s?[:\uff1a][*_]{0,2}\s*(.*)"
+    r"\s*(?:\d{1,2}[.)]\s*)?[-*+\u2022\s]*[*_]{0,2}([^\W\d][\w -]{0,40}?)"
+    r"[*_]{0,2}\s?[:\uff1a][*_]{0,2}\s*(.*)"
 )
 
 
@@ -119,7 +120,7 @@ _BETWEEN = re.compile(r"\s*(?:->|=>|\u2192|\u27a1|:|\u2013|\u2014|\s-\s|=|\|)\s*
 
 
 def pairs_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
-    """The items in lines that hold a text and an option, or a number and a text; none where a line does not."""
+    """The items in lines of a text and an option or a number; none where a line is another."""
     mender = Mender(schema.get("$defs", {}), Tally())
     kinds = {name: mender.resolve(inner) for name, inner in kind["properties"].items()}
     words = [name for name, inner in kinds.items() if is_text(inner)]

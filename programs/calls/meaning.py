@@ -14,6 +14,12 @@ from typing import Any
 
 NOTHING_MEANT: Any = object()
 
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of `text`."""
+    return frozenset(text.split())
+
+
 EMPTY = frozenset({"", "none", "null", "nothing", "n/a", "empty"})
 FLAGS = {
     **dict.fromkeys(("\u2713", "\u2714", "\u2705"), True),
@@ -167,10 +173,9 @@ _SAME = {
 }
 """Options by words that mean the same."""
 
-_WEAKER = frozenset(
-    ("not", "no", "never", "without", "mostly", "partly", "almost", "nearly", "hardly", "or", "neither")
-    + ("cannot", "yet", "t", "should", "must")
-)
+_WEAKER = word_set("""
+    not no never without mostly partly almost nearly hardly or neither cannot yet t should must
+    """)
 
 
 def _turns(rest: str, option: str, words: Sequence[str]) -> bool:
@@ -199,7 +204,8 @@ def _same_word(spoken: str, words: Sequence[str]) -> Any:
 
 
 def _as_word(option: str) -> str:
-    return rf"(?<!\w){'[^a-z0-9]+'.join(re.escape(part) for part in re.split(r'[^A-Za-z0-9]+', option) if part)}(?!\w)"
+    parts = [re.escape(part) for part in re.split(r"[^A-Za-z0-9]+", option) if part]
+    return rf"(?<!\w){'[^a-z0-9]+'.join(parts)}(?!\w)"
 
 
 def _related(spoken: str, words: Sequence[str]) -> Any:
@@ -252,7 +258,7 @@ def numbers_in(text: str) -> list[int]:
     """
     if not _NUMBERED.fullmatch(text):
         return []
-    places = [int(place) for place in _ORDINAL.findall(text)]
+    places = [int(rank) for rank in _ORDINAL.findall(text)]
     lines = [line for line in text.splitlines() if _DIGITS.search(line)]
     if len(places) == len(lines) > 1 and places == list(range(1, len(lines) + 1)):
         text = _ORDINAL.sub("", text)

@@ -74,6 +74,7 @@ from ragc.programs.calls.meaning import (
     nearest_integer,
     number_in,
     numbers_in,
+    word_set,
     written,
 )
 from ragc.programs.calls.step_calls import call_in, call_of, held_in
@@ -169,7 +170,7 @@ class Mender:
             self._count()
             value = one
         if not isinstance(value, dict):
-            value = self._made(schema, value)
+            value = self._as_object(schema, value)
             if not isinstance(value, dict):
                 return value
         fields = self._called(schema, self._gathered(kinds, self._fields(schema, value)))
@@ -204,8 +205,8 @@ class Mender:
         self._count()
         return meant
 
-    def _made(self, schema: Mapping[str, Any], value: Any) -> Any:
-        """The object that `value`, which is none, stands for: by its only field, a call, or its first text."""
+    def _as_object(self, schema: Mapping[str, Any], value: Any) -> Any:
+        """The object that `value` stands for: by its only field, a call, or its first text."""
         kinds = schema["properties"]
         if len(kinds) == 1:
             self._count()
@@ -240,7 +241,7 @@ class Mender:
         if len(kinds) < 2:
             return fields
         (name, text), others = list(kinds)[-2:], set(kinds)
-        if self._options(kinds[list(kinds)[0]]) and not self._options(kinds[name]):
+        if self._options(kinds[next(iter(kinds))]) and not self._options(kinds[name]):
             name, text = list(kinds)[:2]
         options = self._options(kinds[name])
         if (
@@ -255,8 +256,8 @@ class Mender:
         if call is None:
             return fields
         self._count()
-        kept = {key: held for key, held in fields.items() if key in others}
-        return {**kept, name: call[0], text: call[1]}
+        own = {key: held for key, held in fields.items() if key in others}
+        return {**own, name: call[0], text: call[1]}
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
@@ -384,7 +385,7 @@ class Mender:
         return None if mapped is None else {name: mapped}
 
     def _mapped(self, kind: Mapping[str, Any], value: Mapping[str, Any]) -> list[Any] | None:
-        """The items that a map stands for: by number, or each with its option; None where it is no such map."""
+        """The items that a map by numbers, or to options, stands for; None where it is no such map."""
         kinds = {name: self.resolve(inner) for name, inner in kind.get("properties", {}).items()}
         texts = [name for name, inner in kinds.items() if is_text(inner)]
         numbers = [name for name, inner in kinds.items() if inner.get("type") == "integer"]
@@ -501,25 +502,13 @@ class Mender:
         return kind not in types_by_name or isinstance(value, types_by_name[kind])
 
 
-_ASIDE_NAMES = frozenset(
-    (
-        "error",
-        "errors",
-        "detail",
-        "exception",
-        "question",
-        "passages",
-        "documents",
-        "thought",
-        "reasoning",
-        "reason",
-    )
-    + ("explanation", "note", "status", "type", "properties")
-)
-_NUMBER_NAMES = frozenset(
-    ("id", "passage", "document", "doc", "number", "passageid", "documentid", "docid", "passagenumber")
-    + ("documentnumber", "identifier")
-)
+_ASIDE_NAMES = word_set("""
+    error errors detail exception question passages documents thought reasoning reason explanation note
+    status type properties
+    """)
+_NUMBER_NAMES = word_set("""
+    id passage document doc number passageid documentid docid passagenumber documentnumber identifier
+    """)
 _SCALARS: Mapping[str, Callable[[Mender, Mapping[str, Any], Any], Any]] = {
     "boolean": Mender._flag,
     "integer": Mender._number,

@@ -1,8 +1,8 @@
-"""What a reply says in sentences: thoughts before it, the answer that prose ends with, verdicts, refusals.
+"""What a reply says in sentences: thoughts before it, the answer that prose ends with, refusals.
 
-Models that were asked for a form often answer in prose. `said` is the part of a reply that answers, without
-thoughts and tokens of chat templates. `phrase` is the answer that sentences name, `verdict` the option that
-they choose. `says_nothing` tells texts that stand where an answer should and are none.
+Models that were asked for a form often answer in prose. `answering_part` is a reply without thoughts and
+tokens of chat templates. `phrase_at` finds the answer that sentences name. `says_nothing` tells texts that
+stand where an answer should and are none.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -39,7 +39,7 @@ _WRAPPER = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mathit)\s*\{([^{}]*)\}")
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{([^{}]*)\}")
 
 
-def said(text: str, names: Sequence[str]) -> str:
+def answering_part(text: str, names: Sequence[str]) -> str:
     """`text` without thoughts, tokens of chat templates and marks of formulas.
 
     `names` are the outputs: a tag of such a name holds no thoughts. Of thoughts that do not end nothing is
@@ -181,9 +181,10 @@ ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation",
 
 
 def says_nothing(text: str, name: str = "") -> bool:
-    """Whether `text` stands where an answer should and is none: a refusal, a question back, an error, a blank.
+    """Whether `text` stands where an answer should and is none: a refusal, a question back, a blank.
 
-    A blank may have the `name` of the output, as in "{answer}". A text that offers more than 400 characters is taken for an answer.
+    A blank may have the `name` of the output, as in "{answer}". A text of
+    more than 400 characters is taken for an answer.
     """
     text = text.strip().replace("\u2019", "'")
     if name in ASIDES:
@@ -355,7 +356,7 @@ def empty_word(text: str) -> bool:
 
 
 def is_answer(name: str) -> bool:
-    """Whether the output `name` is an answer, a query or a question: one value, with nothing said beside it."""
+    """Whether the output `name` is an answer, a query or a question: one value, nothing beside it."""
     return name.rpartition("_")[2] in ("answer", "query", "question", "input", "text")
 
 

@@ -29,7 +29,7 @@ from ragc.programs.calls.free_text import step_shape, tidied
 from ragc.programs.calls.json_text import Tally, close_list, objects_in, offers_choice, places_in
 from ragc.programs.calls.meaning import fold, is_option, is_text, lists_options, loads
 from ragc.programs.calls.mending import Mender
-from ragc.programs.calls.prose import goes_on, said, says_nothing, takes_back
+from ragc.programs.calls.prose import answering_part, goes_on, says_nothing, takes_back
 from ragc.programs.calls.ways import ways_of
 from ragc.targets.base import TokenLogprob
 
@@ -121,7 +121,7 @@ def read_reply(signature: Any, text: str, *, truncated: bool = False) -> Reading
         raise ParseFailure(
             f"A reply opens more than {DEEPEST} brackets inside each other. It {_beginning(text)}."
         )
-    answer = _said(signature, text)
+    answer = _answering_part(signature, text)
     try:
         reading = (_read_object(signature, answer, truncated) if "{" in answer else None) or _read_frames(
             signature, answer, "json", truncated
@@ -142,7 +142,7 @@ def read_framed(signature: Any, text: str, layout: str, *, truncated: bool = Fal
     """
     if len(text) > LONGEST or is_too_deep(text):
         return None
-    answer = _said(signature, text)
+    answer = _answering_part(signature, text)
     try:
         reading = _read_frames(signature, answer, layout, truncated)
         if reading is None and "{" in answer:
@@ -155,9 +155,11 @@ def read_framed(signature: Any, text: str, layout: str, *, truncated: bool = Fal
     return None if reading is None else _checked(signature, reading, text)
 
 
-def _said(signature: Any, text: str) -> str:
+def _answering_part(signature: Any, text: str) -> str:
     """`text` without thoughts and tokens of templates; a JSON object as it is."""
-    return text if text[:1] == "{" and text[-1:] == "}" else said(text, tuple(signature.output_fields))
+    return (
+        text if text[:1] == "{" and text[-1:] == "}" else answering_part(text, tuple(signature.output_fields))
+    )
 
 
 def _checked(signature: Any, reading: Reading, text: str) -> Reading:
@@ -239,23 +241,23 @@ def _object_in(signature: Any, text: str) -> Any:
     Several objects are the items of a list that is wanted. Else those that fit must say the same, unless the
     last takes back what was said, or steps go on. None where there is no object; raises Unclear.
     """
-    found = objects_in(text)
-    if not found:
+    objects = objects_in(text)
+    if not objects:
         return None
     schema = reading_schema(signature)
-    value, start, _ = found[0]
-    if len(found) > 1:
+    value, start, _ = objects[0]
+    if len(objects) > 1:
         kinds = list(schema["properties"].values())
         if len(kinds) == 1 and kinds[0].get("type") == "array":
-            return [value for value, _, _ in found]
-        fitting = [(one, at) for one, at, _ in found if _fits(signature, one)]
+            return [value for value, _, _ in objects]
+        fitting = [(one, at) for one, at, _ in objects if _fits(signature, one)]
         if not fitting:
             return None
         (value, start), (last, at) = fitting[0], fitting[-1]
         if any(one != value for one, _ in fitting) and step_shape(schema) is None:
             if takes_back(text[start:at]):
                 value, start = last, at
-            elif not goes_on(text[found[0][2] : at]):
+            elif not goes_on(text[objects[0][2] : at]):
                 raise Unclear(next(iter(schema["properties"])))
     first, kind = next(iter(schema["properties"].items()))
     before = text[:start].replace("```json", "").strip("`\n ")
@@ -316,8 +318,8 @@ def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) ->
         counted.dropped = tally.dropped
         mender = Mender(schema.get("$defs", {}), counted, strict=strict)
         fitting = mender.mend(schema, value)
-        found = isinstance(fitting, dict) and fitting.keys() & schema["properties"].keys()
-        if not found and not truncated:
+        some = isinstance(fitting, dict) and fitting.keys() & schema["properties"].keys()
+        if not some and not truncated:
             raise ValueError("none of the outputs is there")
         if truncated:
             fitting = mender.fill(schema, fitting)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ragc.programs.calls.meaning import MARKS, NOTHING_MEANT, choose, fold
+from ragc.programs.calls.meaning import MARKS, NOTHING_MEANT, choose, fold, word_set
 
 _CALL = (
     r"\W*(?:(?:\d{1,2}[.)]\s*)?(?:action|step|act|next step|next action|tool|tool call|move|kind|"
@@ -22,10 +22,10 @@ _AROUND_OPTIONS = (("", "question"), ("", "query"), ("final", ""), ("", ""))
 _STEP_NAMES = frozenset(
     ("name", "tool", "toolname", "function", "type", "action", "actionname", "kind", "step")
 )
-_TEXT_NAMES = frozenset(
-    ("input", "query", "arguments", "args", "parameters", "params", "actioninput", "toolinput", "question")
-    + ("argument", "searchquery", "text", "content", "followup", "followupquestion", "answer")
-)
+_TEXT_NAMES = word_set("""
+    input query arguments args parameters params actioninput toolinput question argument searchquery
+    text content followup followupquestion answer
+    """)
 
 
 def held_in(value: Any) -> Any:
@@ -36,7 +36,7 @@ def held_in(value: Any) -> Any:
 
 
 def call_in(text: str, options: Sequence[str]) -> tuple[str, str] | None:
-    """The option and what goes with it in a line such as `search[query]`, `web("query")`, "Follow up: query"."""
+    """The option and what goes with it in a line such as `search[query]` or "Follow up: query"."""
     line = text.strip()
     if len(line) > 2000 or not options:
         return None
@@ -84,8 +84,8 @@ def call_of(
             one for key, one in more.items() if fold(key) in _STEP_NAMES and choose(one, options) in options
         ]
         option = choose(named[0], options) if len(named) == 1 else NOTHING_MEANT
-    said = [held_in(one) for key, one in more.items() if fold(key) in _TEXT_NAMES]
-    said = [fields[text]] if fields.get(text) else said
-    if option is NOTHING_MEANT or len(said) != 1 or not isinstance(said[0], str) or not said[0].strip():
+    texts = [held_in(one) for key, one in more.items() if fold(key) in _TEXT_NAMES]
+    texts = [fields[text]] if fields.get(text) else texts
+    if option is NOTHING_MEANT or len(texts) != 1 or not isinstance(texts[0], str) or not texts[0].strip():
         return None
-    return option, said[0]
+    return option, texts[0]

@@ -13,10 +13,14 @@ from ragc.programs.calls.meaning import FLAGS, NOTHING_MEANT, choose, fold
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     "sufficient": (
-        r"sufficient|enough|suffices?|adequate|(?:hold|contain|have|provide|cover|include|"
-        r"give)s? (?:everything|all)\b|complete",
-        r"insufficient|inadequate|incomplete|(?:is|are) (?:still )?missing|lacks?\b|lacking|no mention|"
-        r"more (?:is|are) needed",
+        (
+            r"sufficient|enough|suffices?|adequate|(?:hold|contain|have|provide|cover|include|"
+            r"give)s? (?:everything|all)\b|complete"
+        ),
+        (
+            r"insufficient|inadequate|incomplete|(?:is|are) (?:still )?missing|lacks?\b|lacking|no mention|"
+            r"more (?:is|are) needed"
+        ),
     ),
     "relevant": (
         r"relevant|helps?\b|helpful|useful|pertinent|of (?:use|help)|on[ -]topic",
@@ -32,19 +36,27 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "need": (
         r"needs?\b|needed|requires?\b|required|necessary|must be looked up",
-        r"unnecessary|unneeded|without (?:a |any )?(?:additional|more|further|search\w*|looking)|"
-        r"can (?:be )?answer(?:ed)?\b",
+        (
+            r"unnecessary|unneeded|without (?:a |any )?(?:additional|more|further|search\w*|looking)|"
+            r"can (?:be )?answer(?:ed)?\b"
+        ),
     ),
     "known": (
-        r"(?:it|this|that|answer|claim|fact|query|question) (?:is|seems) (?:well |already |"
-        r"widely )?known\b|\Aknown\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|"
-        r"required)|without (?:a )?search(?:ing)?",
-        r"unknown|(?:is|was) not known|\Anot known|search is (?:needed|required|necessary)|(?:needs?|"
-        r"requires?) (?:a |to be )?search(?:ed)?|should be searched",
+        (
+            r"(?:it|this|that|answer|claim|fact|query|question) (?:is|seems) (?:well |already |"
+            r"widely )?known\b|\Aknown\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|"
+            r"required)|without (?:a )?search(?:ing)?"
+        ),
+        (
+            r"unknown|(?:is|was) not known|\Anot known|search is (?:needed|required|necessary)|(?:needs?|"
+            r"requires?) (?:a |to be )?search(?:ed)?|should be searched"
+        ),
     ),
     "status": (
-        r"(?:adds?|brings?|gives?|provides?|contains?) (?:\w+ ){0,3}(?:new|relevant)|new (?:fact|"
-        r"information)s? (?:is|are) (?:added|given)",
+        (
+            r"(?:adds?|brings?|gives?|provides?|contains?) (?:\w+ ){0,3}(?:new|relevant)|new (?:fact|"
+            r"information)s? (?:is|are) (?:added|given)"
+        ),
         r"(?:adds?|brings?) nothing|repeats? what|nothing new|off the point",
     ),
 }
@@ -72,7 +84,7 @@ _CHOOSES = re.compile(
 
 
 def verdict(name: str, options: Sequence[Any], text: str) -> Any:
-    """The one of `options`, words or truth values, that `text` chooses for the output `name` in its own words.
+    """The one of `options`, words or truth values, that `text` chooses for the output `name`.
 
     `NOTHING_MEANT` where it chooses none, hedges, or says both.
     """
@@ -102,27 +114,27 @@ def _holds(name: str, text: str) -> bool | None:
     if not stem or len(plain) > 600:
         return None
     positive, negative = _WORDS[stem]
-    found = set()
+    mentioned = set()
     for match in re.finditer(rf"\b(?:({negative})|({positive}))", plain, re.IGNORECASE):
         negated = _NOT.search(plain[: match.start()]) is not None
-        found.add((match[1] is None) is not negated)
-    if len(found) != 1 or _HEDGE.search(plain):
+        mentioned.add((match[1] is None) is not negated)
+    if len(mentioned) != 1 or _HEDGE.search(plain):
         return None
-    return found.pop()
+    return mentioned.pop()
 
 
 def _chosen(words: Sequence[str], text: str) -> Any:
     """The one of `words` that stands where `text` says what it chooses."""
     for cue in reversed(list(_CHOOSES.finditer(text))[-20:]):
         clause = re.split(r"[.;\n]", text[cue.end() :])[0]
-        found = _named(words, clause)
+        mentioned = _named(words, clause)
         if (
-            len(found) == 1
-            and not _HEDGE.search(clause.lower().replace(found[0].lower(), ""))
-            and not _NOT.search(clause[: clause.lower().find(found[0].lower()[:4])])
+            len(mentioned) == 1
+            and not _HEDGE.search(clause.lower().replace(mentioned[0].lower(), ""))
+            and not _NOT.search(clause[: clause.lower().find(mentioned[0].lower()[:4])])
         ):
-            return found[0]
-        if found:
+            return mentioned[0]
+        if mentioned:
             return NOTHING_MEANT
     alone = _alone(words, text)
     if alone:
@@ -142,33 +154,35 @@ def _alone(words: Sequence[str], text: str) -> str:
     """The only one of `words` that stands in one sentence, and is no common verb; "" where there is none."""
     if len(text.split()) > 20 or re.search(r"[.!?;]\s+\S", text):
         return ""
-    found = _named(words, text)
+    mentioned = _named(words, text)
     if (
-        not found
+        not mentioned
         and "none" in words
         and re.search(r"\bnot (?:be )?support|unsupported|no support|contradict", text, re.IGNORECASE)
     ):
         return "none"
-    if len(found) != 1 or found[0].casefold() in _COMMON or len(found[0]) < 5:
+    if len(mentioned) != 1 or mentioned[0].casefold() in _COMMON or len(mentioned[0]) < 5:
         return ""
-    plain = text.casefold().replace(found[0].casefold(), "")
+    plain = text.casefold().replace(mentioned[0].casefold(), "")
     return (
-        "" if _HEDGE.search(plain) or re.search(r"\b(?:not|no|never|nor|cannot)\b|n't", plain) else found[0]
+        ""
+        if _HEDGE.search(plain) or re.search(r"\b(?:not|no|never|nor|cannot)\b|n't", plain)
+        else mentioned[0]
     )
 
 
 def _named(words: Sequence[str], clause: str) -> list[str]:
     """Those of `words` that stand in `clause`, without those that are a part of another one there."""
-    found = []
+    mentioned = []
     for word in sorted(words, key=len, reverse=True):
         pattern = r"[\W_]+".join(map(re.escape, re.split(r"[\W_]+", word)))
         matched = (
             re.search(rf"(?<![\w-]){pattern}(?![\w-])", clause, re.IGNORECASE) if len(word) > 1 else None
         )
         if matched:
-            found.append(word)
+            mentioned.append(word)
             clause = clause[: matched.start()] + " " * len(matched[0]) + clause[matched.end() :]
-    return found
+    return mentioned
 
 
 _SCALE = re.compile(
@@ -206,9 +220,9 @@ def rating(text: str) -> str:
         return first[1].lstrip("+")
     plain = _SCALE.sub("", text.replace("\u2212", "-"))
     for pattern in (_RATES, _PERCENT, _NUMBERED_ONE):
-        found = {match[1] for match in pattern.finditer(plain)}
-        if len(found) == 1:
-            return found.pop()
-        if found:
+        mentioned = {match[1] for match in pattern.finditer(plain)}
+        if len(mentioned) == 1:
+            return mentioned.pop()
+        if mentioned:
             return ""
     return ""

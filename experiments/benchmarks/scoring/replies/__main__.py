@@ -69,24 +69,24 @@ def outcome(row: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> str:
     if not row["readable"]:
         harmless = also and all(any(same(outputs[name], one) for one in also[name]) for name in also)
         return "kept off" if harmless else "wrong"
-    found = ((name, outputs.get(name), value) for name, value in row["values"].items())
-    for name, value, wanted in found:
+    value_read = ((name, outputs.get(name), value) for name, value in row["values"].items())
+    for name, value, wanted in value_read:
         if not any(same(value, one) for one in (wanted, *also.get(name, ()))):
             return "wrong"
     return "right"
 
 
-def same(found: Any, wanted: Any) -> bool:
+def same(value_read: Any, wanted: Any) -> bool:
     """Whether both say the same; case, blanks, markup, outer quotes and a last full stop do not count."""
     if wanted is None:
         return True
-    if isinstance(wanted, str) and isinstance(found, str):
-        return _plain(found) == _plain(wanted)
-    if isinstance(wanted, list) and isinstance(found, list):
-        return len(found) == len(wanted) and all(map(same, found, wanted))
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return all(same(found.get(name), value) for name, value in wanted.items())
-    return type(found) is type(wanted) and bool(found == wanted)
+    if isinstance(wanted, str) and isinstance(value_read, str):
+        return _plain(value_read) == _plain(wanted)
+    if isinstance(wanted, list) and isinstance(value_read, list):
+        return len(value_read) == len(wanted) and all(map(same, value_read, wanted))
+    if isinstance(wanted, dict) and isinstance(value_read, dict):
+        return all(same(value_read.get(name), value) for name, value in wanted.items())
+    return type(value_read) is type(wanted) and bool(value_read == wanted)
 
 
 _OUTER = " .\"'`*_\u201c\u201d\u2018\u2019"

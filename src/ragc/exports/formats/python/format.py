@@ -11,7 +11,10 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram
 SUFFIX = ".py"
 
 
-READING = ("meaning.py", "prose.py", "verdicts.py", "step_calls.py", "json_text.py", "mending.py", "frames.py", "listings.py", "free_text.py", "ways.py")
+READING = (
+    *("meaning.py", "prose.py", "verdicts.py", "step_calls.py", "json_text.py"),
+    *("mending.py", "frames.py", "listings.py", "free_text.py", "ways.py"),
+)
 """Modules that read replies, and that exported files have too; each needs those before it."""
 
 

@@ -19,7 +19,7 @@ from ragc.programs.calls.free_text import tidied
 from ragc.programs.calls.json_text import Tally, close_list
 from ragc.programs.calls.meaning import FLAGS, loads
 from ragc.programs.calls.mending import Mender
-from ragc.programs.calls.prose import said, says_nothing
+from ragc.programs.calls.prose import answering_part, says_nothing
 from ragc.programs.calls.ways import ways_of
 
 
@@ -90,7 +90,7 @@ def _read_layout(schema: Mapping[str, Any], text: str, layout: str, truncated: b
 
 def _answer_in(schema: Mapping[str, Any], text: str) -> str:
     """`text` without thoughts and tokens of templates; a JSON object as it is."""
-    return text if text[:1] == "{" and text[-1:] == "}" else said(text, tuple(schema["properties"]))
+    return text if text[:1] == "{" and text[-1:] == "}" else answering_part(text, tuple(schema["properties"]))
 
 
 def _read_object(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[str, Any]:
