@@ -205,7 +205,7 @@ def without_remark(text: str) -> str:
 def label_reader(schema: Mapping[str, Any]) -> Callable[[str], str | None]:
     """What tells the output that a label names; `ENDS` for one beside the outputs, None for no label."""
     spelled = _spelled(schema)
-    lasts = {name: re.split(r"_", name)[-1].casefold() for name in schema["properties"]}
+    lasts: dict[str, str] = {name: name.rpartition("_")[2].casefold() for name in schema["properties"]}
 
     def name_of(label: str) -> str | None:
         label = re.sub(r"\s*\([^)]*\)\s*\Z|\s*\d+\s*\Z", "", label)

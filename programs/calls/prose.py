@@ -259,11 +259,6 @@ def takes_back(text: str) -> bool:
     return _TAKEN_BACK.search(text) is not None
 
 
-def phrase(text: str) -> str:
-    """The answer that the last sentence with "the answer is" names; "" where there is none."""
-    return phrase_at(text)[0]
-
-
 def phrase_at(text: str) -> tuple[str, int]:
     """The answer that the last "the answer is" of `text` names, and where that begins."""
     if len(text) > 8000:
