@@ -25,6 +25,7 @@ from ragc.programs.calls.meaning import (
 from ragc.programs.calls.mending import Mender
 from ragc.programs.calls.prose import (
     is_answer,
+    is_looped,
     is_name,
     phrase_at,
     says_nothing,
@@ -343,7 +344,7 @@ def bare_output(schema: Mapping[str, Any], text: str) -> Frame | None:
     if not re.search(r"\w", text) and not _means_something(kind, text):
         return None
     if is_text(kind):
-        text = _plain_answer(name, text)
+        text = "" if is_looped(text) else _plain_answer(name, text)
         if not text or (len(schema["properties"]) > 1 and not is_name(text)):
             return None
     elif "enum" in kind and choose(text, kind["enum"]) is NOTHING_MEANT:

@@ -190,7 +190,7 @@ def says_nothing(text: str, name: str = "") -> bool:
     if name in ASIDES:
         return False
     if len(text) > 400:
-        return _looped(text)
+        return False
     if not text or (name and text[0] in "{<[" and fold(text) == fold(name)):
         return bool(text)
     if _UNSAID.fullmatch(text) or _BROKEN.match(text) or _REFUSES.match(text) or _SORRY.match(text):
@@ -202,10 +202,10 @@ def says_nothing(text: str, name: str = "") -> bool:
     if is_answer(name) and (_PREAMBLE.match(text) or _UNDECIDED.search(text)):
         return True
     lead = _LEAD.match(text)
-    return bool(lead and text.endswith(":") and "\n" not in text) or _looped(text)
+    return bool(lead and text.endswith(":") and "\n" not in text)
 
 
-def _looped(text: str) -> bool:
+def is_looped(text: str) -> bool:
     """Whether `text` is a model in a loop: a few words over and over."""
     words = text.casefold().split()
     return len(words) >= 8 and all(map(str.isalpha, words)) and len(set(words)) <= max(2, len(words) // 20)
