@@ -170,9 +170,8 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
         if not isinstance(value, str):
             continue
         options = kinds.get(name, {}).get("enum", ())
-        unclear = value not in options and (
-            not value or {"yes", "no"} <= set(options) or lists_options(value, options)
-        )
+        hedged = "{" not in text and {"yes", "no"} <= set(options)
+        unclear = value not in options and (not value or hedged or lists_options(value, options))
         if (options and unclear) or says_nothing(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
