@@ -66,14 +66,15 @@ TARGET_SPEAKS = {
 }
 
 _CUT = frozenset({"chunk_size", "overlap", "chunk_by"})
+_HALF = frozenset({"half"})
 _BM25 = _CUT | {"k1", "b", "title_boost"}
 _DENSE = _CUT | {"index", "m", "ef_construction", "ef_search"}
 SOURCE_PLAIN: Mapping[str, frozenset[str]] = {
-    "bm25": _BM25 | {"titles"},
+    "bm25": _BM25 | _HALF | {"titles"},
     "given": _CUT | {"k1", "b"},
-    "lucene": _BM25 | {"titles", "analyzer"},
-    "dense": _DENSE,
-    "hybrid": frozenset({"fusion", "share", "pool", "constant"}),
+    "lucene": _BM25 | _HALF | {"titles", "analyzer"},
+    "dense": _DENSE | _HALF,
+    "hybrid": _HALF | {"fusion", "share", "pool", "constant"},
     "web": _CUT
     | {"engines", "region", "window", "results", "pages", "per_second", "tries", "backoff", "seconds"},
     "recorded": _CUT | {"unknown"},

@@ -13,10 +13,10 @@ from ragc.programs.calls.meaning import fold
 @lru_cache(maxsize=512)
 def descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
     """What prompts say of each output that is a text, in both wordings, without blanks and marks."""
-    return {name: frozenset(map(fold, texts)) for name, texts in _texts_of(signature).items()}
+    return {name: frozenset(map(fold, texts)) for name, texts in texts_of(signature).items()}
 
 
-def _texts_of(signature: Any) -> dict[str, list[str]]:
+def texts_of(signature: Any) -> dict[str, list[str]]:
     """The descriptions of each output of more than a word, in both wordings where it has both."""
     texts: dict[str, list[str]] = {}
     for name, info in signature.output_fields.items():
@@ -35,8 +35,6 @@ def on_scale(signature: Any, text: str) -> dict[str, Any] | None:
         return None
     (name,) = signature.output_fields
     said_of = {
-        fold(about): int(points)
-        for one in _texts_of(signature)[name]
-        for points, about in _SCALE.findall(one)
+        fold(about): int(points) for one in texts_of(signature)[name] for points, about in _SCALE.findall(one)
     }
     return {name: said_of[fold(text)]} if fold(text) in said_of else None

@@ -23,7 +23,7 @@ from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
-from ragc.programs.calls.descriptions import descriptions, on_scale
+from ragc.programs.calls.descriptions import descriptions, on_scale, texts_of
 from ragc.programs.calls.frames import Unclear, from_text
 from ragc.programs.calls.free_text import step_shape, tidied
 from ragc.programs.calls.json_text import Tally, close_list, objects_in, offers_choice, places_in
@@ -121,6 +121,8 @@ def read_reply(signature: Any, text: str, *, truncated: bool = False) -> Reading
         raise ParseFailure(
             f"A reply opens more than {DEEPEST} brackets inside each other. It {_beginning(text)}."
         )
+    if (exact := _read_exact(signature, text)) is not None:
+        return exact
     answer = _answering_part(signature, text)
     try:
         reading = (_read_object(signature, answer, truncated) if "{" in answer else None) or _read_frames(
@@ -207,14 +209,33 @@ def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
     return True
 
 
+@lru_cache(maxsize=512)
+def _forms(signature: Any) -> frozenset[str]:
+    """What stands for the outputs in a form that is not filled in."""
+    texts = texts_of(signature)
+    return frozenset({f"{{{name}}}" for name in texts}.union(*texts.values()))
+
+
+def _read_exact(signature: Any, text: str) -> Reading | None:
+    """What a JSON object says that is just as it was asked for, whatever its texts say; None for any other."""
+    fields = _flat_fields(signature) if text[:1] == "{" else None
+    if fields is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not _has_shape(fields, value) or not _forms(signature).isdisjoint(map(str, value.values())):
+        return None
+    with contextlib.suppress(Exception):  # half of a surrogate pair, or a validator, which may raise anything
+        return Reading(dict(vars(output_model(signature).model_validate_json(text))))
+    return None
+
+
 def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
     """What the JSON object in `text` says; None where there is none that fits. Raises Unclear."""
     try:
         value, tally = loads(text), Tally()
-        fields = _flat_fields(signature)
-        if fields is not None and _has_shape(fields, value):
-            with contextlib.suppress(pydantic.ValidationError):  # half of a surrogate pair, or a validator
-                return Reading(dict(vars(output_model(signature).model_validate_json(text))))
         if value is None:
             tally.mended = 1
             if offers_choice(text):

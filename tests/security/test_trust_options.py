@@ -68,10 +68,10 @@ def test_every_option_of_a_target_is_classified(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_option_of_a_source_is_classified(kind: str) -> None:
-    options = set(SOURCE_OPTIONS[kind].model_fields) - {"rerank", "rerank_pool", "titles"}
+    options = set(SOURCE_OPTIONS[kind].model_fields) - {"rerank", "rerank_pool", "titles", "half"}
     plain, reviewed = trust.SOURCE_PLAIN[kind], REVIEWED_SOURCE_OPTIONS.get(kind, set())
     assert not plain & (reviewed | {"rerank", "model", "base_url"})
-    assert plain - {"titles"} == options - reviewed
+    assert plain - {"titles", "half"} == options - reviewed
 
 
 @pytest.mark.parametrize(("part", "kind"), [("dense", "dense"), ("sparse", "bm25")])
@@ -101,6 +101,6 @@ def test_the_options_of_a_source_are_those_it_takes(kind: str) -> None:
     fields = {
         name: field.default
         for name, field in SOURCE_OPTIONS[kind].model_fields.items()
-        if name not in {"rerank", "rerank_pool", "titles", *REVIEWED_SOURCE_OPTIONS.get(kind, ())}
+        if name not in {"rerank", "rerank_pool", "titles", "half", *REVIEWED_SOURCE_OPTIONS.get(kind, ())}
     }
     assert fields == arguments
