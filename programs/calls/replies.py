@@ -217,7 +217,7 @@ def _forms(signature: Any) -> frozenset[str]:
 
 
 def _read_exact(signature: Any, text: str) -> Reading | None:
-    """What a JSON object says that is just as it was asked for, whatever its texts say; None for any other."""
+    """What a JSON object says that is just as it was asked for, whatever its texts say; None for others."""
     fields = _flat_fields(signature) if text[:1] == "{" else None
     if fields is None:
         return None
