@@ -25,7 +25,7 @@ from ragc.programs.calls.meaning import (
     word_set,
 )
 from ragc.programs.calls.mending import Mender
-from ragc.programs.calls.prose import is_answer, settled, takes_back
+from ragc.programs.calls.prose import is_answer, is_name, settled, takes_back
 
 MOST_TAGS = 1000
 """Opening angle brackets of a reply in which tags are looked for: this takes time with their number."""
@@ -110,7 +110,7 @@ def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
         name = name_of(marked[0]) if marked else None
         if name is None or marked is None:
             begun[-1][1].append(line)
-        elif name == ENDS and any(one for one, _ in begun):
+        elif name == ENDS and (any(one for one, _ in begun) or _is_value(schema, begun[0][1])):
             break
         elif name != ENDS or len(begun) > 1:
             begun.append((name.replace(ENDS, ""), [marked[1]]))
@@ -118,9 +118,18 @@ def after_labels(schema: Mapping[str, Any], text: str) -> Frame | None:
     values = _settle(schema, [(name, held) for name, held in sections if name])
     first = next(iter(schema["properties"]))
     before = sections[0][1]
+    if not values and _is_value(schema, begun[0][1]):
+        return Frame({first: before})
     if values and first not in values and before and is_text(schema["properties"][first]):
         values = {first: before, **values}
     return Frame(values) if values else None
+
+
+def _is_value(schema: Mapping[str, Any], lines: Sequence[str]) -> bool:
+    """Whether the `lines` before all labels are a name and no more, where one text is all that is wanted."""
+    (kind, *others) = schema["properties"].values()
+    alone = [line for line in lines if line.strip()]
+    return not others and is_text(kind) and len(alone) == 1 and is_name(alone[0])
 
 
 def _bold_head(line: str, schema: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -245,12 +254,15 @@ def in_loose_tags(schema: Mapping[str, Any], text: str) -> Frame | None:
     opening = {name: rf"<\s*{re.escape(name).replace('_', '[_ -]?')}\s*>" for name in names}
     starts = {name: re.search(tag, text, re.IGNORECASE) for name, tag in opening.items()}
     values: dict[str, Any] = {}
-    for name, start in starts.items():
-        if start is None:
+    for name, first in starts.items():
+        if first is None:
             continue
         close = re.compile(opening[name].replace(r"<\s*", r"<\s*[/\\]\s*"), re.IGNORECASE).search(
-            text, start.end()
+            text, first.end()
         )
+        start = first
+        if close:  # prose may name a tag before it is used
+            start = list(re.compile(opening[name], re.IGNORECASE).finditer(text, 0, close.start()))[-1]
         later = [one.start() for one in starts.values() if one is not None and one.start() > start.start()]
         inner = text[start.end() : close.start() if close else min(later, default=len(text))].strip()
         alone = {**schema, "properties": {name: names[name]}}

@@ -339,6 +339,8 @@ def bare_output(schema: Mapping[str, Any], text: str) -> Frame | None:
         text = held
     elif len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" and text[0] not in text[1:-1]:
         text = text[1:-1]
+    elif tagged := re.fullmatch(r"<(\w+)>\s*([^<>]+?)\s*</\1>", text):
+        text = tagged[2]
     if held == "" and name not in schema.get("required", [name]):
         return Frame({name: ""})
     if not re.search(r"\w", text) and not _means_something(kind, text):
@@ -365,6 +367,8 @@ def _plain_answer(name: str, text: str) -> str:
     """A bare text without what announces or follows it; "" where it offers several."""
     alone = without_chatter(without_lead(text))
     lines = [line.strip() for line in alone.splitlines() if line.strip()]
+    if len(lines) > 1 and len(set(lines)) == 1:
+        return lines[0]
     heads = [line for line in lines if not BULLET.match(line)]
     items = [BULLET.sub("", line).strip("*_` ") for line in lines if BULLET.match(line)]
     if len([line for line in lines if _CANDIDATE.match(line)]) > 1:

@@ -28,7 +28,8 @@ _THOUGHTS = (
 )
 _BARE_ENDS = ("</think>", "</thinking>", "[/think]", "\u25c1/think\u25b7")
 _TOKENS = re.compile(
-    r"(?:<\|[a-z_]{2,30}\|>|</?s>|<(?:end|start)_of_turn>|<eos>|<bos>|\[/?INST\]|\[\[ ## completed ## \]\])",
+    r"(?:<\|[a-z_]{2,30}\|>|</?s>|<(?:end|start)_of_turn>|<eos>|<bos>|\[/?INST\]|"
+    r"[*_`]{0,3}\[{0,2} ?#{1,3} ?completed ?#{1,3} ?\]{0,2}[*_`]{0,3})",
     re.IGNORECASE,
 )
 _TURN_ENDS = re.compile(r"<\|(?:im_end|eot_id|end|endoftext|return|eom_id)\|>|<end_of_turn>|</s>|<eos>")
@@ -51,7 +52,7 @@ def answering_part(text: str, names: Sequence[str]) -> str:
     end = _TURN_ENDS.search(answer)
     if end and answer[: end.start()].strip():
         answer = answer[: end.start()]
-    if "[[ ## completed" in answer or "<" in answer or "[" in answer:
+    if "completed" in answer or "<" in answer or "[" in answer:
         answer = _without_tokens(answer)
     return _without_formulas(answer) if "\\" in answer or "$" in answer else answer
 
