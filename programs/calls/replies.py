@@ -173,7 +173,7 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
             continue
         options = kinds.get(name, {}).get("enum", ())
         hedged = "{" not in text and {"yes", "no"} <= set(options)
-        unclear = value not in options and (not value or hedged or lists_options(value, options))
+        unclear = value not in ("", *options) and (hedged or lists_options(value, options))
         if (options and unclear) or says_nothing(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
