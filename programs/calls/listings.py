@@ -81,6 +81,10 @@ _FIELD_LABEL = re.compile(
 )
 
 
+LONGEST_LINE = 1_000
+"""Characters of a line in which a label or a pair is looked for: this takes time with their square."""
+
+
 def in_records(schema: Mapping[str, Any], text: str) -> Frame | None:
     """The items of a list as groups of labelled lines, or one in each line, as in "Messi (soccer player)"."""
     listed = _list_of(schema)
@@ -90,7 +94,7 @@ def in_records(schema: Mapping[str, Any], text: str) -> Frame | None:
     name_of = label_reader({"properties": kind["properties"]})
     items: list[dict[str, str]] = []
     for line in text.splitlines():
-        label = _FIELD_LABEL.fullmatch(line)
+        label = _FIELD_LABEL.fullmatch(line.strip()[:LONGEST_LINE])
         field = name_of(label[1]) if label else None
         if label is None or field not in kind["properties"]:
             continue
@@ -128,6 +132,8 @@ def pairs_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
     if len(words) != 1 or len(marks) != 1:
         return []
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if any(len(line) > LONGEST_LINE for line in lines):
+        return []
     items = [_pair(words[0], marks[0], kinds[marks[0]], line) for line in lines]
     return [item for item in items if item] if all(items) else []
 

@@ -72,10 +72,16 @@ def _without_thoughts(text: str, names: Sequence[str]) -> str:
     return text
 
 
+MOST_TOKENS = 20
+"""Tokens at the ends of a reply that are taken off."""
+
+
 def _without_tokens(text: str) -> str:
     """`text` without the tokens that stand at its ends, and the mark of its end on the line of a value."""
     changed = True
-    while changed:
+    for _ in range(MOST_TOKENS):
+        if not changed:
+            break
         changed = False
         stripped = text.strip()
         for match in _TOKENS.finditer(stripped):

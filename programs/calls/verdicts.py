@@ -198,7 +198,7 @@ _RATES = re.compile(
     r"passages?|documents?))",
     re.IGNORECASE,
 )
-_PERCENT = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:%|percent\b)")
+_PERCENT = re.compile(r"(?<!\d)(-?\d{1,9}(?:\.\d{1,9})?)\s{0,4}(?:%|percent\b)")
 
 
 _FIRST = re.compile(
