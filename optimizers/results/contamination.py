@@ -407,12 +407,11 @@ def _roles(
     before = index.positions_in(uses.split_marks(marks.earlier))
     out = {}
     for position, question in enumerate(questions):
-        searched = _earlier_role(question, earlier)
         if position in train:
             out[position] = "train and dev" if position in dev else "train"
         elif position in dev:
             out[position] = "dev"
-        elif searched:
+        elif earlier and (searched := _earlier_role(question, earlier)):
             out[position] = f"{searched} by {EARLIER}"
         elif position in before:
             out[position] = EARLIER
