@@ -167,8 +167,8 @@ def half_of(corpus: Corpus, half: str) -> Corpus:
     The id of a passage decides, so that the two halves share none and together are all. Raises DataError for
     an empty half.
     """
-    wanted = half == "second"
-    return MemoryCorpus(p for p in corpus.passages if int(digest(p.id)[:2], 16) % 2 == wanted)
+    remainder = half == "second"
+    return MemoryCorpus(p for p in corpus.passages if int(digest(p.id)[:2], 16) % 2 == remainder)
 
 
 def sample(passages: Sequence[Passage], n: int, seed: str, exclude: frozenset[str]) -> tuple[Passage, ...]:

@@ -104,7 +104,10 @@ class Usage:
     def __add__(self, other: Usage) -> Usage:
         """The tokens of two replies together."""
         return Usage(
-            self.prompt + other.prompt, self.completion + other.completion, self.cached + other.cached
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            self.cached + other.cached,
+            self.thinking + other.thinking,
         )
 
 

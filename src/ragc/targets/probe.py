@@ -18,6 +18,7 @@ from ragc.core.home.private import make_private, write_private
 from ragc.errors import TargetError, TargetUnavailable
 from ragc.targets.base import Capability, ChatRequest, Message, Sampling, token_count
 from ragc.targets.openai_wire import Unreadable, part, read_json
+from ragc.targets.thoughts import separate
 
 FORMAT = "ragc.probe/1"
 _WORD = "ultramarine"
@@ -158,9 +159,7 @@ def thought_tokens(body: Any) -> int:
     apart, also, content = (text if isinstance(text, str) else "" for text in texts)
     thoughts = apart or also
     if not thoughts:
-        before, end, after = content.partition("</think>")
-        if end or content.lstrip().startswith("<think>"):
-            thoughts, content = before, after
+        thoughts, content = separate(content)
     written = token_count(part(body, "usage", "completion_tokens")) or -(-len(thoughts + content) // 4)
     return -(-written * len(thoughts) // len(thoughts + content)) if thoughts else 0
 

@@ -80,6 +80,11 @@ class ThinkingRoom:
             own._thinking = decide(self)
         return int(own._thinking)
 
+    @property
+    def identity(self: _Thinker) -> str:
+        """The model and what else affects replies. Raises TargetUnavailable if its files cannot be read."""
+        return f"{self.plain_identity}{identity_mark(room_of(self))}"
+
     def keep_thinking(self, tokens: int) -> None:
         """Take the room that an earlier run decided, where the option leaves it open."""
         options: TargetOptions = getattr(self, "options")  # noqa: B009 - of the whole target

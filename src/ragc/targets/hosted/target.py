@@ -35,7 +35,7 @@ from ragc.targets.openai_wire import (
     sample_seed,
 )
 from ragc.targets.options import HostedOptions
-from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left, switches_on
+from ragc.targets.thinking import ThinkingRoom, room_left, switches_on
 from ragc.targets.token_price import Price
 
 log = logging.getLogger("ragc.targets")
@@ -103,11 +103,6 @@ class HostedTarget(ThinkingRoom):
 
     def __repr__(self) -> str:
         return f"HostedTarget({self.model!r}, {self.endpoint!r})"
-
-    @property
-    def identity(self) -> str:
-        """The model, the address, what is merged into requests, and the room for thoughts."""
-        return f"{self.plain_identity}{identity_mark(self.thinking_tokens)}"
 
     @property
     def capabilities(self) -> frozenset[Capability]:

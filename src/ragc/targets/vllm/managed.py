@@ -17,7 +17,7 @@ from ragc.core.digest import digest
 from ragc.errors import TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch
 from ragc.targets.options import VllmOptions
-from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
+from ragc.targets.thinking import ThinkingRoom, room_left
 from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm import launcher
 from ragc.targets.vllm.target import CAPABILITIES, UNKNOWN_CONTEXT, VllmTarget
@@ -88,11 +88,6 @@ class ManagedTarget(ThinkingRoom):
 
     def __repr__(self) -> str:
         return f"ServedTarget({self.model!r})"
-
-    @property
-    def identity(self) -> str:
-        """The model (for a folder, its content) and what else affects replies. Raises TargetUnavailable."""
-        return f"{self.plain_identity}{identity_mark(self.thinking_tokens)}"
 
     @property
     def plain_identity(self) -> str:

@@ -16,7 +16,7 @@ from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usag
 from ragc.targets.openai_wire import sample_seed
 from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
-from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
+from ragc.targets.thinking import ThinkingRoom, room_left
 from ragc.targets.thoughts import take_off
 from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm.managed import identity
@@ -52,11 +52,6 @@ class OfflineTarget(ThinkingRoom):
 
     def __repr__(self) -> str:
         return f"OfflineTarget({self.model!r})"
-
-    @property
-    def identity(self) -> str:
-        """The model and what else affects replies; equal to that of a server with the same settings."""
-        return f"{self.plain_identity}{identity_mark(self.thinking_tokens)}"
 
     @property
     def plain_identity(self) -> str:
