@@ -56,6 +56,7 @@ def reproduce(
     """
     chosen = load(table) if isinstance(table, str) else table
     model = _beside(chosen, beside)
+    chosen = chosen.with_model(model)
     folder, plan, cells = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
     with locked(folder):
         run = TableRun(chosen, folder, limit, progress, plan, targets)
@@ -70,6 +71,7 @@ def estimate(
     data: str | Path = "data",
     sets: Sequence[str] = (),
     limit: int | None = None,
+    beside: str = "",
     out: str | Path | None = None,
     progress: Progress = SILENT,
     targets: Mapping[str, Target] | None = None,
@@ -82,6 +84,7 @@ def estimate(
     program, settings and sources. Raises what `reproduce` raises before it sends anything.
     """
     chosen = load(table) if isinstance(table, str) else table
+    chosen = chosen.with_model(_beside(chosen, beside))
     folder, plan, planned = _planned(chosen, rows, data_sets, data, sets, limit, out, targets is not None)
     run = TableRun(chosen, folder, limit, progress, plan, targets)
     cells = run.bound(planned)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -24,14 +24,15 @@ KINDS: tuple[Kind, ...] = ("table", "curve")
 class DataUse:
     """How a table uses a data set.
 
-    `metrics` are its columns. `knobs` are set for every program that has them. `sample` is the number of
-    questions in the paper, 0 where it is not known; `corpus` are the paper's passages, in words. `demos`
+    `metrics` are its columns. `knobs` are set for every program that has them, `model_knobs` too where the
+    figures of that model of the paper are compared. `sample` is the number of questions in the paper, 0 where it is not known; `corpus` are the paper's passages, in words. `demos`
     names the demonstrations (`ragc.optimizers.grids.tables.demonstrations`) of rows that show some.
     """
 
     id: str
     metrics: tuple[str, ...]
     knobs: Mapping[str, Any] = field(default_factory=dict)
+    model_knobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sample: int = 0
     corpus: str = ""
     demos: str = ""
@@ -91,6 +92,11 @@ class Table:
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     axis: str = ""
     notes: tuple[str, ...] = ()
+
+    def with_model(self, model: str) -> Table:
+        """Returns the table with the knobs that the paper's runs with `model` have."""
+        uses = (replace(use, knobs={**use.knobs, **use.model_knobs.get(model, {})}) for use in self.data)
+        return replace(self, data=tuple(uses))
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
@@ -193,7 +199,7 @@ _ROW_KEYS = {
     "series",
     "note",
 }
-_USE_KEYS = {"metrics", "knobs", "sample", "corpus", "demos"}
+_USE_KEYS = {"metrics", "knobs", "model_knobs", "sample", "corpus", "demos"}
 _KEYS = {"order", "paper", "about", "kind", "model", "roles", "knobs", "sources", "setting", "train", "axis"}
 _KEYS |= {"notes", "data", "rows", "stand_ins"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ragc.errors import DataError, RecipeError, TargetUnavailable, UnknownName, 
 from ragc.optimizers.grids.tables.listing import listing, needs
 from ragc.optimizers.grids.tables.result import TOO_FEW, _relation
 from ragc.optimizers.grids.tables.run import estimate
+from ragc.optimizers.grids.tables.table import load
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ScriptedTarget
@@ -65,6 +67,19 @@ def test_what_differs_is_said_in_words(run: Run) -> None:
     assert "No answer" not in text
     other = run("prefrag-main", beside="Llama3.1-8B-Instruct", limit=4, **MAIN)
     assert other.figures(other.cells[0])[0]["paper"] == 36.4
+
+
+def test_knobs_of_the_model_that_is_compared_are_set(run: Run, tmp_path: Path) -> None:
+    table = load("prefrag-main")
+    use = replace(table.use("hotpotqa"), model_knobs={"Llama3.1-8B-Instruct": {"query_pos": "after"}})
+    own = replace(table, data=tuple(use if other.id == use.id else other for other in table.data))
+    prompts = {}
+    for model in (table.model, "Llama3.1-8B-Instruct"):
+        target = ScriptedTarget(answer)
+        run(own, target=target, beside=model, limit=1, out=tmp_path / model, **MAIN)
+        prompts[model] = target.requests[0].messages[-1].content
+    first = {model: prompt.partition(":")[0] for model, prompt in prompts.items()}
+    assert first == {table.model: "Question", "Llama3.1-8B-Instruct": "Passages"}
 
 
 def test_own_settings_and_questions_without_an_answer_are_said(run: Run) -> None:

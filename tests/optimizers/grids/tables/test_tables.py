@@ -61,6 +61,24 @@ def test_every_knob_is_one_of_its_program(table: Table) -> None:
 
 
 @each_table
+def test_knobs_of_a_model_are_of_a_model_and_a_program_of_the_table(table: Table) -> None:
+    known = {name for row in table.rows for name in knob_names(method(row.program))}
+    for use in table.data:
+        assert set(use.model_knobs) <= set(table.models)
+        for model, knobs in use.model_knobs.items():
+            assert set(knobs) <= known
+            assert table.with_model(model).use(use.id).knobs == {**use.knobs, **knobs}
+
+
+def test_beside_the_larger_model_slimplm_answers_what_is_known_by_chain_of_thought_except_on_nq() -> None:
+    table = load("slimplm-main").with_model("Qwen-72B-Chat")
+    assert [use.id for use in table.data if not use.knobs.get("known_cot")] == ["nq"]
+    assert not any(
+        "known_cot" in use.knobs for use in load("slimplm-main").with_model("Llama2-70B-Chat").data
+    )
+
+
+@each_table
 def test_every_figure_could_be_a_mean_of_its_metric(table: Table) -> None:
     for row in table.rows:
         for model in row.figures:
