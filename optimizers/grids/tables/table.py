@@ -25,8 +25,9 @@ class DataUse:
     """How a table uses a data set.
 
     `metrics` are its columns. `knobs` are set for every program that has them, `model_knobs` too where the
-    figures of that model of the paper are compared. `sample` is the number of questions in the paper, 0 where it is not known; `corpus` are the paper's passages, in words. `demos`
-    names the demonstrations (`ragc.optimizers.grids.tables.demonstrations`) of rows that show some.
+    figures of that model of the paper are compared. `sample` is the number of questions in the paper, 0 where
+    it is not known; `corpus` are the paper's passages, in words. `demos` names the demonstrations
+    (`ragc.optimizers.grids.tables.demonstrations`) of rows that show some.
     """
 
     id: str
