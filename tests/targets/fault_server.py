@@ -94,6 +94,7 @@ class FaultServer:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._server: asyncio.Server | None = None
+        self.context = 32768
         self._talks: set[asyncio.Task[None]] = set()
 
     @property
@@ -153,7 +154,8 @@ class FaultServer:
         fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         content = await reader.readexactly(int(fields.get("content-length", "0")))
         if not lines[0].startswith("POST"):
-            listed = {"object": "list", "data": [{"id": MODEL, "object": "model", "max_model_len": 32768}]}
+            card = {"id": MODEL, "object": "model", "max_model_len": self.context}
+            listed = {"object": "list", "data": [card]}
             return await self._send(writer, Answer(json.dumps(listed).encode()))
         body = json.loads(content)
         request = Asked(len(self.prompts), str(body["messages"][-1]["content"]), body)

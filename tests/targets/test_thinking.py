@@ -30,7 +30,7 @@ from ragc.targets.thinking import ROOM, ROOMS, room_of
 from ragc.targets.token_price import reply_bound
 from ragc.targets.vllm.target import VllmTarget
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
-from tests.targets.fault_server import MODEL, Answer, Asked, build_answer, serving
+from tests.targets.fault_server import MODEL, Answer, Asked, build_answer, failing, serving
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
@@ -294,8 +294,6 @@ def test_thoughts_that_nobody_counted_are_their_share_of_the_text(message: Any, 
 
 def test_a_server_that_refuses_generous_limits_is_probed_all_the_same() -> None:
     def strict(request: Asked) -> Answer:
-        from tests.targets.fault_server import failing
-
         return (
             failing(400, "max_tokens is too large")
             if request.body["max_tokens"] > 100
@@ -340,6 +338,20 @@ def test_auto_is_what_the_doctor_measured(capsys: pytest.CaptureFixture[str], ho
     assert "thought for up to 300 tokens; no room for thoughts: add thinking_tokens" in without.found
     assert (checked["thinking"], checked["thinking_tokens"]) == (300, 1536)
     assert "room for 1,536 tokens of thoughts in every call" in checked["found"]
+
+
+def test_the_doctor_measures_thoughts_within_a_small_context(home: Path) -> None:
+    think = thinker(300)
+
+    def small(request: Asked) -> Answer:
+        return (
+            failing(400, "max_tokens is too large") if request.body["max_tokens"] > 2000 else think(request)
+        )
+
+    with serving(small) as server:
+        server.context = 2048
+        (found,) = examine_targets(parse(RECIPE.format(url=server.url, model=MODEL, options="")))
+    assert found.thinking == 300
 
 
 def test_what_a_probe_of_before_did_not_measure_is_measured_alone(home: Path) -> None:

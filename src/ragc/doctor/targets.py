@@ -67,6 +67,7 @@ async def _examine(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
         every = {"has": list(get_args(Capability)), "lacks": []}
         whole: Any = targets.build(replace(spec, options={**spec.options, **every}))
         opened.append(whole)
+        await whole.open()  # which tells its context, that a request must fit
         probe_result = await _probe(whole, again=again)
     except (RagcError, ModuleNotFoundError) as error:
         return TargetCheck(name, False, f"{label}: {' '.join(str(error).split())}")

@@ -217,7 +217,8 @@ def check_rooms(targets: Iterable[Any]) -> None:
         if 0 < holds <= thinking:
             raise UsageError(
                 f"thinking_tokens = {thinking} leaves nothing for prompts and answers in the context of "
-                f"{target.name}, which holds {holds} tokens; lower it, or give the model a longer context."
+                f"{target.name}, which holds {holds} tokens; lower it, let `ragc doctor RECIPE` measure what "
+                'thinking_tokens = "auto" needs, or give the model a longer context.'
             )
 
 
