@@ -23,8 +23,14 @@ from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
-from ragc.programs.calls.frames import from_text, ways_of
-from ragc.programs.calls.mending import Mender, Tally, close_list, is_option, loads, places_in
+from ragc.programs.calls.descriptions import descriptions, on_scale, texts_of
+from ragc.programs.calls.frames import Unclear, from_text
+from ragc.programs.calls.free_text import step_shape, tidied
+from ragc.programs.calls.json_text import Tally, close_list, objects_in, offers_choice, places_in
+from ragc.programs.calls.meaning import fold, is_option, is_text, lists_options, loads
+from ragc.programs.calls.mending import Mender
+from ragc.programs.calls.prose import answering_part, goes_on, says_nothing, takes_back
+from ragc.programs.calls.ways import ways_of
 from ragc.targets.base import TokenLogprob
 
 log = logging.getLogger("ragc.programs")
@@ -82,9 +88,10 @@ def _strict(node: Any, *, named: bool = False, require: bool = True) -> Any:
         for key, value in node.items()
         if named or key not in _NOISE
     }
-    if require and not named and out.get("type") == "object" and "properties" in out:
-        out["required"] = list(out["properties"])
-        out["additionalProperties"] = False
+    if not named and out.get("type") == "object" and "properties" in out:
+        out["required"] = list(out["properties"]) if require else out.get("required", [])
+        if require:
+            out["additionalProperties"] = False
     return out
 
 
@@ -114,22 +121,61 @@ def read_reply(signature: Any, text: str, *, truncated: bool = False) -> Reading
         raise ParseFailure(
             f"A reply opens more than {DEEPEST} brackets inside each other. It {_beginning(text)}."
         )
-    reading = (_read_object(signature, text, truncated) if "{" in text else None) or _read_frames(
-        signature, text, "json", truncated
-    )
-    if reading is None:
-        reading = Reading(_read_repaired(signature, text, truncated), mended=1)
-    return reading
+    if (exact := _read_exact(signature, text)) is not None:
+        return exact
+    answer = _answering_part(signature, text)
+    try:
+        reading = (_read_object(signature, answer, truncated) if "{" in answer else None) or _read_frames(
+            signature, answer, "json", truncated
+        )
+        if reading is None:
+            reading = Reading(_read_repaired(signature, answer, truncated), mended=1)
+    except Unclear as error:
+        raise ParseFailure(
+            f"A reply gives two values for one output ({error}). It {_beginning(text)}."
+        ) from None
+    return _checked(signature, reading, text)
 
 
 def read_framed(signature: Any, text: str, layout: str, *, truncated: bool = False) -> Reading | None:
-    """What a reply of `layout`, one that is not JSON, says; None where it cannot be read."""
+    """What a reply of `layout`, one that is not JSON, says; None where it cannot be read.
+
+    Raises ParseFailure where it says two things, or refuses.
+    """
     if len(text) > LONGEST or is_too_deep(text):
         return None
-    reading = _read_frames(signature, text, layout, truncated)
-    if reading is None and "{" in text:
-        reading = _read_object(signature, text, truncated)
-        return None if reading is None else replace(reading, mended=reading.mended + 1)
+    answer = _answering_part(signature, text)
+    try:
+        reading = _read_frames(signature, answer, layout, truncated)
+        if reading is None and "{" in answer:
+            reading = _read_object(signature, answer, truncated)
+            reading = None if reading is None else replace(reading, mended=reading.mended + 1)
+    except Unclear as error:
+        raise ParseFailure(
+            f"A reply gives two values for one output ({error}). It {_beginning(text)}."
+        ) from None
+    return None if reading is None else _checked(signature, reading, text)
+
+
+def _answering_part(signature: Any, text: str) -> str:
+    """`text` without thoughts and tokens of templates; a JSON object as it is."""
+    return (
+        text if text[:1] == "{" and text[-1:] == "}" else answering_part(text, tuple(signature.output_fields))
+    )
+
+
+def _checked(signature: Any, reading: Reading, text: str) -> Reading:
+    """`reading`; raises ParseFailure where a text of it refuses, or is what the prompt says of the output."""
+    echoes = descriptions(signature)
+    kinds = reading_schema(signature).get("properties", {})
+    for name, value in reading.outputs.items():
+        if not isinstance(value, str):
+            continue
+        options = kinds.get(name, {}).get("enum", ())
+        hedged = "{" not in text and {"yes", "no"} <= set(options)
+        unclear = value not in ("", *options) and (hedged or lists_options(value, options))
+        if (options and unclear) or says_nothing(value, name) or fold(value) in echoes.get(name, ()):
+            raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
 
 
@@ -163,16 +209,39 @@ def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
     return True
 
 
+@lru_cache(maxsize=512)
+def _forms(signature: Any) -> frozenset[str]:
+    """What stands for the outputs in a form that is not filled in."""
+    texts = texts_of(signature)
+    return frozenset({f"{{{name}}}" for name in texts}.union(*texts.values()))
+
+
+def _read_exact(signature: Any, text: str) -> Reading | None:
+    """What a JSON object says that is just as it was asked for, whatever its texts say; None for others."""
+    fields = _flat_fields(signature) if text[:1] == "{" else None
+    if fields is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not _has_shape(fields, value) or not _forms(signature).isdisjoint(map(str, value.values())):
+        return None
+    with contextlib.suppress(Exception):  # half of a surrogate pair, or a validator, which may raise anything
+        return Reading(dict(vars(output_model(signature).model_validate_json(text))))
+    return None
+
+
 def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
-    """What the JSON object in `text` says; None where there is none that fits."""
+    """What the JSON object in `text` says; None where there is none that fits. Raises Unclear."""
     try:
         value, tally = loads(text), Tally()
-        fields = _flat_fields(signature)
-        if fields is not None and _has_shape(fields, value):
-            with contextlib.suppress(pydantic.ValidationError):  # half of a surrogate pair, or a validator
-                return Reading(dict(vars(output_model(signature).model_validate_json(text))))
         if value is None:
             tally.mended = 1
+            if offers_choice(text):
+                raise Unclear("the form is not filled in")
+            value = _object_in(signature, text)
+        if value is None:
             closed = close_list(text[text.find("{") :], tally) if truncated else text
             value = loads(closed)
             if value is None:
@@ -180,8 +249,51 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
             if not isinstance(value, dict) and not (value and all(isinstance(one, dict) for one in value)):
                 return None
         return fit(signature, repair_value(value), tally, truncated=truncated)
+    except Unclear:
+        raise
     except Exception:  # json_repair, and validators of signatures, may raise anything
         return None
+
+
+def _object_in(signature: Any, text: str) -> Any:
+    """The whole JSON object in prose, with the prose before it as the first text that it lacks.
+
+    Several objects are the items of a list that is wanted. Else those that fit must say the same, unless the
+    last takes back what was said, or steps go on. None where there is no object; raises Unclear.
+    """
+    objects = objects_in(text)
+    if not objects:
+        return None
+    schema = reading_schema(signature)
+    value, start, _ = objects[0]
+    if len(objects) > 1:
+        kinds = list(schema["properties"].values())
+        if len(kinds) == 1 and kinds[0].get("type") == "array":
+            return [value for value, _, _ in objects]
+        fitting = [(one, at) for one, at, _ in objects if _fits(signature, one)]
+        if not fitting:
+            return None
+        (value, start), (last, at) = fitting[0], fitting[-1]
+        if any(one != value for one, _ in fitting) and step_shape(schema) is None:
+            if takes_back(text[start:at]):
+                value, start = last, at
+            elif not goes_on(text[objects[0][2] : at]):
+                raise Unclear(next(iter(schema["properties"])))
+    first, kind = next(iter(schema["properties"].items()))
+    before = text[:start].replace("```json", "").strip("`\n ")
+    names = {fold(name) for name in value}
+    if before and len(schema["properties"]) > 1 and is_text(kind) and fold(first) not in names:
+        spelled = {fold(name) for name in schema["properties"]}
+        return {first: before, **value} if names & spelled else value
+    return value
+
+
+def _fits(signature: Any, value: Any) -> bool:
+    try:
+        fit(signature, repair_value(value), Tally())
+    except Exception:  # as above
+        return False
+    return True
 
 
 def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Reading | None:
@@ -194,16 +306,20 @@ def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Rea
             frame = way(schema, text)
             if frame is None:
                 continue
+            frame = tidied(schema, frame)
             tally = Tally(0 if frame.exact and layout != "json" else 1)
             mender = Mender(schema.get("$defs", {}), tally)
             values = {
-                name: from_text(schema["properties"][name], value, mender, json_repair.loads)
+                name: from_text(schema["properties"].get(name, {}), value, mender, json_repair.loads)
                 for name, value in frame.values.items()
             }
             return fit(signature, repair_value(values), tally, truncated=truncated)
+        except Unclear:
+            raise
         except Exception:  # as above
             log.debug("%s: nothing that fits", way.__name__)
-    return None
+    points = on_scale(signature, text)
+    return None if points is None else fit(signature, points, Tally(1), truncated=truncated)
 
 
 def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) -> Reading:
@@ -222,6 +338,9 @@ def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) ->
         counted.dropped = tally.dropped
         mender = Mender(schema.get("$defs", {}), counted, strict=strict)
         fitting = mender.mend(schema, value)
+        some = isinstance(fitting, dict) and fitting.keys() & schema["properties"].keys()
+        if not some and not truncated:
+            raise ValueError("none of the outputs is there")
         if truncated:
             fitting = mender.fill(schema, fitting)
         try:
@@ -275,10 +394,21 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
             for name, info in model.model_fields.items():
                 if name not in value and info.annotation is str:
                     value[name] = ""
+        if isinstance(value, dict) and not truncated and not value.keys() & model.model_fields.keys():
+            missing = next(iter(model.model_fields))
+            raise ParseFailure(
+                f"A reply does not fit its signature: {missing}: Field required. It {_beginning(text)}."
+            )
         outputs = model.model_validate(value)
+    except ParseFailure:
+        raise
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the reply"
+        if first["type"] == "missing" and where in model.model_fields and isinstance(value, dict):
+            where = next(
+                name for name in model.model_fields if name not in value
+            )  # with a default or without
         raise ParseFailure(
             f"A reply does not fit its signature: {where}: {first['msg']}. It {_beginning(text)}."
         ) from error

@@ -11,6 +11,13 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram
 SUFFIX = ".py"
 
 
+READING = (
+    *("meaning.py", "prose.py", "verdicts.py", "step_calls.py", "json_text.py"),
+    *("mending.py", "frames.py", "listings.py", "free_text.py", "ways.py"),
+)
+"""Modules that read replies, and that exported files have too; each needs those before it."""
+
+
 def write(program: ExportedProgram) -> dict[str, bytes]:
     """One file for all prompts, named after the method; raises NotExpressible."""
     return {_file_name(program): _file(program).encode()}
@@ -48,8 +55,8 @@ def _file(program: ExportedProgram) -> str:
         pieces.extract("ragc.prompts", "model.py", ("AGAIN",)),
         *(function(prompt, names[prompt.name]) for prompt in program),
         pieces.extract(package, "rendering.py", helpers(program)),
-        pieces.extract("ragc.programs.calls", "mending.py"),
-        pieces.extract("ragc.programs.calls", "frames.py"),
+        pieces.extract("ragc.programs.calls", "meaning.py"),
+        *(pieces.extract("ragc.programs.calls", file) for file in READING),
         pieces.extract(package, "json_replies.py", but=_names_to_skip(styles)),
         table(program, names),
     ]

@@ -14,8 +14,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ragc.programs.calls.frames import from_text, ways_of
-from ragc.programs.calls.mending import FLAGS, Mender, Tally, close_list, loads
+from ragc.programs.calls.frames import Unclear, from_text
+from ragc.programs.calls.free_text import tidied
+from ragc.programs.calls.json_text import Tally, close_list
+from ragc.programs.calls.meaning import FLAGS, loads
+from ragc.programs.calls.mending import Mender
+from ragc.programs.calls.prose import answering_part, says_nothing
+from ragc.programs.calls.ways import ways_of
 
 
 class ReplyError(ValueError):
@@ -39,6 +44,7 @@ class _Strict(Mender):
 
 def _read_json(schema: Mapping[str, Any], text: str, truncated: bool = False) -> dict[str, Any]:
     """The outputs in a JSON reply; texts and lists that are missing in a `truncated` one are empty."""
+    text = _answer_in(schema, text)
     try:
         if "{" in text:
             return _read_object(schema, text, truncated)
@@ -70,6 +76,7 @@ def _read_tags(schema: Mapping[str, Any], text: str, truncated: bool = False) ->
 
 
 def _read_layout(schema: Mapping[str, Any], text: str, layout: str, truncated: bool) -> dict[str, Any]:
+    text = _answer_in(schema, text)
     try:
         outputs = _read_frames(schema, text, layout, truncated)
         if outputs is None and "{" in text:
@@ -79,6 +86,11 @@ def _read_layout(schema: Mapping[str, Any], text: str, layout: str, truncated: b
     if outputs is None:
         raise ReplyError(f"the {layout} layout found no {', '.join(schema['properties'])}.")
     return outputs
+
+
+def _answer_in(schema: Mapping[str, Any], text: str) -> str:
+    """`text` without thoughts and tokens of templates; a JSON object as it is."""
+    return text if text[:1] == "{" and text[-1:] == "}" else answering_part(text, tuple(schema["properties"]))
 
 
 def _read_object(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[str, Any]:
@@ -92,12 +104,17 @@ def _read_object(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[
 def _read_frames(schema: Mapping[str, Any], text: str, layout: str, truncated: bool) -> dict[str, Any] | None:
     """The outputs of a reply in a frame other than one JSON object; None where there is none."""
     for way in ways_of(layout):
-        frame = way(schema, text)
+        try:
+            frame = way(schema, text)
+            frame = None if frame is None else tidied(schema, frame)
+        except Unclear as error:
+            raise _Unfit((), f"Input gives two values for one output ({error})") from None
         if frame is not None:
             mender = Mender(schema.get("$defs", {}), Tally())
             kinds = schema["properties"]
             values = {
-                name: from_text(kinds[name], one, mender, _refuse) for name, one in frame.values.items()
+                name: from_text(kinds.get(name, {}), one, mender, _refuse)
+                for name, one in frame.values.items()
             }
             return _mended_outputs(schema, values, truncated)
     return None
@@ -128,6 +145,9 @@ def _mended_outputs(schema: Mapping[str, Any], value: Any, truncated: bool) -> d
 
 def _strictly(schema: Mapping[str, Any], value: Any) -> dict[str, Any]:
     outputs: dict[str, Any] = _coerce(schema, value, schema.get("$defs", {}), (), "Reply")
+    for name, held in outputs.items():
+        if isinstance(held, str) and says_nothing(held, name):
+            raise _Unfit((name,), "Input should be an answer")
     return outputs
 
 
