@@ -1,7 +1,7 @@
 """Typed outputs of a signature: pydantic model, strict JSON schema, reading of replies, log probabilities.
 
 Log probabilities belong to one output field: they are those of the tokens of a raw reply that spell the
-field's value. The tokens of a reply spell its frame too (braces, keys, quotes, or an adapter's markers);
+field's value. The tokens of a reply spell its parsed too (braces, keys, quotes, or an adapter's markers);
 only the characters of the field itself count here.
 """
 
@@ -23,14 +23,18 @@ from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
-from ragc.programs.calls.descriptions import descriptions, on_scale, texts_of
-from ragc.programs.calls.frames import Unclear, from_text
-from ragc.programs.calls.free_text import step_shape, tidied
-from ragc.programs.calls.json_text import Tally, close_list, objects_in, offers_choice, places_in
-from ragc.programs.calls.meaning import fold, is_option, is_text, lists_options, loads
-from ragc.programs.calls.mending import Mender
-from ragc.programs.calls.prose import answering_part, goes_on, says_nothing, takes_back
-from ragc.programs.calls.ways import ways_of
+from ragc.programs.calls.reading.cleaning import clean_texts
+from ragc.programs.calls.reading.descriptions import descriptions, on_scale, texts_of
+from ragc.programs.calls.reading.field_values import field_value
+from ragc.programs.calls.reading.json_objects import Tally, close_list, objects_in, offers_choice, places_in
+from ragc.programs.calls.reading.meaning import fold, is_option, is_text, lists_options, loads
+from ragc.programs.calls.reading.mending import Mender
+from ragc.programs.calls.reading.parsed import ParseProblem
+from ragc.programs.calls.reading.parsers import parsers_for
+from ragc.programs.calls.reading.prose import is_retraction, starts_new_turn
+from ragc.programs.calls.reading.refusals import is_no_answer
+from ragc.programs.calls.reading.steps import step_shape
+from ragc.programs.calls.reading.thoughts import answering_part
 from ragc.targets.base import TokenLogprob
 
 log = logging.getLogger("ragc.programs")
@@ -130,7 +134,7 @@ def read_reply(signature: Any, text: str, *, truncated: bool = False) -> Reading
         )
         if reading is None:
             reading = Reading(_read_repaired(signature, answer, truncated), mended=1)
-    except Unclear as error:
+    except ParseProblem as error:
         raise ParseFailure(
             f"A reply gives two values for one output ({error}). It {_beginning(text)}."
         ) from None
@@ -150,7 +154,7 @@ def read_framed(signature: Any, text: str, layout: str, *, truncated: bool = Fal
         if reading is None and "{" in answer:
             reading = _read_object(signature, answer, truncated)
             reading = None if reading is None else replace(reading, mended=reading.mended + 1)
-    except Unclear as error:
+    except ParseProblem as error:
         raise ParseFailure(
             f"A reply gives two values for one output ({error}). It {_beginning(text)}."
         ) from None
@@ -174,7 +178,7 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
         options = kinds.get(name, {}).get("enum", ())
         hedged = "{" not in text and {"yes", "no"} <= set(options)
         unclear = value not in ("", *options) and (hedged or lists_options(value, options))
-        if (options and unclear) or says_nothing(value, name) or fold(value) in echoes.get(name, ()):
+        if (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
 
@@ -233,13 +237,13 @@ def _read_exact(signature: Any, text: str) -> Reading | None:
 
 
 def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
-    """What the JSON object in `text` says; None where there is none that fits. Raises Unclear."""
+    """What the JSON object in `text` says; None where there is none that fits. Raises ParseProblem."""
     try:
         value, tally = loads(text), Tally()
         if value is None:
             tally.mended = 1
             if offers_choice(text):
-                raise Unclear("the form is not filled in")
+                raise ParseProblem("the form is not filled in")
             value = _object_in(signature, text)
         if value is None:
             closed = close_list(text[text.find("{") :], tally) if truncated else text
@@ -249,7 +253,7 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
             if not isinstance(value, dict) and not (value and all(isinstance(one, dict) for one in value)):
                 return None
         return fit(signature, repair_value(value), tally, truncated=truncated)
-    except Unclear:
+    except ParseProblem:
         raise
     except Exception:  # json_repair, and validators of signatures, may raise anything
         return None
@@ -259,7 +263,7 @@ def _object_in(signature: Any, text: str) -> Any:
     """The whole JSON object in prose, with the prose before it as the first text that it lacks.
 
     Several objects are the items of a list that is wanted. Else those that fit must say the same, unless the
-    last takes back what was said, or steps go on. None where there is no object; raises Unclear.
+    last takes back what was said, or steps go on. None where there is no object; raises ParseProblem.
     """
     objects = objects_in(text)
     if not objects:
@@ -275,10 +279,10 @@ def _object_in(signature: Any, text: str) -> Any:
             return None
         (value, start), (last, at) = fitting[0], fitting[-1]
         if any(one != value for one, _ in fitting) and step_shape(schema) is None:
-            if takes_back(text[start:at]):
+            if is_retraction(text[start:at]):
                 value, start = last, at
-            elif not goes_on(text[objects[0][2] : at]):
-                raise Unclear(next(iter(schema["properties"])))
+            elif not starts_new_turn(text[objects[0][2] : at]):
+                raise ParseProblem(next(iter(schema["properties"])))
     first, kind = next(iter(schema["properties"].items()))
     before = text[:start].replace("```json", "").strip("`\n ")
     names = {fold(name) for name in value}
@@ -297,24 +301,24 @@ def _fits(signature: Any, value: Any) -> bool:
 
 
 def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Reading | None:
-    """What a reply says whose outputs stand in a frame other than one JSON object."""
+    """What a reply says whose outputs stand in a parsed other than one JSON object."""
     schema = reading_schema(signature)
     if not schema.get("properties"):
         return None
-    for way in ways_of(layout):
+    for way in parsers_for(layout):
         try:
-            frame = way(schema, text)
-            if frame is None:
+            parsed = way(schema, text)
+            if parsed is None:
                 continue
-            frame = tidied(schema, frame)
-            tally = Tally(0 if frame.exact and layout != "json" else 1)
+            parsed = clean_texts(schema, parsed)
+            tally = Tally(0 if parsed.exact and layout != "json" else 1)
             mender = Mender(schema.get("$defs", {}), tally)
             values = {
-                name: from_text(schema["properties"].get(name, {}), value, mender, json_repair.loads)
-                for name, value in frame.values.items()
+                name: field_value(schema["properties"].get(name, {}), value, mender, json_repair.loads)
+                for name, value in parsed.values.items()
             }
             return fit(signature, repair_value(values), tally, truncated=truncated)
-        except Unclear:
+        except ParseProblem:
             raise
         except Exception:  # as above
             log.debug("%s: nothing that fits", way.__name__)
@@ -436,7 +440,7 @@ Spelled = list[tuple[str, int]]
 def field_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
     """The tokens that spell `text`, the value of `field`, each cut to its characters in it.
 
-    Tokens of the frame are left out. Empty when the tokens do not spell `text`. Of tokens that make a
+    Tokens of the parsed are left out. Empty when the tokens do not spell `text`. Of tokens that make a
     character together the first one has it, and the others may be empty. A value that was read without
     regard to case and marks (`(b)` for B, `Yes.` for yes) is found under the spelling that the reply has.
     """

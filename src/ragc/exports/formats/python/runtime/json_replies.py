@@ -14,13 +14,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ragc.programs.calls.frames import Unclear, from_text
-from ragc.programs.calls.free_text import tidied
-from ragc.programs.calls.json_text import Tally, close_list
-from ragc.programs.calls.meaning import FLAGS, loads
-from ragc.programs.calls.mending import Mender
-from ragc.programs.calls.prose import answering_part, says_nothing
-from ragc.programs.calls.ways import ways_of
+from ragc.programs.calls.reading.cleaning import clean_texts
+from ragc.programs.calls.reading.field_values import field_value
+from ragc.programs.calls.reading.json_objects import Tally, close_list
+from ragc.programs.calls.reading.meaning import FLAGS, loads
+from ragc.programs.calls.reading.mending import Mender
+from ragc.programs.calls.reading.parsed import ParseProblem
+from ragc.programs.calls.reading.parsers import parsers_for
+from ragc.programs.calls.reading.refusals import is_no_answer
+from ragc.programs.calls.reading.thoughts import answering_part
 
 
 class ReplyError(ValueError):
@@ -102,19 +104,19 @@ def _read_object(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[
 
 
 def _read_frames(schema: Mapping[str, Any], text: str, layout: str, truncated: bool) -> dict[str, Any] | None:
-    """The outputs of a reply in a frame other than one JSON object; None where there is none."""
-    for way in ways_of(layout):
+    """The outputs of a reply in a parsed other than one JSON object; None where there is none."""
+    for way in parsers_for(layout):
         try:
-            frame = way(schema, text)
-            frame = None if frame is None else tidied(schema, frame)
-        except Unclear as error:
+            parsed = way(schema, text)
+            parsed = None if parsed is None else clean_texts(schema, parsed)
+        except ParseProblem as error:
             raise _Unfit((), f"Input gives two values for one output ({error})") from None
-        if frame is not None:
+        if parsed is not None:
             mender = Mender(schema.get("$defs", {}), Tally())
             kinds = schema["properties"]
             values = {
-                name: from_text(kinds.get(name, {}), one, mender, _refuse)
-                for name, one in frame.values.items()
+                name: field_value(kinds.get(name, {}), one, mender, _refuse)
+                for name, one in parsed.values.items()
             }
             return _mended_outputs(schema, values, truncated)
     return None
@@ -146,7 +148,7 @@ def _mended_outputs(schema: Mapping[str, Any], value: Any, truncated: bool) -> d
 def _strictly(schema: Mapping[str, Any], value: Any) -> dict[str, Any]:
     outputs: dict[str, Any] = _coerce(schema, value, schema.get("$defs", {}), (), "Reply")
     for name, held in outputs.items():
-        if isinstance(held, str) and says_nothing(held, name):
+        if isinstance(held, str) and is_no_answer(held, name):
             raise _Unfit((name,), "Input should be an answer")
     return outputs
 

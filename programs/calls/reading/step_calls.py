@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ragc.programs.calls.meaning import MARKS, NOTHING_MEANT, choose, fold, word_set
+from ragc.programs.calls.reading.meaning import MARKS, NO_MEANING, choose, fold, word_set
 
 _CALL = (
     r"\W*(?:(?:\d{1,2}[.)]\s*)?(?:action|step|act|next step|next action|tool|tool call|move|kind|"
@@ -74,18 +74,18 @@ def call_of(
         more, held = {**more, **held}, None
     if isinstance(held, str) and (call := call_in(held, options)) and not fields.get(text):
         return call
-    option = choose(held, options) if isinstance(held, str) else NOTHING_MEANT
+    option = choose(held, options) if isinstance(held, str) else NO_MEANING
     spelled = {f"{before}{fold(one)}{end}": one for one in options for before, end in _AROUND_OPTIONS}
     keys = [key for key in more if fold(key) in spelled and isinstance(held_in(more[key]), str)]
-    if option is NOTHING_MEANT and len(keys) == 1:
+    if option is NO_MEANING and len(keys) == 1:
         return spelled[fold(keys[0])], str(held_in(more[keys[0]]))
-    if option is NOTHING_MEANT:
+    if option is NO_MEANING:
         named = [
             one for key, one in more.items() if fold(key) in _STEP_NAMES and choose(one, options) in options
         ]
-        option = choose(named[0], options) if len(named) == 1 else NOTHING_MEANT
+        option = choose(named[0], options) if len(named) == 1 else NO_MEANING
     texts = [held_in(one) for key, one in more.items() if fold(key) in _TEXT_NAMES]
     texts = [fields[text]] if fields.get(text) else texts
-    if option is NOTHING_MEANT or len(texts) != 1 or not isinstance(texts[0], str) or not texts[0].strip():
+    if option is NO_MEANING or len(texts) != 1 or not isinstance(texts[0], str) or not texts[0].strip():
         return None
     return option, texts[0]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ragc.programs.calls.meaning import fold
+from ragc.programs.calls.reading.meaning import fold
 
 
 @lru_cache(maxsize=512)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.programs.calls.meaning import FLAGS, NOTHING_MEANT, choose, fold
+from ragc.programs.calls.reading.meaning import FLAGS, NO_MEANING, choose, fold
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     "sufficient": (
@@ -86,7 +86,7 @@ _CHOOSES = re.compile(
 def verdict(name: str, options: Sequence[Any], text: str) -> Any:
     """The one of `options`, words or truth values, that `text` chooses for the output `name`.
 
-    `NOTHING_MEANT` where it chooses none, hedges, or says both.
+    `NO_MEANING` where it chooses none, hedges, or says both.
     """
     flags = {
         option: option if isinstance(option, bool) else FLAGS.get(str(option).casefold())
@@ -94,7 +94,7 @@ def verdict(name: str, options: Sequence[Any], text: str) -> Any:
     }
     if len(options) == 2 and set(flags.values()) == {True, False}:
         flag = _holds(name, text)
-        return next((option for option in options if flags[option] is flag), NOTHING_MEANT)
+        return next((option for option in options if flags[option] is flag), NO_MEANING)
     return _chosen([option for option in options if isinstance(option, str)], text)
 
 
@@ -135,7 +135,7 @@ def _chosen(words: Sequence[str], text: str) -> Any:
         ):
             return mentioned[0]
         if mentioned:
-            return NOTHING_MEANT
+            return NO_MEANING
     alone = _alone(words, text)
     if alone:
         return alone
@@ -143,8 +143,8 @@ def _chosen(words: Sequence[str], text: str) -> Any:
         choose(one, words)
         for one in re.findall(r"(?:\*\*|[`\"'\u201c])([\w -]{2,30})(?:\*\*|[`\"'\u201d])", text)
     }
-    marked.discard(NOTHING_MEANT)
-    return marked.pop() if len(marked) == 1 else NOTHING_MEANT
+    marked.discard(NO_MEANING)
+    return marked.pop() if len(marked) == 1 else NO_MEANING
 
 
 _COMMON = frozenset(("answer", "finish", "search", "local", "open", "none", "web", "api"))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ragc.programs.calls.meaning import loads
+from ragc.programs.calls.reading.meaning import loads
 
 
 class Tally:

@@ -9,16 +9,25 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.programs.calls.frames import Frame, holds_object, label_reader
-from ragc.programs.calls.json_text import Tally
-from ragc.programs.calls.meaning import BULLET, NOTHING_MEANT, choose, fold, is_text, number_in, numbers_in
-from ragc.programs.calls.mending import Mender
+from ragc.programs.calls.reading.json_objects import Tally
+from ragc.programs.calls.reading.labels import label_reader
+from ragc.programs.calls.reading.meaning import (
+    BULLET,
+    NO_MEANING,
+    choose,
+    fold,
+    is_text,
+    number_in,
+    numbers_in,
+)
+from ragc.programs.calls.reading.mending import Mender
+from ragc.programs.calls.reading.parsed import ParsedReply, has_brace
 
 _RULE = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
 _RANKS = frozenset({"rank", "ranking", "place", "position", "order", "no", "#", ""})
 
 
-def in_table(schema: Mapping[str, Any], text: str) -> Frame | None:
+def parse_table(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     """Outputs in a table of markdown: one in each row, or the items of a list."""
     rows = _rows(text)
     if len(rows) < 2:
@@ -27,7 +36,7 @@ def in_table(schema: Mapping[str, Any], text: str) -> Frame | None:
     spelled = {fold(name): name for name in schema["properties"]}
     if len(head) == 2 and any(fold(row[0]) in spelled for row in body):
         if all(fold(row[0]) in spelled for row in body):
-            return Frame({spelled[fold(row[0])]: row[1] for row in body})
+            return ParsedReply({spelled[fold(row[0])]: row[1] for row in body})
         return None
     listed = _list_of(schema)
     if listed is None:
@@ -35,19 +44,19 @@ def in_table(schema: Mapping[str, Any], text: str) -> Frame | None:
         if not one:
             return None
         cells = dict(zip(map(fold, head), body[0]))  # noqa: B905 (Python 3.9)
-        return Frame({spelled[head]: held for head, held in cells.items() if head in spelled})
+        return ParsedReply({spelled[head]: held for head, held in cells.items() if head in spelled})
     name, kind = listed
     fields = {fold(field): field for field in kind.get("properties", {})}
     if fields:
         columns = [fields.get(fold(cell), "") for cell in head]
         if not any(columns):
             return None
-        return Frame({name: [{c: held for c, held in zip(columns, row) if c} for row in body]})  # noqa: B905
+        return ParsedReply({name: [{c: held for c, held in zip(columns, row) if c} for row in body]})  # noqa: B905
     wanted = [at for at, cell in enumerate(head) if cell.strip(" #").casefold() not in _RANKS]
     if kind.get("type") != "integer" or len(wanted) != 1:
         return None
     numbers = [numbers_in(row[wanted[0]]) for row in body]
-    return Frame({name: [one[0] for one in numbers]}) if all(len(one) == 1 for one in numbers) else None
+    return ParsedReply({name: [one[0] for one in numbers]}) if all(len(one) == 1 for one in numbers) else None
 
 
 def _rows(text: str) -> list[list[str]]:
@@ -85,10 +94,10 @@ LONGEST_LINE = 1_000
 """Characters of a line in which a label or a pair is looked for: this takes time with their square."""
 
 
-def in_records(schema: Mapping[str, Any], text: str) -> Frame | None:
+def parse_records(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     """The items of a list as groups of labelled lines, or one in each line, as in "Messi (soccer player)"."""
     listed = _list_of(schema)
-    if listed is None or holds_object(text) or not listed[1].get("properties"):
+    if listed is None or has_brace(text) or not listed[1].get("properties"):
         return None
     name, kind = listed
     name_of = label_reader({"properties": kind["properties"]})
@@ -104,11 +113,11 @@ def in_records(schema: Mapping[str, Any], text: str) -> Frame | None:
             items.append({})
         items[-1][str(field)] = label[2].strip().strip('*`"')
     if items and all(next(iter(kind["properties"])) in item for item in items):
-        return Frame({name: items})
+        return ParsedReply({name: items})
     pairs = pairs_in(schema, kind, text)
     if not pairs and not kind.get("required"):
         pairs = _sentences(text)
-    return Frame({name: pairs}) if pairs else None
+    return ParsedReply({name: pairs}) if pairs else None
 
 
 def _sentences(text: str) -> list[Any]:
@@ -148,7 +157,7 @@ def _pair(word: str, mark: str, kind: Mapping[str, Any], line: str) -> dict[str,
     if len(parts) != 2 or not all(parts):
         return {}
     for text, option in (parts, (parts[1], parts[0])):
-        if choose(option, kind["enum"]) is not NOTHING_MEANT:
+        if choose(option, kind["enum"]) is not NO_MEANING:
             return {word: text.strip('*`" '), mark: choose(option, kind["enum"])}
     return {}
 

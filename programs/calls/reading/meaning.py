@@ -1,4 +1,4 @@
-"""What words and numbers of a reply mean: options, truth values, numbers, and texts that say nothing.
+"""What words and numbers of a reply mean: options, truth values, and numbers.
 
 This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
 """
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-NOTHING_MEANT: Any = object()
+NO_MEANING: Any = object()
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -103,24 +103,24 @@ def is_option(value: Any, options: Sequence[Any]) -> bool:
 
 
 def choose(value: Any, options: Sequence[Any]) -> Any:
-    """The one of `options` that `value` means; `NOTHING_MEANT` where it is not clear that it means one."""
+    """The one of `options` that `value` means; `NO_MEANING` where it is not clear that it means one."""
     words = [option for option in options if isinstance(option, str)]
     numbers = [option for option in options if type(option) is int]
     if isinstance(value, bool):
-        return next((word for word in words if FLAGS.get(word.casefold()) is value), NOTHING_MEANT)
+        return next((word for word in words if FLAGS.get(word.casefold()) is value), NO_MEANING)
     if numbers and not words:
         number = number_in(value, max(numbers))
         if number is None:
-            return NOTHING_MEANT
+            return NO_MEANING
         if 0 < number < 1 and max(numbers) == 100:
             number *= 100
         if not min(numbers) <= number <= max(numbers):
-            return NOTHING_MEANT
+            return NO_MEANING
         near = sorted(numbers, key=lambda option: abs(option - number))
         between = len(near) > 1 and abs(near[0] - number) == abs(near[1] - number)
-        return NOTHING_MEANT if between and number != int(number) else near[0]
+        return NO_MEANING if between and number != int(number) else near[0]
     if not isinstance(value, str):
-        return NOTHING_MEANT
+        return NO_MEANING
     return _choose_word(value, words)
 
 
@@ -133,9 +133,9 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
     if bare(text) in FLAGS and (
         len(bare(text)) > 3 or {FLAGS.get(w.casefold()) for w in words} >= {True, False}
     ):
-        return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), NOTHING_MEANT)
+        return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), NO_MEANING)
     if lists_options(text, words):
-        return NOTHING_MEANT
+        return NO_MEANING
     label = _LABELLED.match(text)
     for start in [text, *([text[label.end() :]] if label and label.end() else [])]:
         begun = [option for option in words if _begins(start.lstrip(MARKS + "-"), option)]
@@ -213,12 +213,12 @@ def _related(spoken: str, words: Sequence[str]) -> Any:
     parts = re.findall(r"[^\W\d_]+", spoken)
     if not 0 < len(parts) <= 2:
         no = parts[:1] == ["no"] and len(parts) < 8 and "no" not in map(str.casefold, words)
-        return next((word for word in words if no and word.casefold() == "none"), NOTHING_MEANT)
+        return next((word for word in words if no and word.casefold() == "none"), NO_MEANING)
     if parts[0] in ("no", "not"):
         none = parts[0] == "no" and "no" not in map(str.casefold, words)
-        return next((word for word in words if none and word.casefold() == "none"), NOTHING_MEANT)
+        return next((word for word in words if none and word.casefold() == "none"), NO_MEANING)
     related = [word for word in words if len(word) > 3 and is_form_of(parts[0], re.split(r"[\W_]", word)[0])]
-    return related[0] if len(related) == 1 else NOTHING_MEANT
+    return related[0] if len(related) == 1 else NO_MEANING
 
 
 def is_form_of(word: str, other: str) -> bool:

@@ -58,12 +58,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ragc.programs.calls.json_text import Tally
-from ragc.programs.calls.meaning import (
+from ragc.programs.calls.reading.json_objects import Tally
+from ragc.programs.calls.reading.meaning import (
     BULLET,
     EMPTY,
     FLAGS,
-    NOTHING_MEANT,
+    NO_MEANING,
     bare,
     choose,
     first_words,
@@ -77,8 +77,8 @@ from ragc.programs.calls.meaning import (
     word_set,
     written,
 )
-from ragc.programs.calls.step_calls import call_in, call_of, held_in
-from ragc.programs.calls.verdicts import verdict
+from ragc.programs.calls.reading.step_calls import call_in, call_of, held_in
+from ragc.programs.calls.reading.verdicts import verdict
 
 
 class Mender:
@@ -139,7 +139,7 @@ class Mender:
             empty = self._empty(kind)
             if isinstance(empty, str) and not (texts and is_text(kind)):
                 continue
-            if empty is not NOTHING_MEANT:
+            if empty is not NO_MEANING:
                 filled[name] = empty
                 self._count()
         return filled
@@ -148,11 +148,11 @@ class Mender:
         self._tally.mended += 1
 
     def _empty(self, schema: Mapping[str, Any]) -> Any:
-        """What says nothing where `schema` is wanted; `NOTHING_MEANT` where everything says something."""
+        """What says nothing where `schema` is wanted; `NO_MEANING` where everything says something."""
         schema = self.resolve(schema)
         if "enum" in schema:
             words = (option for option in schema["enum"] if isinstance(option, str))
-            return next((option for option in words if option.casefold() in EMPTY), NOTHING_MEANT)
+            return next((option for option in words if option.casefold() in EMPTY), NO_MEANING)
         if schema.get("type") == "string" and not schema.get("minLength"):
             return ""
         if schema.get("type") == "array" and not schema.get("minItems"):
@@ -160,7 +160,7 @@ class Mender:
         lists = schema.get("properties", {})
         if lists and all(self._empty(kind) == [] for kind in lists.values()):
             return {name: [] for name in lists}
-        return NOTHING_MEANT
+        return NO_MEANING
 
     def _object(self, schema: Mapping[str, Any], value: Any) -> Any:
         kinds = schema["properties"]
@@ -182,7 +182,7 @@ class Mender:
                 fields[name] = None
             if fields[name] is None and not self._allows_null(kind):
                 empty = self._empty(kind)
-                if empty is NOTHING_MEANT or (empty == "" and len(kinds) == 1 and not optional):
+                if empty is NO_MEANING or (empty == "" and len(kinds) == 1 and not optional):
                     del fields[name]
                     continue
                 fields[name] = empty
@@ -195,12 +195,12 @@ class Mender:
         """`value`; where it tells a truth value in words that fit the `name` of the field, that."""
         kind = self.resolve(schema)
         options = [True, False] if kind.get("type") == "boolean" else kind.get("enum", ())
-        if not isinstance(value, str) or len(options) != 2 or choose(value, options) is not NOTHING_MEANT:
+        if not isinstance(value, str) or len(options) != 2 or choose(value, options) is not NO_MEANING:
             return value
-        if choose(value, ("true", "false", "yes", "no")) is not NOTHING_MEANT:
+        if choose(value, ("true", "false", "yes", "no")) is not NO_MEANING:
             return value
         meant = verdict(name, options, value)
-        if meant is NOTHING_MEANT:
+        if meant is NO_MEANING:
             return value
         self._count()
         return meant
@@ -409,7 +409,7 @@ class Mender:
             return [{texts[0]: key, numbers[0]: held} for key, held in value.items()]
         if len(options) == 1 and len(texts) == 1 and not numbers:
             chosen = {key: choose(held, kinds[options[0]]["enum"]) for key, held in value.items()}
-            if NOTHING_MEANT not in chosen.values():
+            if NO_MEANING not in chosen.values():
                 return [{texts[0]: key, options[0]: option} for key, option in chosen.items()]
         return None
 
@@ -426,7 +426,7 @@ class Mender:
         if is_option(value, options):
             return value
         option = choose(held_in(value), options)
-        if option is NOTHING_MEANT:
+        if option is NO_MEANING:
             return value
         self._count()
         return option

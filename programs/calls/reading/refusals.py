@@ -1,0 +1,114 @@
+"""Texts that stand where an answer should and are none: refusals, questions back, blanks, errors, loops.
+
+This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ragc.programs.calls.reading.meaning import fold
+from ragc.programs.calls.reading.prose import LEAD, is_answer
+
+_UNSAID = re.compile(
+    r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|"
+    r"value|here)\s*(?: here)?[>\]})]"
+    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    r"(?:(?:(?:i'?m|i am)\s+(?:really |very |truly |so )?(?:sorry|afraid)|sorry|apologies|i apologi[sz]e|"
+    r"unfortunately)\b"
+    r"[^.\n]{0,60}?(?:but|,|that|\.|:|;|-|\u2014|as)?\s*)?"
+    r"(?:as an? (?:ai|artificial|large language|language)[^,.\n]{0,40},?\s*)?"
+    r"i(?:'m| am)?\s*(?:just |only |unfortunately )?"
+    r"(?:(?:can(?:\s?not|'?t)|could not|couldn'?t|will not|won'?t|must not|may not|"
+    r"do not feel)\s+(?:\w+ ){0,2}"
+    r"(?:help|assist|answer|respond|provide|comply|fulfil+|complete|do (?:that|this)|give|rank|discuss|"
+    r"comment|process|"
+    r"access|browse|engage|improve|continue|offer|support|comfortable|see|share|open|read|search|determine|"
+    r"generate|create)\b"
+    r"|(?:not able|unable|not allowed|not permitted|not in a position|programmed)\s+to\b|(?:just |"
+    r"only )?an? (?:ai|language model)\b"
+    r"|(?:don'?t|do not) have (?:access|the ability|any passages|the passages)\b)",
+    re.IGNORECASE,
+)
+_SORRY = re.compile(
+    r"(?:(?:i'?m|i am)\s+(?:really |very |so )?sorry|sorry)\b.{0,80}\b(?:can(?:not|'t)|unable|not able|"
+    r"assist|help)\b"
+    r"|as an ai\b|my (?:guidelines|programming|policy)|(?:this|that|your|the) (?:request|content|question|"
+    r"prompt) "
+    r"(?:goes against|violates|is against|cannot be (?:answered|processed|completed)|was (?:blocked|"
+    r"flagged))",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"(?:please|kindly|(?:could|can|would|will) you(?: please| kindly)?|i(?:'d| would)? (?:need|like|"
+    r"want) you to)\s+"
+    r"(?:provide|share|send|give|supply|paste|specify|clarify|include|upload|enter|tell me|let me know|"
+    r"rephrase|repeat)\b"
+    r"|(?:what|which|where) (?:is|are) (?:the|your) (?:question|passages?|documents?|text)\b.{0,40}\?"
+    r"|(?:how (?:can|may) i (?:help|assist)|what would you like)\b"
+    r"|\b(?:you (?:have not|haven't|did not|didn't) (?:provided?|given?|included?|shared?|asked?))\b"
+    r"|\bno (?:passages?|documents?|question|text|context) (?:was|were|has been|have been|is|"
+    r"are) (?:provided|given|included|attached)\b",
+    re.IGNORECASE,
+)
+_BROKEN = re.compile(
+    r"\s*(?:<!doctype|<html|\{?\"?error\"?\s*[:{]|(?:http )?(?:error )?[45]\d\d:? (?:bad|internal|service|"
+    r"gateway|too many|"
+    r"forbidden|unauthori[sz]ed|not found)|(?:\w*error|exception)\s*:|traceback \(most|"
+    r"internal server error|rate limit exceeded"
+    r"|(?:the )?(?:request|connection|model) (?:has )?timed out|service unavailable|upstream (?:connect|"
+    r"request) error)",
+    re.IGNORECASE,
+)
+_PREAMBLE = re.compile(
+    r"let me\b|let's\b|(?:okay|ok|alright|hmm)[,.]?(?: so)?,? (?:i|let|we|the user)\b|first,? (?:i|we|"
+    r"let)\b|i (?:need|have|will|should|am going) "
+    r"(?:to|start|begin)\b|we (?:need|have|must|should)\b|to (?:answer|find|determine|"
+    r"solve)\b[^\n]{0,80}\b(?:need|must|should|have to)\b|"
+    r"(?:so |thus |therefore,? )?the (?:final |correct )?(?:answer|option|"
+    r"query)(?: to [^.\n]{0,60})? (?:is|are|would be)\W*\Z",
+    re.IGNORECASE,
+)
+_UNDECIDED = re.compile(
+    r"\b(?:not sure|unsure|uncertain|cannot (?:say|tell|decide)) (?:which|whether|if)\b|"
+    r"could be [^\n]{2,80}\bcould (?:also )?be\b|"
+    r"\b(?:could|might|may) be (?:either )?[^\n]{2,60} or (?:perhaps |maybe |possibly )?|"
+    r"^either\b[^\n]{2,80}\bor\b[^\n]{2,80}\bsure\b",
+    re.IGNORECASE,
+)
+ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation", "improvement", "rationale"))
+"""Outputs that are said beside the value of a call, where any sentence may stand."""
+
+
+def is_no_answer(text: str, name: str = "") -> bool:
+    """Whether `text` stands where an answer should and is none: a refusal, a question back, a blank.
+
+    A blank may have the `name` of the output, as in "{answer}". A text of
+    more than 400 characters is taken for an answer.
+    """
+    text = text.strip().replace("\u2019", "'")
+    if name in ASIDES:
+        return False
+    if len(text) > 400:
+        return False
+    if not text or (name and text[0] in "{<[" and fold(text) == fold(name)):
+        return bool(text)
+    if _UNSAID.fullmatch(text) or _BROKEN.match(text) or _REFUSES.match(text) or _SORRY.match(text):
+        return True
+    if _ASKS.match(text) or (
+        _ASKS.search(text) and re.search(r"\b(?:i|me|your?|provided|empty|missing)\b", text, re.IGNORECASE)
+    ):
+        return True
+    if is_answer(name) and (_PREAMBLE.match(text) or _UNDECIDED.search(text)):
+        return True
+    lead = LEAD.match(text)
+    return bool(lead and text.endswith(":") and "\n" not in text)
+
+
+def is_repetition(text: str) -> bool:
+    """Whether `text` is a model in a loop: a few words over and over."""
+    words = text.casefold().split()
+    return len(words) >= 8 and all(map(str.isalpha, words)) and len(set(words)) <= max(2, len(words) // 20)
