@@ -68,7 +68,10 @@ def output_model(signature: Any) -> type[pydantic.BaseModel]:
 def reply_schema(signature: Any) -> dict[str, Any]:
     """The strict JSON schema of a reply: every property required, none added, bounds kept."""
     strict: dict[str, Any] = _strict(output_model(signature).model_json_schema())
-    return strict
+    # The order in which pydantic has them where some output lacks a default: requests, and their keys in
+    # the store, are the same whether outputs have one.
+    last = {name: strict.pop(name) for name in ("required", "type", "additionalProperties") if name in strict}
+    return {**strict, **last}
 
 
 @lru_cache(maxsize=512)

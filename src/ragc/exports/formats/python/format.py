@@ -12,8 +12,9 @@ SUFFIX = ".py"
 
 
 READING = (
-    *("meaning.py", "prose.py", "verdicts.py", "step_calls.py", "json_text.py"),
-    *("mending.py", "frames.py", "listings.py", "free_text.py", "ways.py"),
+    *("meaning", "json_objects", "parsed", "prose", "refusals", "thoughts", "verdicts", "step_calls"),
+    *("mending", "field_values", "markers", "tags", "labels", "listings", "steps", "sentences"),
+    *("cleaning", "parsers"),
 )
 """Modules that read replies, and that exported files have too; each needs those before it."""
 
@@ -55,8 +56,7 @@ def _file(program: ExportedProgram) -> str:
         pieces.extract("ragc.prompts", "model.py", ("AGAIN",)),
         *(function(prompt, names[prompt.name]) for prompt in program),
         pieces.extract(package, "rendering.py", helpers(program)),
-        pieces.extract("ragc.programs.calls", "meaning.py"),
-        *(pieces.extract("ragc.programs.calls", file) for file in READING),
+        *(pieces.extract("ragc.programs.calls.reading", f"{name}.py") for name in READING),
         pieces.extract(package, "json_replies.py", but=_names_to_skip(styles)),
         table(program, names),
     ]
