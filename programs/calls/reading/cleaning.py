@@ -17,41 +17,48 @@ from ragc.programs.calls.reading.prose import named_answer
 from ragc.programs.calls.reading.step_calls import call_in
 from ragc.programs.calls.reading.steps import step_shape
 
+_QUESTIONS = ("answer", "query", "question")
+"""Last words of the names of outputs that say one thing, and must say it."""
+
 
 def clean_texts(schema: Mapping[str, Any], parsed: ParsedReply) -> ParsedReply:
     """`parsed` without labels and objects inside its texts that only say once more which output they are.
 
-    What was written as its layout asks stays as it is. Raises ParseProblem where an answer, a query or a
-    question is empty.
+    Sentences around an answer are taken off where the reply was not written as its layout asks. Then an
+    answer, a query or a question that is empty raises ParseProblem.
     """
-    if parsed.exact:
-        return parsed
-    shape = step_shape(schema)
     values = dict(parsed.values)
-    for name, matches in parsed.values.items():
-        value = matches
+    for name, value in parsed.values.items():
         if not isinstance(value, str) or not is_text(resolved(schema, schema["properties"].get(name, {}))):
             continue
-        label, mark, rest = value.partition(":") if value[:1] != "{" else (value, "", "")
-        if mark and len(label) < 60 and fold(label) == fold(name) and rest.strip():
-            value = rest.strip(" *_\n")
-        elif shape is not None and name == shape.text and mark and (call := call_in(value, shape.options)):
-            value = call[1]
-        one_line = name.rpartition("_")[2] == "answer" and "\n" not in value
-        named, at = named_answer(value) if one_line else ("", 1)
-        spoken = (
-            re.search(r"\b(?:is|was|are|be)\b", value[: value.find(named)], re.IGNORECASE)
-            if named and at == 0
-            else None
-        )
-        if spoken and value.rstrip(" .*!").endswith(named):
-            value = named
-        if name.rpartition("_")[2] in ("answer", "query", "question"):
-            value = without_remark(value)
-        held = loads(value) if value[:1] == "{" else None
-        if isinstance(held, dict) and len(held) == 1 and fold(next(iter(held))) == fold(name):
-            value = next(iter(held.values()))
-        if value == "" and name.rpartition("_")[2] in ("answer", "query", "question"):
-            raise ParseProblem(f"{name} is empty")
-        values[name] = value
-    return ParsedReply(values)
+        text = _without_own_name(schema, name, value)
+        if isinstance(text, str) and not parsed.exact and name.rpartition("_")[2] in _QUESTIONS:
+            text = without_remark(_without_sentence(name, text))
+            if not text:
+                raise ParseProblem(f"{name} is empty")
+        values[name] = text
+    return ParsedReply(values, exact=parsed.exact and values == parsed.values)
+
+
+def _without_own_name(schema: Mapping[str, Any], name: str, value: str) -> Any:
+    """What `value` holds after the `name` of the output or its option of a step, or in an object."""
+    if value[:1] == "{":
+        held = loads(value)
+        own = isinstance(held, dict) and len(held) == 1 and fold(next(iter(held))) == fold(name)
+        return next(iter(held.values())) if own else value
+    label, mark, rest = value.partition(":")
+    if mark and len(label) < 60 and fold(label) == fold(name) and rest.strip():
+        return rest.strip(" *_\n")
+    shape = step_shape(schema)
+    call = call_in(value, shape.options) if shape is not None and name == shape.text and mark else None
+    return call[1] if call else value
+
+
+def _without_sentence(name: str, text: str) -> str:
+    """The answer in a line such as "The answer is Paris."; `text` where it is no such line."""
+    if name.rpartition("_")[2] != "answer" or "\n" in text:
+        return text
+    named, at = named_answer(text)
+    if not named or at != 0 or not text.rstrip(" .*!").endswith(named):
+        return text
+    return named if re.search(r"\b(?:is|was|are|be)\b", text[: text.find(named)], re.IGNORECASE) else text

@@ -20,11 +20,16 @@ _LOOSE_HEADER = re.compile(
 
 
 def parse_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """All outputs, where each stands under a line that begins with `[[ ## name ## ]]`."""
+    """All outputs, where each stands under a line that begins with `[[ ## name ## ]]`.
+
+    Where one is empty and the mark of the end is missing, the reply may have been cut: it is not exact.
+    """
     sections = _sections(text, lambda line: split_header(line, _HEADER))[1]
     values = {name: sections[name] for name in schema["properties"] if name in sections}
     whole = len(values) == len(schema["properties"]) and not any(map(_HEADER.match, values.values()))
-    return ParsedReply(values, exact=True) if whole else None
+    if not whole:
+        return None
+    return ParsedReply(values, exact="completed" in sections or all(values.values()))
 
 
 def parse_loose_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | None:

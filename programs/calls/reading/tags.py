@@ -20,9 +20,11 @@ _CHARACTERS = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 def parse_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
-    """All outputs, each between tags of its name in well-formed XML."""
+    """All outputs, each between tags of its name in well-formed XML; exact where each has both tags."""
     values = _held_by_tags(schema, text)
-    return ParsedReply(values, exact=True) if values and len(values) == len(schema["properties"]) else None
+    if not values or len(values) < len(schema["properties"]):
+        return None
+    return ParsedReply(values, exact=not any(f"<{name}/>" in text for name in values))
 
 
 def parse_loose_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:

@@ -25,6 +25,7 @@ _TOKENS = re.compile(
     r"[*_`]{0,3}\[{0,2} ?#{1,3} ?completed ?#{1,3} ?\]{0,2}[*_`]{0,3})",
     re.IGNORECASE,
 )
+COMPLETED = "[[ ## completed ## ]]"
 _TURN_ENDS = re.compile(r"<\|(?:im_end|eot_id|end|endoftext|return|eom_id)\|>|<end_of_turn>|</s>|<eos>")
 _LATEX = re.compile(
     r"\\(?:text|textbf|mathrm|mathbf|mathit|boxed|fbox)\s*\{|\$\$?(?=[^$\n]{1,200}\$)|\\[(\[]"
@@ -78,7 +79,11 @@ def _without_tokens(text: str) -> str:
         changed = False
         stripped = text.strip()
         for match in _TOKENS.finditer(stripped):
-            if match.end() == len(stripped) and stripped[: match.start()].strip():
+            before = stripped[: match.start()]
+            ends = match.end() == len(stripped)
+            if ends and match[0] == COMPLETED and before[-1:] == "\n" and "[[ ##" in before:
+                return text
+            if ends and before.strip():
                 text, changed = stripped[: match.start()], True
             elif match.start() == 0 and match[0] not in ("<s>", "</s>") and "completed" not in match[0]:
                 text, changed = stripped[match.end() :], True
