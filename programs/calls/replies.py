@@ -26,7 +26,7 @@ from ragc.errors import ParseFailure
 from ragc.programs.calls.reading.cleaning import clean_texts
 from ragc.programs.calls.reading.descriptions import descriptions, on_scale, texts_of
 from ragc.programs.calls.reading.field_values import field_value
-from ragc.programs.calls.reading.json_objects import Tally, close_list, objects_in, offers_choice, places_in
+from ragc.programs.calls.reading.json_objects import Tally, objects_in, offers_choice, places_in, whole_part
 from ragc.programs.calls.reading.meaning import fold, is_option, is_text, lists_options, loads
 from ragc.programs.calls.reading.mending import Mender
 from ragc.programs.calls.reading.parsed import ParseProblem
@@ -220,7 +220,12 @@ def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
 def _forms(signature: Any) -> frozenset[str]:
     """What stands for the outputs in a form that is not filled in."""
     texts = texts_of(signature)
-    return frozenset({f"{{{name}}}" for name in texts}.union(*texts.values()))
+    blanks = {
+        mark.format(name)
+        for name in texts
+        for mark in ("{{{}}}", "<{}>", "[{}]", "<your {}>", "your {} here")
+    }
+    return frozenset({"...", "string", "<string>", "<name>", "<text>", *blanks}.union(*texts.values()))
 
 
 def _read_exact(signature: Any, text: str) -> Reading | None:
@@ -249,7 +254,7 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
                 raise ParseProblem("the form is not filled in")
             value = _object_in(signature, text)
         if value is None:
-            closed = close_list(text[text.find("{") :], tally) if truncated else text
+            closed = whole_part(text, tally, truncated=truncated)
             value = loads(closed)
             if value is None:
                 value = json_repair.loads(closed)

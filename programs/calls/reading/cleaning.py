@@ -14,6 +14,7 @@ from ragc.programs.calls.reading.labels import without_remark
 from ragc.programs.calls.reading.meaning import fold, is_text, loads
 from ragc.programs.calls.reading.parsed import ParsedReply, ParseProblem
 from ragc.programs.calls.reading.prose import named_answer
+from ragc.programs.calls.reading.refusals import is_unsettled
 from ragc.programs.calls.reading.step_calls import call_in
 from ragc.programs.calls.reading.steps import step_shape
 
@@ -36,6 +37,8 @@ def clean_texts(schema: Mapping[str, Any], parsed: ParsedReply) -> ParsedReply:
             text = without_remark(_without_sentence(name, text))
             if not text:
                 raise ParseProblem(f"{name} is empty")
+            if name.rpartition("_")[2] == "answer" and is_unsettled(text):
+                raise ParseProblem(f"{name} is not settled")
         values[name] = text
     return ParsedReply(values, exact=parsed.exact and values == parsed.values)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ragc.programs.calls.reading.meaning import loads
+from ragc.programs.calls.reading.parsed import ParseProblem
 
 
 class Tally:
@@ -51,6 +52,29 @@ def close_list(text: str, tally: Tally) -> str:
         tally.dropped += 1
     closers = "".join("]" if mark == "[" else "}" for mark, _ in reversed(opened[: last + 1]))
     return text[:start] + closers
+
+
+def is_cut(text: str) -> bool:
+    """Whether the JSON `text` ends within a text, or where a value should begin."""
+    tokens = list(_JSON_TOKEN.finditer(text))
+    inside = bool(tokens) and tokens[-1][0][0] == '"' and tokens[-1].end() == len(text)
+    open_text = inside and loads(tokens[-1][0]) is None
+    return open_text or text.rstrip().endswith(":")
+
+
+def whole_part(text: str, tally: Tally, *, truncated: bool) -> str:
+    """The JSON `text` without the item of a list that it was cut in, where it was `truncated` or looks so.
+
+    Raises ParseProblem for a text that ends within another value, unless it was `truncated`.
+    """
+    start = text[text.find("{") :]
+    cut = is_cut(start)
+    if not truncated and not cut:
+        return text
+    closed = close_list(start, tally)
+    if not truncated and closed == start and not text.rstrip().endswith("}"):
+        raise ParseProblem("it is cut short")
+    return closed
 
 
 def objects_in(text: str) -> list[tuple[Any, int, int]]:

@@ -108,7 +108,7 @@ _BESIDE = word_set("""
     """)
 _AFTER = word_set("""
     observation observations intermediateanswer question human user assistant result results newquestion
-    nextquestion passage passages input instruction example
+    nextquestion passage passages input instruction example q
     """)
 _OTHERS = word_set("""
     original old previous initial first intermediate wrong given user current possible candidate

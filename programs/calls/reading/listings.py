@@ -101,11 +101,13 @@ def parse_records(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
         return None
     name, kind = listed
     name_of = label_reader({"properties": kind["properties"]})
+    inner = Mender(schema.get("$defs", {}), Tally()).resolve(schema["properties"][name]).get("properties", {})
     items: list[dict[str, str]] = []
     for line in text.splitlines():
         label = _FIELD_LABEL.fullmatch(line.strip()[:LONGEST_LINE])
         field = name_of(label[1]) if label else None
-        if label is None or field not in kind["properties"]:
+        heads = label is not None and not label[2] and fold(label[1]) in (fold(name), *map(fold, inner))
+        if label is None or field not in kind["properties"] or heads:
             continue
         if re.search(r"\d\s*\Z", label[1]) and not is_text(kind["properties"][field]):
             continue

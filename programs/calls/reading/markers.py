@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ragc.programs.calls.reading.labels import label_reader
 from ragc.programs.calls.reading.meaning import fold
 from ragc.programs.calls.reading.parsed import ParsedReply, ParseProblem, folded_names, split_header
 from ragc.programs.calls.reading.prose import is_retraction
@@ -19,22 +20,29 @@ _LOOSE_HEADER = re.compile(
 )
 
 
+_WITHIN_LINE = re.compile(r"[\w.,;:!?)\"'] ?\[\[ ## \w+ ## \]\]")
+
+
 def parse_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     """All outputs, where each stands under a line that begins with `[[ ## name ## ]]`.
 
-    Where one is empty and the mark of the end is missing, the reply may have been cut: it is not exact.
+    Where the last is empty and the mark of the end is missing, the reply was cut: it is not exact.
     """
     sections = _sections(text, lambda line: split_header(line, _HEADER))[1]
     values = {name: sections[name] for name in schema["properties"] if name in sections}
     whole = len(values) == len(schema["properties"]) and not any(map(_HEADER.match, values.values()))
     if not whole:
         return None
-    return ParsedReply(values, exact="completed" in sections or all(values.values()))
+    last = list(sections)[-1]
+    return ParsedReply(values, exact=last not in values or values[last] != "")
 
 
 def parse_loose_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     """Outputs under markers or headings in other spelling; what stands before them is the first output."""
-    spelled = folded_names(schema)
+    name_of, spelled = label_reader(schema), folded_names(schema)
+    own = {*spelled, "completed"}
+    if _WITHIN_LINE.search(text):
+        text = _HEADER.sub(lambda mark: f"\n{mark[0]}\n" if fold(mark[1]) in own else mark[0], text)
 
     def header(line: str) -> tuple[str, str] | None:
         exact = split_header(line, _HEADER)
@@ -43,6 +51,8 @@ def parse_loose_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | N
         loose = split_header(line, _LOOSE_HEADER)
         if loose is not None and fold(loose[0]) in spelled:
             return spelled[fold(loose[0])], loose[1]
+        if loose is not None and line.lstrip()[:1] == "#" and name_of(loose[0]) in schema["properties"]:
+            return str(name_of(loose[0])), loose[1]
         return None
 
     before, sections = _sections(text, header)

@@ -24,9 +24,13 @@ EMPTY = frozenset({"", "none", "null", "nothing", "n/a", "empty"})
 FLAGS = {
     **dict.fromkeys(("\u2713", "\u2714", "\u2705"), True),
     **dict.fromkeys(("\u2717", "\u2718", "\u274c"), False),
+    **dict.fromkeys(("yeah", "yep", "yup"), True),
+    **dict.fromkeys(("nope", "nah"), False),
     **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
     **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
 }
+_NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_RANGE = re.compile(r"(?<![\d-])\d{1,4}\s?[-\u2013]\s?\d{1,4}(?!\s?[-\u2013]?\d)")
 _DIGITS = re.compile(r"[0-9]+")
 _ORDINAL = re.compile(r"^[^\w\n]{0,8}([0-9]{1,3})\s*[.):]\s+(?=.*[0-9])", re.MULTILINE)
 _STARS = re.compile(r"\s*([\u2605\u2b50]\ufe0f?\s*){1,10}([\u2606]\s*){0,10}")
@@ -243,6 +247,8 @@ def number_in(value: Any, most: Any = None) -> Any:
         return value if not isinstance(value, bool) and math.isfinite(value) else None
     if not isinstance(value, str) or len(value) >= 200:
         return None
+    if bare(value) in _NUMBER_WORDS:
+        return _NUMBER_WORDS.index(bare(value))
     if _STARS.fullmatch(value):
         return value.count("\u2605") + value.count("\u2b50")
     spelled = _NUMBER.fullmatch(_MINUS.sub("-", value))
@@ -257,6 +263,8 @@ def numbers_in(text: str) -> list[int]:
     The numbers of a numbered list, 1 and so on before the numbers that it lists, are left out.
     """
     if not _NUMBERED.fullmatch(text):
+        return []
+    if _RANGE.search(text):
         return []
     places = [int(rank) for rank in _ORDINAL.findall(text)]
     lines = [line for line in text.splitlines() if _DIGITS.search(line)]

@@ -30,7 +30,8 @@ _REFUSES = re.compile(
     r"generate|create)\b"
     r"|(?:not able|unable|not allowed|not permitted|not in a position|programmed)\s+to\b|(?:just |"
     r"only )?an? (?:ai|language model)\b"
-    r"|(?:don'?t|do not) have (?:access|the ability|any passages|the passages)\b)",
+    r"|(?:don'?t|do not) have (?:access|the ability|any passages|the passages|(?:enough|sufficient|any) \w+|"
+    r"(?:real|up)-)\b)",
     re.IGNORECASE,
 )
 _SORRY = re.compile(
@@ -79,6 +80,14 @@ _UNDECIDED = re.compile(
     r"^either\b[^\n]{2,80}\bor\b[^\n]{2,80}\bsure\b",
     re.IGNORECASE,
 )
+_NAME = r"[A-Z][\w'.-]{1,20}(?: [A-Z][\w'.-]{0,20}){0,2}"
+_UNSETTLED = re.compile(
+    rf"(?:[Ee]ither )?{_NAME},? or (?:perhaps |maybe |possibly )?{_NAME}\.?\Z|[Ee]ither\b[^\n]{{2,80}}\bor\b"
+)
+_TURNS_BACK = re.compile(
+    r"\b(?:wait|hmm)[,.\u2014]|\bscratch that\b|\bon second thoughts?\b|\bi meant\b|\boops\b", re.IGNORECASE
+)
+_CUT = re.compile(r"(?: \S+){3} (?:of|the|an|and|or|to|by|with|for|which|was|from|because)\Z")
 ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation", "improvement", "rationale"))
 """Outputs that are said beside the value of a call, where any sentence may stand."""
 
@@ -106,6 +115,15 @@ def is_no_answer(text: str, name: str = "") -> bool:
         return True
     lead = LEAD.match(text)
     return bool(lead and text.endswith(":") and "\n" not in text)
+
+
+def is_unsettled(text: str) -> bool:
+    """Whether an answer of one line names two, takes one back, asks, or ends in the midst of a sentence."""
+    line = text.strip()
+    if "\n" in line or len(line) > 400:
+        return False
+    asks = line.endswith("?") and line.count("?") == 1 and len(line.split()) > 3
+    return bool(asks or _UNSETTLED.match(line) or _TURNS_BACK.search(line) or _CUT.search(line))
 
 
 def is_repetition(text: str) -> bool:

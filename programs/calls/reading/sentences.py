@@ -20,6 +20,7 @@ from ragc.programs.calls.reading.meaning import (
     is_text,
     loads,
     number_in,
+    numbers_in,
 )
 from ragc.programs.calls.reading.parsed import ParsedReply, has_brace, unfenced
 from ragc.programs.calls.reading.prose import (
@@ -107,6 +108,9 @@ def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
     )
 
 
+_SCORE = re.compile(
+    r"(?<![\d.])(\d{1,3}(?:\.\d{1,4})?)\s?(?:/\s?\d|%|points)|(?<=[Ss]core[:=] )\d{1,3}(?:\.\d{1,4})?"
+)
 _RANKED = re.compile(
     r"\W*(?:\d{1,2}[.)]\s+)?\W{0,3}(?:(?:passage|document|doc)\s*\W?|\[)(\d{1,3})\b.*", re.IGNORECASE
 )
@@ -115,6 +119,14 @@ _RANKED = re.compile(
 def _ranked(text: str) -> list[int] | None:
     """The passages that begin the lines of a ranking which says more of each."""
     lines = [line for line in text.splitlines() if line.strip()]
+    if lines and lines[0].rstrip("*_ ").endswith(":"):
+        del lines[0]
+    chains = [line for line in lines if line.count(">") > 0 and len(numbers_in(line)) == line.count(">") + 1]
+    if len(chains) == 1:
+        return numbers_in(chains[0])
+    scores = [[float(one) for one in _SCORE.findall(line)] for line in lines]
+    if all(scores) and scores != sorted(scores, reverse=True):
+        return None
     matches = [_RANKED.fullmatch(line) for line in lines]
     if len(lines) < 2 or _NEGATED.search(text):
         return None
@@ -141,8 +153,21 @@ def _parse_answer(
     return _with_reasons(schema, name, named, before or text)
 
 
+_CODE = re.compile(
+    r"\s*```(?!(?:json|text|txt|plaintext|plain|markdown|md|xml|yaml)?[ \t]*\n)[\w+#-]{1,20}[ \t]*\n",
+    re.IGNORECASE,
+)
+_ECHO = re.compile(
+    r"[*_#\s]{0,6}(question|passages?|context|inputs?|instructions?|user|human|observation|examples?)[*_]{0,2}\s?(?:\[?\d{1,2}\]?)?\s?:[*_\s]{0,6}",
+    re.IGNORECASE,
+)
+"""The label of an input or of what comes after an answer, as a model has it that repeats its prompt."""
+
+
 def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     """The whole text, where one output is wanted and nothing says that it is more than that."""
+    if _CODE.match(text):
+        return None
     text = unfenced(text.strip()).replace("[[ ## completed ## ]]", "").strip()
     name = sole_output(schema)
     if not name or not text or has_brace(text) or "[[ ##" in text:
@@ -167,6 +192,9 @@ def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None
     if not re.search(r"\w", text) and not _means_something(kind, text):
         return None
     if is_text(kind):
+        if (echo := _ECHO.match(text)) is not None:
+            question = echo[1].casefold() == "question" and name.rpartition("_")[2] in ("query", "question")
+            text = text[echo.end() :] if question and "\n" not in text.strip() else ""
         text = "" if is_repetition(text) else _plain_answer(name, text)
         if not text or (len(schema["properties"]) > 1 and not is_name(text)):
             return None
@@ -201,13 +229,13 @@ def _plain_answer(name: str, text: str) -> str:
             alone.strip(),
             flags=re.IGNORECASE,
         )
+        alone = re.sub(r"\A(?:sure|certainly|of course|absolutely)[!.]\s+", "", alone, flags=re.IGNORECASE)
     bold = re.fullmatch(r"\*\*([^*]+)\*\*", alone.strip())
     alone = bold[1] if bold else alone
     listed = len(items) > 1 and (
         not heads or (len(heads) == 1 and heads[0] == lines[0] and heads[0].endswith(":"))
     )
     if listed and all(len(item) <= 80 for item in items):
-        if heads or alone != text:
-            return ", ".join(items) if name.endswith("answer") else ""
-        return ", ".join(items)
+        words = all(len(item.split()) <= 2 for item in items)
+        return ", ".join(items) if name.endswith("answer") or (words and alone == text and not heads) else ""
     return final_answer(alone) if is_answer(name) else alone

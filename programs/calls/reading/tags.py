@@ -15,6 +15,7 @@ from ragc.programs.calls.reading.parsed import ParsedReply, ParseProblem
 
 MOST_TAGS = 1000
 """Opening angle brackets of a reply in which tags are looked for: this takes time with their number."""
+_ATTRIBUTE = re.compile(r"\s\w{1,20}\s?=\s?(\"[^\"<>]{1,500}\"|'[^'<>]{1,500}')\s?/>")
 _ESCAPED = re.compile(r"&(lt|gt|amp|quot|apos);")
 _CHARACTERS = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
@@ -24,7 +25,10 @@ def parse_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     values = _held_by_tags(schema, text)
     if not values or len(values) < len(schema["properties"]):
         return None
-    return ParsedReply(values, exact=not any(f"<{name}/>" in text for name in values))
+    closed = {name for name, value in values.items() if value == "" and f"<{name}>" not in text}
+    attributes = {name: _ATTRIBUTE.search(text, text.find(f"<{name}")) for name in closed}
+    values.update({name: at[1][1:-1] for name, at in attributes.items() if at})
+    return ParsedReply(values, exact=not closed)
 
 
 def parse_loose_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None:

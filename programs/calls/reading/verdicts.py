@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.programs.calls.reading.meaning import FLAGS, NO_MEANING, choose, fold
+from ragc.programs.calls.reading.meaning import FLAGS, NO_MEANING, choose, fold, number_in
 
 _WORDS: Mapping[str, tuple[str, str]] = {
     "sufficient": (
@@ -66,7 +66,8 @@ _NOT = re.compile(
 _HEDGE = re.compile(
     r"\?\s*\Z|\b(?:whether|if|unless|not clear|may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|"
     r"difficult to (?:tell|say)|cannot (?:tell|say|decide|be determined)|"
-    r"not sure|unsure|either way|might|possibly|perhaps|maybe|partly|partially|in part|somewhat|"
+    r"not sure|unsure|either way|mostly|largely|nearly|almost|not (?:entirely|quite|fully|completely)|"
+    r"might|possibly|perhaps|maybe|partly|partially|in part|somewhat|"
     r"to some extent)\b",
     re.IGNORECASE,
 )
@@ -215,6 +216,13 @@ _NUMBERED_ONE = re.compile(
 
 def rating(text: str) -> str:
     """The number that sentences give as a rating; "" where they give none, or several."""
+    word = re.match(
+        r"\W{0,4}(zero|one|two|three|four|five|six|seven|eight|nine|ten)[*_]{0,2}[.,:;\u2014]\s",
+        text,
+        re.IGNORECASE,
+    )
+    if word:
+        return str(number_in(word[1]))
     first = _FIRST.match(text)
     if first and not re.match(r"[\s*_`\"'(\[]*-?\d+\.\s", text):
         return first[1].lstrip("+")

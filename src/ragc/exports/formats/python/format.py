@@ -12,8 +12,8 @@ SUFFIX = ".py"
 
 
 READING = (
-    *("meaning", "json_objects", "parsed", "prose", "refusals", "thoughts", "verdicts", "step_calls"),
-    *("mending", "field_values", "markers", "tags", "labels", "listings", "steps", "sentences"),
+    *("meaning", "parsed", "json_objects", "prose", "refusals", "thoughts", "verdicts", "step_calls"),
+    *("mending", "field_values", "labels", "markers", "tags", "listings", "steps", "sentences"),
     *("cleaning", "parsers"),
 )
 """Modules that read replies, and that exported files have too; each needs those before it."""

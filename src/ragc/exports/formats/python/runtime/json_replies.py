@@ -16,7 +16,7 @@ from typing import Any
 
 from ragc.programs.calls.reading.cleaning import clean_texts
 from ragc.programs.calls.reading.field_values import field_value
-from ragc.programs.calls.reading.json_objects import Tally, close_list
+from ragc.programs.calls.reading.json_objects import Tally, whole_part
 from ragc.programs.calls.reading.meaning import FLAGS, loads
 from ragc.programs.calls.reading.mending import Mender
 from ragc.programs.calls.reading.parsed import ParseProblem
@@ -99,7 +99,10 @@ def _read_object(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[
     """The outputs of the JSON object in `text`."""
     value = loads(text)
     if value is None:
-        value = _load_json(close_list(text[text.find("{") :], Tally()) if truncated else text)
+        try:
+            value = _load_json(whole_part(text, Tally(), truncated=truncated))
+        except ParseProblem:
+            raise _Unfit((), "Input should be a whole JSON object") from None
     return _mended_outputs(schema, value, truncated)
 
 
