@@ -180,7 +180,9 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
             continue
         options = kinds.get(name, {}).get("enum", ())
         hedged = "{" not in text and {"yes", "no"} <= set(options)
-        unclear = value not in ("", *options) and (hedged or lists_options(value, options))
+        unclear = value not in ("", *options) and (
+            hedged or lists_options(value, options) or value[:1].isdigit()
+        )
         if (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
@@ -411,6 +413,8 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
             raise ParseFailure(
                 f"A reply does not fit its signature: {missing}: Field required. It {_beginning(text)}."
             )
+        if _flag_for_number(reading_schema(signature), value, signature):
+            raise ParseFailure(f"A reply has a truth value where a number is wanted. It {_beginning(text)}.")
         outputs = model.model_validate(value)
     except ParseFailure:
         raise
@@ -429,6 +433,19 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
             f"A reply cannot be read ({type(error).__name__}). It {_beginning(text)}."
         ) from error
     return {name: getattr(outputs, name) for name in signature.output_fields}
+
+
+def _flag_for_number(schema: Mapping[str, Any], value: Any, signature: Any) -> bool:
+    """Whether a truth value stands in `value` where `schema` wants a number, which pydantic would take."""
+    kind = Mender(reading_schema(signature).get("$defs", {}), Tally()).resolve(schema)
+    if isinstance(value, bool):
+        return kind.get("type") in ("integer", "number")
+    if isinstance(value, dict):
+        kinds = kind.get("properties", {})
+        return any(_flag_for_number(kinds.get(name, {}), held, signature) for name, held in value.items())
+    return isinstance(value, list) and any(
+        _flag_for_number(kind.get("items", {}), one, signature) for one in value
+    )
 
 
 def _beginning(text: str) -> str:

@@ -58,8 +58,21 @@ def is_cut(text: str) -> bool:
     """Whether the JSON `text` ends within a text, or where a value should begin."""
     tokens = list(_JSON_TOKEN.finditer(text))
     inside = bool(tokens) and tokens[-1][0][0] == '"' and tokens[-1].end() == len(text)
-    open_text = inside and loads(tokens[-1][0]) is None
-    return open_text or text.rstrip().endswith(":")
+    if not inside or loads(tokens[-1][0]) is not None:
+        return text.rstrip().endswith(":")
+    before = text[: tokens[-1].start()].rstrip()[-1:]
+    return not (before == "{" or (before == "," and _innermost(tokens) == "{"))  # a name that is cut
+
+
+def _innermost(tokens: Sequence[re.Match[str]]) -> str:
+    """The bracket that `tokens` leave open last; "" where none is open."""
+    opened: list[str] = []
+    for token in tokens:
+        if token[0] in ("{", "["):
+            opened.append(token[0])
+        elif token[0] in ("}", "]") and opened:
+            opened.pop()
+    return opened[-1] if opened else ""
 
 
 def whole_part(text: str, tally: Tally, *, truncated: bool) -> str:

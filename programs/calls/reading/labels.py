@@ -122,6 +122,8 @@ _ALIASES: Mapping[str, frozenset[str]] = {
         antwoord yanıt cevap उत्तर ans response
         """),
     "query": frozenset(("search", "queries", "keywords", "words", "terms")),
+    "action": frozenset(("tool", "choice", "decision")),
+    "improvement": frozenset(("improve", "suggestion", "suggestions")),
     "score": frozenset(("rating", "grade", "points", "score")),
     "grade": frozenset(("rating", "score", "points", "verdict", "relevance")),
     "utility": frozenset(("rating", "score", "grade", "usefulness")),
@@ -129,11 +131,11 @@ _ALIASES: Mapping[str, frozenset[str]] = {
     "order": frozenset(("ranking", "rank", "ranked")),
     "ids": frozenset(("documents", "selected", "passages", "numbers", "id", "selection")),
     "reasoning": frozenset(
-        ("reason", "thought", "thoughts", "rationale", "explanation", "thinking", "analysis")
+        ("reason", "thought", "thoughts", "rationale", "explanation", "thinking", "analysis", "why")
     ),
-    "reason": frozenset(("reasoning", "thought", "rationale", "explanation", "analysis")),
+    "reason": frozenset(("reasoning", "thought", "rationale", "explanation", "analysis", "why")),
     "thought": frozenset(("reasoning", "reason", "thoughts", "thinking", "analysis")),
-    "explanation": frozenset(("reasoning", "reason", "rationale", "justification", "analysis")),
+    "explanation": frozenset(("reasoning", "reason", "rationale", "justification", "analysis", "why")),
     "analysis": frozenset(("reasoning", "reason", "rationale", "explanation", "thought")),
     "input": frozenset(("query", "argument")),
 }

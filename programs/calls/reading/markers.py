@@ -49,6 +49,8 @@ def parse_loose_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | N
         if exact is not None:
             return spelled.get(fold(exact[0]), exact[0]), exact[1]
         loose = split_header(line, _LOOSE_HEADER)
+        if loose is not None and loose[1] and line.lstrip()[:1] == "#" and "##" not in line.lstrip("# "):
+            return None  # "## Grade: 5", a label
         if loose is not None and fold(loose[0]) in spelled:
             return spelled[fold(loose[0])], loose[1]
         if loose is not None and line.lstrip()[:1] == "#" and name_of(loose[0]) in schema["properties"]:

@@ -24,13 +24,17 @@ EMPTY = frozenset({"", "none", "null", "nothing", "n/a", "empty"})
 FLAGS = {
     **dict.fromkeys(("\u2713", "\u2714", "\u2705"), True),
     **dict.fromkeys(("\u2717", "\u2718", "\u274c"), False),
-    **dict.fromkeys(("yeah", "yep", "yup"), True),
-    **dict.fromkeys(("nope", "nah"), False),
+    **dict.fromkeys(("yeah", "yep", "yup", "pass", "passed"), True),
+    **dict.fromkeys(("nope", "nah", "fail", "failed"), False),
     **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
     **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
 }
 _NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _RANGE = re.compile(r"(?<![\d-])\d{1,4}\s?[-\u2013]\s?\d{1,4}(?!\s?[-\u2013]?\d)")
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL_WORD = re.compile(
+    rf"(?:the )?({'|'.join(_ORDINALS)})(?: (?:one|candidate|statement|passage|document|option))?"
+)
 _DIGITS = re.compile(r"[0-9]+")
 _ORDINAL = re.compile(r"^[^\w\n]{0,8}([0-9]{1,3})\s*[.):]\s+(?=.*[0-9])", re.MULTILINE)
 _STARS = re.compile(r"\s*([\u2605\u2b50]\ufe0f?\s*){1,10}([\u2606]\s*){0,10}")
@@ -44,7 +48,8 @@ BULLET = re.compile(r"\A(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
 _NUMBER = re.compile(
     r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|grade|rating|points|about|"
     r"candidate|statement|option|sentence)\b[^\w+-]*)?"
-    r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?\W*",
+    r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?"
+    r"(?:\s(?:sure|certain|confident|confidence|likely))?\W*",
     re.IGNORECASE,
 )
 _LABELLED = re.compile(
@@ -249,6 +254,11 @@ def number_in(value: Any, most: Any = None) -> Any:
         return None
     if bare(value) in _NUMBER_WORDS:
         return _NUMBER_WORDS.index(bare(value))
+    if bare(value) in ("one hundred", "a hundred"):
+        return 100
+    ordinal = _ORDINAL_WORD.fullmatch(bare(value))
+    if ordinal:
+        return _ORDINALS.index(ordinal[1]) + 1
     if _STARS.fullmatch(value):
         return value.count("\u2605") + value.count("\u2b50")
     spelled = _NUMBER.fullmatch(_MINUS.sub("-", value))

@@ -78,7 +78,24 @@ from ragc.programs.calls.reading.meaning import (
     written,
 )
 from ragc.programs.calls.reading.step_calls import call_in, call_of, held_in
-from ragc.programs.calls.reading.verdicts import verdict
+from ragc.programs.calls.reading.verdicts import rating, verdict
+
+
+def _named_value(value: Any) -> Any:
+    """What an object holds under the one name of its that means a value; `value` where there is none."""
+    named = (
+        [held for key, held in value.items() if fold(key) in _VALUE_NAMES] if isinstance(value, dict) else []
+    )
+    return named[0] if len(named) == 1 else value
+
+
+def _ranks(value: Mapping[str, Any]) -> list[int]:
+    """The numbers that a map by the ranks 1, 2 and so on holds, one for each; none where it is another."""
+    places = [numbers_in(str(key)) for key in value]
+    ranked = [numbers_in(str(held)) for held in value.values()]
+    if places != [[at] for at in range(1, len(value) + 1)] or any(len(one) != 1 for one in ranked):
+        return []
+    return [one[0] for one in ranked]
 
 
 class Mender:
@@ -174,6 +191,7 @@ class Mender:
             if not isinstance(value, dict):
                 return value
         fields = self._called(schema, self._gathered(kinds, self._fields(schema, value)))
+        fields = self._renamed(schema, fields)
         for name, kind in kinds.items():
             if name not in fields:
                 continue
@@ -194,6 +212,9 @@ class Mender:
     def _worded(self, name: str, schema: Mapping[str, Any], value: Any) -> Any:
         """`value`; where it tells a truth value in words that fit the `name` of the field, that."""
         kind = self.resolve(schema)
+        if is_text(kind) and name.rpartition("_")[2] in ("query", "question") and isinstance(value, list):
+            texts = {one for one in value if isinstance(one, str) and len(one.split()) > 2}
+            return value if len(texts) < 2 else None  # several, and no word of which counts
         options = [True, False] if kind.get("type") == "boolean" else kind.get("enum", ())
         if not isinstance(value, str) or len(options) != 2 or choose(value, options) is not NO_MEANING:
             return value
@@ -258,6 +279,31 @@ class Mender:
         self._count()
         own = {key: held for key, held in fields.items() if key in others}
         return {**own, name: call[0], text: call[1]}
+
+    def _renamed(self, schema: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+        """`fields` with the only one that is missing under its name, where one other stands that fits it."""
+        kinds = schema["properties"]
+        required = schema.get("required", kinds)
+        missing = [name for name in kinds if name not in fields and name in required]
+        missing = missing or [
+            name for name in kinds if name not in fields and is_text(self.resolve(kinds[name]))
+        ]
+        others = [name for name in fields if name not in kinds and fold(name) not in _BESIDE_NAMES]
+        if (
+            len(missing) != 1
+            or len(others) != 1
+            or len(kinds) < 2
+            or not isinstance(fields[others[0]], (str, bool, int))
+        ):
+            return fields
+        (name,), (other,) = missing, others
+        kind, value = self.resolve(kinds[name]), fields[other]
+        if is_text(kind) and (not isinstance(value, str) or fold(other) not in _TEXT_NAMES):
+            return fields
+        if not self.fits(kind, Mender(self._named, Tally()).mend(kind, value)):
+            return fields
+        self._count()
+        return {**{key: held for key, held in fields.items() if key != other}, name: value}
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
@@ -350,6 +396,7 @@ class Mender:
             if kind.get("properties") and _fields_in(value, kind["properties"]):
                 return [value]
             mapped = self._mapped(kind, value)
+            mapped = _ranks(value) or None if mapped is None and kind.get("type") == "integer" else mapped
             if mapped is not None:
                 return mapped
             if len(value) == 1:
@@ -377,6 +424,8 @@ class Mender:
             return None
         name, kind = next((name, self.resolve(kind)) for name, kind in kinds.items())
         item = self.resolve(kind.get("items") or {}) if kind.get("type") == "array" else {}
+        if item.get("type") == "integer" and (ranks := _ranks(value)):
+            return {name: ranks}
         if not item.get("properties"):
             return None
         if value.keys() & item["properties"].keys():
@@ -425,7 +474,10 @@ class Mender:
     def _option(self, options: Sequence[Any], value: Any) -> Any:
         if is_option(value, options):
             return value
-        option = choose(held_in(value), options)
+        held = _named_value(held_in(value))
+        option = choose(held, options)
+        if option is NO_MEANING and isinstance(held, str) and all(type(one) is int for one in options):
+            option = choose(rating(held), options)
         if option is NO_MEANING:
             return value
         self._count()
@@ -434,7 +486,7 @@ class Mender:
     def _flag(self, schema: Mapping[str, Any], value: Any) -> Any:
         if isinstance(value, bool):
             return value
-        held = held_in(value)
+        held = _named_value(held_in(value))
         flag = FLAGS.get(bare(held)) if isinstance(held, str) else None
         if isinstance(held, bool) or (isinstance(held, (int, float)) and held in (0, 1)):
             flag = bool(held)
@@ -449,11 +501,13 @@ class Mender:
         held = held_in(value)
         if isinstance(held, dict):
             named = [one for key, one in held.items() if fold(key) in _NUMBER_NAMES]
-            held = named[0] if len(named) == 1 else held
+            held = named[0] if len(named) == 1 else _named_value(held)
         if isinstance(held, bool):
-            return held
+            return str(held)  # no number: pydantic takes it for 0 or 1
         low, high = schema.get("minimum"), schema.get("maximum")
         number = number_in(held, high)
+        if number is None and isinstance(held, str) and (rated := rating(held)):
+            number = number_in(rated, high)
         if number is None:
             return value
         if schema["type"] == "integer":
@@ -506,6 +560,9 @@ _ASIDE_NAMES = word_set("""
     error errors detail exception question passages documents thought reasoning reason explanation note
     status type properties
     """)
+_BESIDE_NAMES = _ASIDE_NAMES | word_set("why confidence justification id evidence source sources")
+_VALUE_NAMES = word_set("value verdict label choice score points rating percent decision result answer")
+_TEXT_NAMES = word_set("text value content answer response result output claim sentence statement name title")
 _NUMBER_NAMES = word_set("""
     id passage document doc number passageid documentid docid passagenumber documentnumber identifier
     """)

@@ -11,6 +11,7 @@ from ragc.programs.calls.reading.meaning import fold
 from ragc.programs.calls.reading.prose import LEAD, is_answer
 
 _UNSAID = re.compile(
+    r"(?:nothing|no \w+) is (?:missing|needed)\b[^\n]*|"
     r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|"
     r"value|here)\s*(?: here)?[>\]})]"
     r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?",
@@ -101,6 +102,8 @@ def is_no_answer(text: str, name: str = "") -> bool:
     text = text.strip().replace("\u2019", "'")
     if name in ASIDES:
         return False
+    if is_answer(name) and is_off_topic(text):
+        return True
     if len(text) > 400:
         return False
     if not text or (name and text[0] in "{<[" and fold(text) == fold(name)):
@@ -115,6 +118,20 @@ def is_no_answer(text: str, name: str = "") -> bool:
         return True
     lead = LEAD.match(text)
     return bool(lead and text.endswith(":") and "\n" not in text)
+
+
+_CODE_LINE = re.compile(
+    r"^(?:import \w+|from [\w.]+ import |"
+    r"def \w+\(|class \w+[(:]|print\(|console\.log\(|#include\b|function \w+\(|"
+    r"(?:const|let|var) \w+ = )",
+    re.MULTILINE,
+)
+_LISTED_PASSAGES = re.compile(r"\s*\[1\] \S[^\n]*\n+\[2\] \S")
+
+
+def is_off_topic(text: str) -> bool:
+    """Whether `text` is a program, or the numbered passages of a prompt once more."""
+    return _CODE_LINE.search(text) is not None or _LISTED_PASSAGES.match(text) is not None
 
 
 def is_unsettled(text: str) -> bool:

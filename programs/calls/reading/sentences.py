@@ -55,10 +55,17 @@ def parse_sentences(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     if not name or has_brace(text) or len(text) > 20_000:
         return None
     text = text.strip()
+    checked = _CHECKED.findall(text)
+    if len(checked) == 1 and re.search(r"^\W{0,4}\[ \]", text, re.MULTILINE):
+        return ParsedReply({name: checked[0]})
     kind = resolved(schema, schema["properties"][name])
     value: Any = NO_MEANING
     if is_text(kind) or (is_answer(name) and "enum" in kind):
-        return _parse_answer(schema, name, kind, text)
+        parsed = _parse_answer(schema, name, kind, text)
+        options = kind.get("enum", [])
+        if parsed is None and options:
+            value = verdict(name, options, text) if len(options) == 2 else _letter(options, text)
+        return parsed if value is NO_MEANING else _with_reasons(schema, name, value, text)
     if is_no_answer(text):
         return None
     listed = _list_in(schema, kind, text)
@@ -73,6 +80,18 @@ def parse_sentences(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     elif options and choose(text, options) is NO_MEANING and not _begins_flag(text, options):
         value = verdict(name, options, text)
     return None if value is NO_MEANING else _with_reasons(schema, name, value, text)
+
+
+_LETTER = re.compile(
+    r"\b(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s+\(?([A-Z])\)?\s+"
+    r"(?:is|seems|must be) (?:the )?(?:correct|right|best)\b"
+)
+
+
+def _letter(options: Sequence[Any], text: str) -> Any:
+    """The one of `options`, letters, that `text` says is correct."""
+    letters = set(_LETTER.findall(text))
+    return letters.pop() if len(letters) == 1 and letters <= set(options) else NO_MEANING
 
 
 def _begins_flag(text: str, options: Sequence[Any]) -> bool:
@@ -93,6 +112,8 @@ def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
         kind = resolved(schema, inner[0])
     if kind.get("type") != "array":
         return None
+    if "\n" in text.strip() and "ids" in schema["properties"]:
+        return _selected(text)
     if "\n" in text.strip():
         return _ranked(text) if "order" in schema["properties"] else None
     if _NONE.fullmatch(text):
@@ -114,6 +135,35 @@ _SCORE = re.compile(
 _RANKED = re.compile(
     r"\W*(?:\d{1,2}[.)]\s+)?\W{0,3}(?:(?:passage|document|doc)\s*\W?|\[)(\d{1,3})\b.*", re.IGNORECASE
 )
+
+
+_KEEP = re.compile(r"\W*(?:document|passage|doc)?\s?\W?(\d{1,3})\W{1,4}(\w+(?: \w+)?)\b.*", re.IGNORECASE)
+
+
+def _selected(text: str) -> list[int] | None:
+    """The documents that lines choose, of which each line says yes or no of one."""
+    ids = []
+    for line in filter(str.strip, text.splitlines()):
+        said_of = _KEEP.fullmatch(line)
+        word = said_of[2].casefold() if said_of else ""
+        chosen = word.split(" ")[0] in (
+            "yes",
+            "keep",
+            "kept",
+            "relevant",
+            "selected",
+            "select",
+            "include",
+            "true",
+        )
+        if said_of is None or not (chosen or word.split(" ")[0] in _LEFT_OUT or word == "not relevant"):
+            return None
+        if chosen:
+            ids.append(int(said_of[1]))
+    return ids
+
+
+_LEFT_OUT = ("no", "drop", "dropped", "irrelevant", "skip", "exclude", "discard", "false")
 
 
 def _ranked(text: str) -> list[int] | None:
@@ -153,6 +203,8 @@ def _parse_answer(
     return _with_reasons(schema, name, named, before or text)
 
 
+_HEADING = re.compile(r"\A#{1,6} [^\n]{1,80}\n\s*(?=[^\n#]+\Z)")
+_CHECKED = re.compile(r"^\W{0,4}\[[xX\u2713\u2714]\]\s*(\S[^\n]*)$", re.MULTILINE)
 _CODE = re.compile(
     r"\s*```(?!(?:json|text|txt|plaintext|plain|markdown|md|xml|yaml)?[ \t]*\n)[\w+#-]{1,20}[ \t]*\n",
     re.IGNORECASE,
@@ -178,6 +230,8 @@ def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None
     )
     if headed or f"<{name}>" in text:
         return None
+    if is_text(kind) and text.startswith("#"):
+        text = _HEADING.sub("", text)
     held = loads(text)
     if isinstance(held, list):
         return ParsedReply({name: held})
@@ -212,6 +266,16 @@ _CANDIDATE = re.compile(
 )
 
 
+_PROPOSES = re.compile(
+    r"(?:instead of|rather than|(?:search|look) for|try|use|"
+    r"(?:i would|i'd|you (?:could|can|should|may)|try|let's|please) (?:also )?(?:search|try|use|look)\w*)"
+    r"\b.{0,40}[\"\u201c]",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(r"\A(?:instead of|rather than) [\"\u201c][^\"\u201d]*[\"\u201d],?\s*", re.IGNORECASE)
+_QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,200})[\"\u201d]")
+
+
 def _plain_answer(name: str, text: str) -> str:
     """A bare text without what announces or follows it; "" where it offers several."""
     alone = without_chatter(without_lead(text))
@@ -222,6 +286,9 @@ def _plain_answer(name: str, text: str) -> str:
     items = [BULLET.sub("", line).strip("*_` ") for line in lines if BULLET.match(line)]
     if len([line for line in lines if _CANDIDATE.match(line)]) > 1:
         return ""
+    if len(lines) == 1 and name.rpartition("_")[2] == "query" and _PROPOSES.match(alone.strip()):
+        quoted = _QUOTED.findall(_INSTEAD.sub("", alone.strip()))
+        return quoted[0] if len(quoted) == 1 else ""
     if len(lines) == 1:
         alone = re.sub(
             r"\A(?:>|[-*\u2022]|#{1,6})\s+|\A(?:output|assistant|response|reply|result|ai)\s*:\s*",

@@ -65,6 +65,8 @@ def _held_by_tags(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
     except (ET.ParseError, ValueError):
         return {}
     named, elements = schema.get("$defs", {}), _children(root)
+    if len(root) == 1 and not elements.keys() & schema["properties"].keys():
+        elements = {**_attributes(root[0]), **_children(root[0])}  # all of them in one tag of another name
     return {
         name: _held(elements[name], kind, named)
         for name, kind in schema["properties"].items()
@@ -89,6 +91,10 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
     if kind == "string" and children:
         return text + "".join(ET.tostring(child, encoding="unicode") for child in first)
     if not children:
+        fields = schema.get("properties", {})
+        if first.attrib and len(elements) == 1 and fields.keys() >= first.attrib.keys():
+            texts = [name for name in fields if name not in first.attrib]
+            return {**first.attrib, **({texts[0]: text.strip()} if len(texts) == 1 else {})}
         if kind == "object" and not text.strip():
             return {}
         texts = [_typed(schema, (element.text or "").strip()) for element in elements]
@@ -96,6 +102,10 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
             raise ParseProblem(first.tag)
         return texts[0] if len(texts) == 1 else texts
     kinds = schema.get("properties", {})
+    if len(kinds) == 1 and len(children) == 1 and not kinds.keys() & children.keys():
+        (name, inner), (held,) = next(iter(kinds.items())), children.values()
+        if inner.get("type") == "array":
+            return {name: [_held([one], inner.get("items", {}), named) for one in held]}
     return {name: _held(held, kinds.get(name, {}), named) for name, held in children.items()}
 
 
@@ -114,6 +124,15 @@ def _children(element: ET.Element) -> dict[str, list[ET.Element]]:
         name = child.attrib.get("key", child.tag) if child.tag == "entry" else child.tag
         children.setdefault(name, []).append(child)
     return children
+
+
+def _attributes(element: ET.Element) -> dict[str, list[ET.Element]]:
+    """The attributes of `element` as if they were tags in it."""
+    attributes = {}
+    for name, value in element.attrib.items():
+        attributes[name] = [ET.Element(name)]
+        attributes[name][0].text = value
+    return attributes
 
 
 def _ampersands(text: str) -> str:

@@ -108,7 +108,10 @@ def _holds(name: str, text: str) -> bool | None:
     if "##" in plain or "<" in plain or plain.count("\n") > 4:
         return None
     for cue in reversed(list(_CHOOSES.finditer(plain))[-20:]):
-        word = re.match(r"\W*(?:an?\s+)?(\w+)(?!\s+\w+\s+(?:or|and)\b)", plain[cue.end() :])
+        word = re.match(
+            r"\W*(?:an?\s+)?(\w+)(?=[*_`\"')]*(?:[.,;:!\n]|\s+[-\u2013\u2014]|\s*\Z|\s+(?:because|since|as|here)\b))",
+            plain[cue.end() :],
+        )
         if word and word[1].casefold() in ("yes", "no", "true", "false"):
             return FLAGS[word[1].casefold()]
     stem = name if name in _WORDS else next((w for w in _WORDS if fold(name).endswith(w)), "")
