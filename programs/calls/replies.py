@@ -27,6 +27,7 @@ from ragc.programs.calls.reading.cleaning import clean_texts
 from ragc.programs.calls.reading.descriptions import descriptions, on_scale, texts_of
 from ragc.programs.calls.reading.field_values import field_value
 from ragc.programs.calls.reading.json_objects import Tally, objects_in, offers_choice, places_in, whole_part
+from ragc.programs.calls.reading.labels import is_labelled_object
 from ragc.programs.calls.reading.meaning import fold, is_option, is_text, lists_options, loads
 from ragc.programs.calls.reading.mending import Mender
 from ragc.programs.calls.reading.parsed import ParseProblem
@@ -230,6 +231,20 @@ def _forms(signature: Any) -> frozenset[str]:
     return frozenset({"...", "string", "<string>", "<name>", "<text>", *blanks}.union(*texts.values()))
 
 
+_FIRST_WORDS = (
+    *("i'm ", "i\u2019m ", "i am ", "i can", "i could", "i do", "i apologi"),
+    *("sorry", "as an ai", "unfortunately", "please "),
+)
+
+
+def _refuses(value: Mapping[str, Any]) -> bool:
+    """Whether a text of the object `value` begins as refusals do, and is one."""
+    return any(
+        isinstance(held, str) and held[:14].casefold().startswith(_FIRST_WORDS) and is_no_answer(held, name)
+        for name, held in value.items()
+    )
+
+
 def _read_exact(signature: Any, text: str) -> Reading | None:
     """What a JSON object says that is just as it was asked for, whatever its texts say; None for others."""
     fields = _flat_fields(signature) if text[:1] == "{" else None
@@ -239,7 +254,11 @@ def _read_exact(signature: Any, text: str) -> Reading | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not _has_shape(fields, value) or not _forms(signature).isdisjoint(map(str, value.values())):
+    if (
+        not _has_shape(fields, value)
+        or _refuses(value)
+        or not _forms(signature).isdisjoint(map(str, value.values()))
+    ):
         return None
     with contextlib.suppress(Exception):  # half of a surrogate pair, or a validator, which may raise anything
         return Reading(dict(vars(output_model(signature).model_validate_json(text))))
@@ -254,6 +273,8 @@ def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
             tally.mended = 1
             if offers_choice(text):
                 raise ParseProblem("the form is not filled in")
+            if is_labelled_object(reading_schema(signature), text):
+                return None
             value = _object_in(signature, text)
         if value is None:
             closed = whole_part(text, tally, truncated=truncated)

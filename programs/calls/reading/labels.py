@@ -35,7 +35,9 @@ def with_inner_names(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     inner: dict[str, Any] = {}
     for kind in map(mender.resolve, schema["properties"].values()):
         for one in map(mender.resolve, kind.get("anyOf", [kind])):
-            inner.update(one.get("properties", {}) if one.get("type") == "object" else {})
+            fields = one.get("properties", {}) if one.get("type") == "object" else {}
+            is_list = len(fields) == 1 and mender.resolve(*fields.values()).get("type") == "array"
+            inner.update({} if is_list else fields)
     return {**schema, "properties": {**inner, **schema["properties"]}} if inner else schema
 
 
@@ -44,7 +46,7 @@ def parse_labels(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
 
     What is said beside an answer ("Explanation:") and what follows a step ("Observation:") is not read.
     """
-    if has_brace(text):
+    if has_brace(text) and not is_labelled_object(schema, text):
         return None
     name_of = label_reader(with_inner_names(schema))
     begun: list[tuple[str, list[str]]] = [("", [])]
@@ -65,7 +67,36 @@ def parse_labels(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
         return ParsedReply({first: before})
     if values and first not in values and before and is_text(schema["properties"][first]):
         values = {first: before, **values}
-    return ParsedReply(values) if values else None
+    if not values or any(names_another(schema, values, held) for held in values.values()):
+        return None
+    return ParsedReply(values)
+
+
+_CALL_BEGINS = re.compile(r"\W{0,10}[A-Za-z_]\w{0,60}\(\s*\w+\s*=")
+
+
+def is_labelled_object(schema: Mapping[str, Any], text: str) -> bool:
+    """Whether the first brace in `text` begins the value of one of several outputs, right after its name,
+    or that of an argument of a call.
+    """
+    if _CALL_BEGINS.match(text):
+        return True
+    line = text[: text.find("{")].rstrip().rpartition("\n")[2]
+    if len(schema["properties"]) < 2 or len(line) > 200:
+        return False
+    label = re.sub(r"\A\W*(?:\d{1,2}[.)])?", "", re.sub(r"\W*\Z", "", line).rpartition("|")[2])
+    return any(fold(label) == fold(name) for name in schema["properties"])
+
+
+def names_another(schema: Mapping[str, Any], values: Mapping[str, str], text: str) -> bool:
+    """Whether another output, which has no value yet, is named in the midst of a line of `text`."""
+    others = [re.escape(name).replace("_", "[_ ]") for name in schema["properties"] if name not in values]
+    if not others:
+        return False
+    return (
+        re.search(rf"[|;,.][ \t]?[*_]{{0,2}}(?:{'|'.join(others)})[*_]{{0,2}} ?[:=]", text, re.IGNORECASE)
+        is not None
+    )
 
 
 def _is_value(schema: Mapping[str, Any], lines: Sequence[str]) -> bool:
@@ -77,7 +108,7 @@ def _is_value(schema: Mapping[str, Any], lines: Sequence[str]) -> bool:
 
 def _bold_head(line: str, schema: Mapping[str, Any]) -> tuple[str, str] | None:
     """The name of an output that stands in bold in a line of its own, with nothing under it yet."""
-    bold = re.fullmatch(r"\s*(?:\*\*|__)([^*_:]{1,40})(?:\*\*|__)\s*", line)
+    bold = re.fullmatch(r"\s*(?:\*\*|__)([^*:]{1,40}?)(?:\*\*|__)\s*", line)
     return (bold[1], "") if bold and fold(bold[1]) in folded_names(schema) else None
 
 
@@ -167,7 +198,7 @@ def label_reader(schema: Mapping[str, Any]) -> Callable[[str], str | None]:
         if len(words) > 1 and words[-1] in ("es", "ist", "est", "è", "é", "for", "is"):
             words.pop()
         if not words or len(words) > 4 or (words[0] in _OTHERS and words != ["a"]):
-            return ENDS if folded in _AFTER else None
+            return ENDS if folded in _AFTER or (len(words) == 2 and words[1] in lasts.values()) else None
         named = [
             name for name, last in lasts.items() if words[-1] == last and (len(words) > 1 or "_" in name)
         ]

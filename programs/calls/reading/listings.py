@@ -19,12 +19,26 @@ from ragc.programs.calls.reading.meaning import (
     is_text,
     number_in,
     numbers_in,
+    python_value,
 )
 from ragc.programs.calls.reading.mending import Mender
-from ragc.programs.calls.reading.parsed import ParsedReply, has_brace
+from ragc.programs.calls.reading.parsed import ParsedReply, has_brace, unfenced
 
 _RULE = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
 _RANKS = frozenset({"rank", "ranking", "place", "position", "order", "no", "#", ""})
+
+
+_CALL = re.compile(r"\W{0,10}[A-Za-z_]\w{0,60}\(\s*\w+\s*=.*\)\W{0,10}", re.DOTALL)
+
+
+def parse_call(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
+    """Outputs as the named arguments of a call: `Reply(answer="Paris")`."""
+    call = unfenced(text.strip()).strip()
+    if len(call) > 20_000 or not _CALL.fullmatch(call):
+        return None
+    arguments = python_value(call)
+    own = isinstance(arguments, dict) and arguments.keys() & schema["properties"].keys()
+    return ParsedReply(arguments) if own else None
 
 
 def parse_table(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
@@ -166,6 +180,8 @@ def _pair(word: str, mark: str, kind: Mapping[str, Any], line: str) -> dict[str,
 
 def _numbered(word: str, mark: str, line: str) -> dict[str, Any]:
     """The number and the text of a line such as "2. was first seen by", "Part 3 (Triton) -> Triton"."""
+    if line.count("%") > 1:
+        return {}
     parts = _BETWEEN.split(BULLET.sub("", line), maxsplit=1)
     inside = re.fullmatch(r"(.+?)\s*\((\d{1,3}\s*%?)\)\W*", line)
     parts = [inside[1], inside[2]] if inside and len(parts) == 1 else parts

@@ -16,10 +16,12 @@ from ragc.programs.calls.reading.prose import is_retraction
 
 _HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _LOOSE_HEADER = re.compile(
-    r"[*_`]{0,3}(?:\[{1,2}\s*#*|#+)\s*([^\W\d][\w -]{0,60}?)\s*([\]#:*_`][\]#:*_`\s]*|$)"
+    r"[*_`]{0,3}(?:\[{1,2}\s*#*|#+)\s*([^\W\d][\w -]{0,60}?)\s*((?:[\]#:*`]|_(?!\w))[\]#:*_`\s]*|$)"
 )
 
 
+_LABELLED_HEADING = re.compile(r"^[ \t]{0,3}#{1,6} [^\n:#]{1,60}:[ \t*_]{0,4}[^\s*_#]", re.MULTILINE)
+"""A heading that is a label: "## Grade: 5"."""
 _WITHIN_LINE = re.compile(r"[\w.,;:!?)\"'] ?\[\[ ## \w+ ## \]\]")
 
 
@@ -44,13 +46,15 @@ def parse_loose_markers(schema: Mapping[str, Any], text: str) -> ParsedReply | N
     if _WITHIN_LINE.search(text):
         text = _HEADER.sub(lambda mark: f"\n{mark[0]}\n" if fold(mark[1]) in own else mark[0], text)
 
+    labelled = _LABELLED_HEADING.search(text) is not None
+
     def header(line: str) -> tuple[str, str] | None:
         exact = split_header(line, _HEADER)
         if exact is not None:
             return spelled.get(fold(exact[0]), exact[0]), exact[1]
         loose = split_header(line, _LOOSE_HEADER)
-        if loose is not None and loose[1] and line.lstrip()[:1] == "#" and "##" not in line.lstrip("# "):
-            return None  # "## Grade: 5", a label
+        if labelled and ":" in line and line.lstrip()[:1] == "#":
+            return None
         if loose is not None and fold(loose[0]) in spelled:
             return spelled[fold(loose[0])], loose[1]
         if loose is not None and line.lstrip()[:1] == "#" and name_of(loose[0]) in schema["properties"]:

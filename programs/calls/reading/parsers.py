@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragc.programs.calls.reading.labels import parse_inline_labels, parse_labels
-from ragc.programs.calls.reading.listings import parse_records, parse_table
+from ragc.programs.calls.reading.listings import parse_call, parse_records, parse_table
 from ragc.programs.calls.reading.markers import parse_loose_markers, parse_markers
 from ragc.programs.calls.reading.parsed import Parser
 from ragc.programs.calls.reading.sentences import parse_bare_value, parse_sentences
@@ -16,6 +16,7 @@ from ragc.programs.calls.reading.steps import parse_step
 from ragc.programs.calls.reading.tags import parse_loose_tags, parse_tags
 
 _FREE = (
+    parse_call,
     parse_table,
     parse_records,
     parse_labels,

@@ -11,7 +11,7 @@ from ragc.programs.calls.reading.meaning import fold
 from ragc.programs.calls.reading.prose import LEAD, is_answer
 
 _UNSAID = re.compile(
-    r"(?:nothing|no \w+) is (?:missing|needed)\b[^\n]*|"
+    r"(?:nothing|no \w+) is (?:missing|needed)\b[^\n]*|todo|n/a|null|(?:the |your )?(?:\w+ )?goes here\.?|"
     r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|"
     r"value|here)\s*(?: here)?[>\]})]"
     r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?",
@@ -88,7 +88,18 @@ _UNSETTLED = re.compile(
 _TURNS_BACK = re.compile(
     r"\b(?:wait|hmm)[,.\u2014]|\bscratch that\b|\bon second thoughts?\b|\bi meant\b|\boops\b", re.IGNORECASE
 )
+_POINTS = re.compile(
+    r"\W*(?:see |refer to |(?:the )?answer (?:is|can be found) (?:given |stated )?in )?(?:the )?"
+    r"(?:passages?|documents?) ?\[?\d[\d, and\[\]]*\W*|\W*(?:it )?cannot be determined\W*",
+    re.IGNORECASE,
+)
 _CUT = re.compile(r"(?: \S+){3} (?:of|the|an|and|or|to|by|with|for|which|was|from|because)\Z")
+_NO_CHANGE = re.compile(
+    r"\bno changes? (?:is |are )?(?:needed|required|necessary)|"
+    r"^(?:the|this|your) (?:\w+ )?(?:query|question) "
+    r"(?:is (?:already|fine|good|clear)|should|must|needs|could|can be|does not need)\b",
+    re.IGNORECASE,
+)
 ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation", "improvement", "rationale"))
 """Outputs that are said beside the value of a call, where any sentence may stand."""
 
@@ -113,6 +124,8 @@ def is_no_answer(text: str, name: str = "") -> bool:
     if _ASKS.match(text) or (
         _ASKS.search(text) and re.search(r"\b(?:i|me|your?|provided|empty|missing)\b", text, re.IGNORECASE)
     ):
+        return True
+    if name.rpartition("_")[2] in ("query", "question") and _NO_CHANGE.search(text):
         return True
     if is_answer(name) and (_PREAMBLE.match(text) or _UNDECIDED.search(text)):
         return True
@@ -139,6 +152,8 @@ def is_unsettled(text: str) -> bool:
     line = text.strip()
     if "\n" in line or len(line) > 400:
         return False
+    if not re.search(r"\w", line.replace("_", "")) or _POINTS.fullmatch(line):
+        return True
     asks = line.endswith("?") and line.count("?") == 1 and len(line.split()) > 3
     return bool(asks or _UNSETTLED.match(line) or _TURNS_BACK.search(line) or _CUT.search(line))
 

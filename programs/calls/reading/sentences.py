@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragc.programs.calls.reading.field_values import resolved, sole_output
+from ragc.programs.calls.reading.labels import names_another
 from ragc.programs.calls.reading.meaning import (
     BULLET,
     FLAGS,
@@ -46,13 +47,19 @@ _IDS = re.compile(
     r"(?:documents? |passages? )?[\[(#]*\d{1,3}[\])]*)*)",
     re.IGNORECASE,
 )
-_NEGATED = re.compile(r"\b(?:not|no|n't|neither|nor|without|except|irrelevant|useless)\b", re.IGNORECASE)
+_NEGATED = re.compile(
+    r"\b(?:not|no|n't|neither|nor|without|except|irrelevant|useless|unrelated|drop|"
+    r"exclude|remove|discard|skip|ignore|tied|equally|worst|least)\b",
+    re.IGNORECASE,
+)
 
 
 def parse_sentences(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     """What sentences say of the only output that must be there: a verdict, a rating, numbers, an answer."""
     name = sole_output(schema)
     if not name or has_brace(text) or len(text) > 20_000:
+        return None
+    if len(schema["properties"]) > 1 and names_another(schema, {}, text):
         return None
     text = text.strip()
     checked = _CHECKED.findall(text)
@@ -228,7 +235,7 @@ def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None
     headed = any(
         fold(line.strip(" #*_[]:")) == fold(name) for line in text.splitlines() if line.strip()[:1] in "#[*"
     )
-    if headed or f"<{name}>" in text:
+    if headed or f"<{name}>" in text or text[:1] == "|":
         return None
     if is_text(kind) and text.startswith("#"):
         text = _HEADING.sub("", text)
@@ -276,9 +283,14 @@ _INSTEAD = re.compile(r"\A(?:instead of|rather than) [\"\u201c][^\"\u201d]*[\"\u
 _QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,200})[\"\u201d]")
 
 
+_RULE_BELOW = re.compile(r"\n\s*(?:-{3,}|\*{3,}|={3,})\s*\n")
+
+
 def _plain_answer(name: str, text: str) -> str:
     """A bare text without what announces or follows it; "" where it offers several."""
     alone = without_chatter(without_lead(text))
+    if is_answer(name):
+        alone = _RULE_BELOW.split(alone, maxsplit=1)[0] or alone
     lines = [line.strip() for line in alone.splitlines() if line.strip()]
     if len(lines) > 1 and len(set(lines)) == 1:
         return lines[0]

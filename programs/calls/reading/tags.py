@@ -121,7 +121,7 @@ def _children(element: ET.Element) -> dict[str, list[ET.Element]]:
     """The tags in `element` by name, in order; the name of an `<entry>` is its key."""
     children: dict[str, list[ET.Element]] = {}
     for child in element:
-        name = child.attrib.get("key", child.tag) if child.tag == "entry" else child.tag
+        name = child.attrib.get("key", child.tag) if child.tag == "entry" else child.tag.lower()
         children.setdefault(name, []).append(child)
     return children
 

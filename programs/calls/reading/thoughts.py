@@ -25,6 +25,9 @@ _TOKENS = re.compile(
     r"[*_`]{0,3}\[{0,2} ?#{1,3} ?completed ?#{1,3} ?\]{0,2}[*_`]{0,3})",
     re.IGNORECASE,
 )
+_ROLE = re.compile(
+    r"\A\s*(?:<\|start_header_id\|>assistant<\|end_header_id\|>|<\|im_start\|>assistant\n|assistant\n\s*\n)\s*"
+)
 COMPLETED = "[[ ## completed ## ]]"
 _TURN_ENDS = re.compile(r"<\|(?:im_end|eot_id|end|endoftext|return|eom_id)\|>|<end_of_turn>|</s>|<eos>")
 _LATEX = re.compile(
@@ -40,7 +43,7 @@ def answering_part(text: str, names: Sequence[str]) -> str:
     `names` are the outputs: a tag of such a name holds no thoughts. Of thoughts that do not end nothing is
     left.
     """
-    answer = _without_thoughts(text, names)
+    answer = _ROLE.sub("", _without_thoughts(text, names))
     if "&lt;" in answer and any(f"&lt;{name}&gt;" in answer for name in names):
         answer = answer.replace("&lt;", "<").replace("&gt;", ">")
     end = _TURN_ENDS.search(answer)

@@ -17,6 +17,7 @@ from typing import Any
 from ragc.programs.calls.reading.cleaning import clean_texts
 from ragc.programs.calls.reading.field_values import field_value
 from ragc.programs.calls.reading.json_objects import Tally, whole_part
+from ragc.programs.calls.reading.labels import is_labelled_object
 from ragc.programs.calls.reading.meaning import FLAGS, loads
 from ragc.programs.calls.reading.mending import Mender
 from ragc.programs.calls.reading.parsed import ParseProblem
@@ -48,7 +49,7 @@ def _read_json(schema: Mapping[str, Any], text: str, truncated: bool = False) ->
     """The outputs in a JSON reply; texts and lists that are missing in a `truncated` one are empty."""
     text = _answer_in(schema, text)
     try:
-        if "{" in text:
+        if "{" in text and (loads(text) is not None or not is_labelled_object(schema, text)):
             return _read_object(schema, text, truncated)
         outputs = _read_plain(schema, text, truncated)
         return _strictly(schema, _load_json(text)) if outputs is None else outputs
