@@ -17,8 +17,9 @@ import json
 from typing import Annotated, Any
 
 import dspy
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
+from ragc.signatures.answer import OrNothing
 from ragc.signatures.wording import brief, derived, describe, with_paragraph
 
 
@@ -33,6 +34,12 @@ class CheckedMatch(Match):
     """A match with the verdict on it. One object each: a reply cut short loses its last match only."""
 
     same: bool = Field(description="whether the segment, read once more, does mean the same")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stands(cls, value: Any) -> Any:
+        """A match without a verdict stands: it was given as one."""
+        return {"same": True, **value} if isinstance(value, dict) else value
 
 
 class Rewording(BaseModel):
@@ -83,8 +90,9 @@ class AlignComponent(dspy.Signature):
     passage: str = dspy.InputField(desc="the text to look in, its title first")
     aligned: Annotated[list[CheckedMatch], Field(max_length=8)] = dspy.OutputField(desc=_CHECKED)
     synonyms: Annotated[list[Rewording], Field(max_length=8)] = dspy.OutputField(
+        default=[],
         desc="for every part that is not aligned, its number and the same in other words, as another text "
-        "might put it"
+        "might put it",
     )
 
 
@@ -206,7 +214,7 @@ class PseudoDocument(dspy.Signature):
     passage: str = dspy.OutputField(desc="two or three sentences")
 
 
-Part = Annotated[str, Field(max_length=200)]
+Part = Annotated[OrNothing, Field(max_length=200)]
 
 
 @brief(
@@ -235,20 +243,26 @@ class SyntacticParse(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="the question to split")
-    subject: Part = dspy.OutputField(desc="who or what does or is something; it may be the question word")
-    predicate: Part = dspy.OutputField(desc='the main verb: "paint", "born", "is" where nothing else stands')
-    object: Part = dspy.OutputField(desc="whom or what the verb acts on")
+    subject: Part = dspy.OutputField(
+        default="", desc="who or what does or is something; it may be the question word"
+    )
+    predicate: Part = dspy.OutputField(
+        default="", desc='the main verb: "paint", "born", "is" where nothing else stands'
+    )
+    object: Part = dspy.OutputField(default="", desc="whom or what the verb acts on")
     predicative: Part = dspy.OutputField(
-        desc='what the subject is said to be, after is, was or became: "the capital of Peru"'
+        default="", desc='what the subject is said to be, after is, was or became: "the capital of Peru"'
     )
     attributive: Part = dspy.OutputField(
-        desc='words that say which one is meant: an adjective, "of ...", or a clause with who, which or that'
+        default="",
+        desc='words that say which one is meant: an adjective, "of ...", or a clause with who, which or that',
     )
     adverbial: Part = dspy.OutputField(
-        desc='when, where, why, how or how often, question words too: "in 1990", "how far"'
+        default="", desc='when, where, why, how or how often, question words too: "in 1990", "how far"'
     )
     complement: Part = dspy.OutputField(
+        default="",
         desc='what the object is made or called, or what the verb needs beside it: "president" in "elected '
-        'him president"'
+        'him president"',
     )
-    apposition: Part = dspy.OutputField(desc="a second name for the same thing, beside the first")
+    apposition: Part = dspy.OutputField(default="", desc="a second name for the same thing, beside the first")

@@ -252,6 +252,7 @@ def with_reasoning(signature: Any) -> Any:
             "how the answer is reached: what must be known first, what of it stands firm and why, and what "
             "follows, a short step for each fact, as many as it takes",
             brief="short steps that lead to the answer, one for each fact that it takes",
+            default="",
         ),
         str,
     )
@@ -320,6 +321,31 @@ _ASKED_AT = "when the question was asked; mm/dd/yyyy, hh:mm:ss PT is Pacific Tim
 _BRIEF_TIME = "when it was asked; in mm/dd/yyyy, hh:mm:ss PT the month is first"
 """The form that the times of RAG-X's questions have; other times are shown as they are given."""
 
+_SAYS_UNSURE = re.compile(
+    r"(?:sorry,? )?(?:but )?i(?:'m| am)? (?:do not|don't|can't|cannot|not|have no)(?: really)? "
+    r"(?:know|sure|certain|say|tell|idea)"
+    r"(?: (?:the answer|this|that|it|for sure|to this question|for certain))*",
+    re.IGNORECASE,
+)
+_SAYS_INVALID = re.compile(
+    r"(?:this|the|your|it|that)(?: question)? (?:is|seems|looks) "
+    r"(?:an )?invalid(?: question)?|invalid(?: question)?|"
+    r"(?:this|the) question (?:has|rests on|assumes|is based on) a (?:false|wrong) (?:premise|assumption)",
+    re.IGNORECASE,
+)
+
+
+def _exact_refusal(value: Any) -> Any:
+    """`value` as it is; `INVALID` or `UNSURE` where all of it says so in other words."""
+    plain = value.replace("\u2019", "'").strip(" \n\"'.!*") if isinstance(value, str) else ""
+    if _SAYS_UNSURE.fullmatch(plain):
+        return UNSURE
+    return INVALID if _SAYS_INVALID.fullmatch(plain) else value
+
+
+Refusable = Annotated[str, BeforeValidator(_exact_refusal)]
+"""The type of an answer that may be a refusal, in the exact words."""
+
 
 @brief(
     "Answer the question from what you know, in as few words as possible.\n\n"
@@ -342,7 +368,7 @@ class KnownAnswer(dspy.Signature):
 
     question: str = dspy.InputField(desc="what to answer")
     query_time: str = dspy.InputField(desc=_ASKED_AT)
-    answer: str = dspy.OutputField(desc="a name, number or short phrase")
+    answer: Refusable = dspy.OutputField(desc="a name, number or short phrase")
 
 
 @brief(
@@ -369,7 +395,7 @@ class OpenAnswer(dspy.Signature):
     passages: list[str] = dspy.InputField(
         desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
     )
-    answer: str = dspy.OutputField(desc="a name, number or short phrase")
+    answer: Refusable = dspy.OutputField(desc="a name, number or short phrase")
 
 
 @brief(
@@ -396,7 +422,7 @@ class ReferenceAnswer(dspy.Signature):
     passages: list[str] = dspy.InputField(
         desc="texts from web pages and facts from a database, numbered from 1; not all need be of use"
     )
-    answer: str = dspy.OutputField(desc="a name, number or short phrase")
+    answer: Refusable = dspy.OutputField(desc="a name, number or short phrase")
 
 
 def normalize_refusal(text: str) -> str:
@@ -497,9 +523,30 @@ NOTHING = "none"
 """What prompts write for an empty list; models repeat it where they have nothing to say."""
 
 
+_NOTHING_WORDS = (NOTHING, "n/a", "na", "null", "nil", "nothing", "empty", "-", "\u2014", "not applicable")
+_NO_ANSWERS = (
+    *_NOTHING_WORDS,
+    "unknown",
+    "not known",
+    "not found",
+    "not available",
+    "no answer",
+    "undefined",
+)
+
+
 def blank_if_nothing(text: str) -> str:
     """`text` without white space around it; empty when it only says that there is nothing."""
-    return "" if _bare(text) == NOTHING else text.strip()
+    return "" if _bare(text) in _NOTHING_WORDS else text.strip()
+
+
+def or_nothing(value: Any) -> Any:
+    """`value` as it is; nothing where it is a word for that."""
+    return "" if isinstance(value, str) and _bare(value) in _NOTHING_WORDS else value
+
+
+OrNothing = Annotated[str, BeforeValidator(or_nothing)]
+"""The type of a text that may be empty, where a reply may have a word for nothing."""
 
 
 def step_answer(text: str, answer_format: str) -> str:
@@ -509,7 +556,7 @@ def step_answer(text: str, answer_format: str) -> str:
     """
     options = FORMATS[answer_format].options
     if not options:
-        return blank_if_nothing(text)
+        return "" if _bare(text) in _NO_ANSWERS else text.strip()
     return option_of(text, options)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Annotated, Any
+
 import dspy
 import pydantic
+from pydantic import BeforeValidator
 
-from ragc.signatures.answer import ALONE
+from ragc.signatures.answer import ALONE, or_nothing
 from ragc.signatures.wording import brief, otherwise
 
 
@@ -20,6 +24,23 @@ class Doubts(pydantic.BaseModel):
     """The doubtful parts of a sentence."""
 
     spans: list[UncertainSpan] = pydantic.Field(max_length=4)
+
+
+_COMPLETE = re.compile(
+    r"\W*(?:the |my |this )?(?:answer|draft|text|response)(?: above| so far)? "
+    r"(?:is|seems|looks) (?:now |already )?"
+    r"(?:complete|finished|done)\W*|\W*(?:complete|completed|done|finished|end|stop|"
+    r"no (?:further|more|new) sentences?"
+    r"(?: (?:is|are) needed)?|nothing (?:more )?to add)\W*",
+    re.IGNORECASE,
+)
+
+
+def _unless_complete(value: Any) -> Any:
+    """The next sentence; empty where it says in words that none is needed."""
+    if not isinstance(value, str):
+        return value
+    return "" if _COMPLETE.fullmatch(value) else or_nothing(value)
 
 
 @brief(
@@ -53,7 +74,9 @@ class NextSentence(dspy.Signature):
     question: str = dspy.InputField(desc="what the sentences are to answer")
     passages: list[str] = dspy.InputField(desc="texts that a search brought, numbered from 1, or none at all")
     so_far: str = dspy.InputField(desc="the sentences written up to here, empty at the beginning")
-    sentence: str = dspy.OutputField(desc='one new sentence; "" when the answer is complete')
+    sentence: Annotated[str, BeforeValidator(_unless_complete)] = dspy.OutputField(
+        default="", desc='one new sentence; "" when the answer is complete'
+    )
 
 
 @brief(

@@ -208,7 +208,7 @@ class CompareSources(dspy.Signature):
         "its number"
     )
     analysis: str = dspy.OutputField(
-        desc="in a sentence or two: which fact the new passages add, or why they add none"
+        default="", desc="in a sentence or two: which fact the new passages add, or why they add none"
     )
     status: bool = dspy.OutputField(
         desc="true if they add something relevant, false if they are off the point or repeat what is known"

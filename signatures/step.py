@@ -25,7 +25,7 @@ import dspy
 import pydantic
 from pydantic import BeforeValidator
 
-from ragc.signatures.answer import FORMATS, MEMORY, one_of, redeclare_output
+from ragc.signatures.answer import FORMATS, MEMORY, OrNothing, one_of, redeclare_output
 from ragc.signatures.wording import brief, change_texts, derived, otherwise
 
 
@@ -60,7 +60,9 @@ class ReactStep(dspy.Signature):
 
     question: str = dspy.InputField(desc="what is to be answered in the end")
     steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
-    thought: str = dspy.OutputField(desc="what is known and what is missing, in a sentence or two")
+    thought: str = dspy.OutputField(
+        default="", desc="what is known and what is missing, in a sentence or two"
+    )
     action: Literal["local", "web", "finish"] = dspy.OutputField(
         desc="local searches a fixed collection of documents, web searches the web, finish answers"
     )
@@ -98,7 +100,9 @@ class ReactConcatStep(dspy.Signature):
 
     question: str = dspy.InputField(desc="what is to be answered in the end")
     steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
-    thought: str = dspy.OutputField(desc="what is known and what is missing, in a sentence or two")
+    thought: str = dspy.OutputField(
+        default="", desc="what is known and what is missing, in a sentence or two"
+    )
     action: Literal["search", "finish"] = dspy.OutputField(
         desc="search looks in a fixed collection of documents and on the web, finish answers"
     )
@@ -291,6 +295,8 @@ def _to_step(tools: Sequence[str], finish: Sequence[str]) -> Any:
             return value
         if _is_exact(value, tools, finish):
             return value
+        if not {"action_input", "answer"} & value.keys():  # cut before what goes with the action
+            return value
         move = Move.of(value, tools)
         search = {"action": move.action, "action_input": move.action_input}
         if move.action in tools and move.action_input:
@@ -420,7 +426,9 @@ class AgentStep(dspy.Signature):
     question: str = dspy.InputField(desc="what is to be answered in the end")
     trajectory: str = dspy.InputField(desc="the steps so far with their results; none at first")
     steps_left: int = dspy.InputField(desc="how many steps may follow this one")
-    thought: str = dspy.OutputField(desc="what the results show and what is missing, in one or two sentences")
+    thought: str = dspy.OutputField(
+        default="", desc="what the results show and what is missing, in one or two sentences"
+    )
     step: _step(("search",), True, "short") = dspy.OutputField(desc=_GRADING)  # type: ignore[valid-type]
 
 
@@ -444,13 +452,16 @@ class Reflect(dspy.Signature):
     question: str = dspy.InputField(desc="what was asked")
     trajectory: str = dspy.InputField(desc="the steps taken, with their results")
     answer: str = dspy.InputField(desc="the answer to grade")
-    explanation: str = dspy.OutputField(desc="which facts the results show and which not, in a sentence")
+    explanation: str = dspy.OutputField(
+        default="", desc="which facts the results show and which not, in a sentence"
+    )
     grade: Grade = dspy.OutputField(
         desc="CORRECT if the results show all of it, PARTIALLY CORRECT if a part, INCORRECT if they do not "
         "or say otherwise"
     )
-    improvement: str = dspy.OutputField(
-        desc="which fact should still be found to make the answer sure, in a sentence; empty if none"
+    improvement: OrNothing = dspy.OutputField(
+        default="",
+        desc="which fact should still be found to make the answer sure, in a sentence; empty if none",
     )
 
 

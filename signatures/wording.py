@@ -115,9 +115,11 @@ def input_field(desc: str, *, brief: str = "", **more: Any) -> Any:
 def output_field(desc: str, *, brief: str = "", **more: Any) -> Any:
     """An output that is added to a signature, with both of its texts; `more` are marks that it bears.
 
-    `unread` is its value where two replies give none that can be read (`ragc.programs.calls.forgiving`).
+    With a `default` a reply may lack it. `unread` is its value where two replies give none that can be read
+    (`ragc.programs.calls.forgiving`).
     """
-    return _field(dspy.OutputField(desc=desc), brief, more)
+    default = {"default": more.pop("default")} if "default" in more else {}
+    return _field(dspy.OutputField(desc=desc, **default), brief, more)
 
 
 def _field(info: Any, brief: str, more: dict[str, Any]) -> Any:

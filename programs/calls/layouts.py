@@ -19,7 +19,7 @@ from dspy.adapters.utils import serialize_for_json
 
 from ragc.core.text import repair_value
 from ragc.errors import ParseFailure, UnknownName
-from ragc.programs.calls.frames import MOST_TAGS
+from ragc.programs.calls.reading.tags import MOST_TAGS
 from ragc.programs.calls.replies import LONGEST, Reading, is_too_deep, output_model, read_framed
 from ragc.programs.knobs import LAYOUTS
 from ragc.signatures.wording import description

@@ -1,7 +1,7 @@
 """Typed outputs of a signature: pydantic model, strict JSON schema, reading of replies, log probabilities.
 
 Log probabilities belong to one output field: they are those of the tokens of a raw reply that spell the
-field's value. The tokens of a reply spell its frame too (braces, keys, quotes, or an adapter's markers);
+field's value. The tokens of a reply spell its parsed too (braces, keys, quotes, or an adapter's markers);
 only the characters of the field itself count here.
 """
 
@@ -23,8 +23,19 @@ from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
-from ragc.programs.calls.frames import from_text, ways_of
-from ragc.programs.calls.mending import Mender, Tally, close_list, is_option, loads, places_in
+from ragc.programs.calls.reading.cleaning import clean_texts
+from ragc.programs.calls.reading.descriptions import descriptions, on_scale, texts_of
+from ragc.programs.calls.reading.field_values import field_value
+from ragc.programs.calls.reading.json_objects import Tally, objects_in, offers_choice, places_in, whole_part
+from ragc.programs.calls.reading.labels import is_labelled_object
+from ragc.programs.calls.reading.meaning import fold, is_option, is_text, lists_options, loads
+from ragc.programs.calls.reading.mending import Mender
+from ragc.programs.calls.reading.parsed import ParseProblem
+from ragc.programs.calls.reading.parsers import parsers_for
+from ragc.programs.calls.reading.prose import is_retraction, starts_new_turn
+from ragc.programs.calls.reading.refusals import is_no_answer
+from ragc.programs.calls.reading.steps import step_shape
+from ragc.programs.calls.reading.thoughts import answering_part
 from ragc.targets.base import TokenLogprob
 
 log = logging.getLogger("ragc.programs")
@@ -58,7 +69,10 @@ def output_model(signature: Any) -> type[pydantic.BaseModel]:
 def reply_schema(signature: Any) -> dict[str, Any]:
     """The strict JSON schema of a reply: every property required, none added, bounds kept."""
     strict: dict[str, Any] = _strict(output_model(signature).model_json_schema())
-    return strict
+    # The order in which pydantic has them where some output lacks a default: requests, and their keys in
+    # the store, are the same whether outputs have one.
+    last = {name: strict.pop(name) for name in ("required", "type", "additionalProperties") if name in strict}
+    return {**strict, **last}
 
 
 @lru_cache(maxsize=512)
@@ -82,9 +96,10 @@ def _strict(node: Any, *, named: bool = False, require: bool = True) -> Any:
         for key, value in node.items()
         if named or key not in _NOISE
     }
-    if require and not named and out.get("type") == "object" and "properties" in out:
-        out["required"] = list(out["properties"])
-        out["additionalProperties"] = False
+    if not named and out.get("type") == "object" and "properties" in out:
+        out["required"] = list(out["properties"]) if require else out.get("required", [])
+        if require:
+            out["additionalProperties"] = False
     return out
 
 
@@ -114,22 +129,63 @@ def read_reply(signature: Any, text: str, *, truncated: bool = False) -> Reading
         raise ParseFailure(
             f"A reply opens more than {DEEPEST} brackets inside each other. It {_beginning(text)}."
         )
-    reading = (_read_object(signature, text, truncated) if "{" in text else None) or _read_frames(
-        signature, text, "json", truncated
-    )
-    if reading is None:
-        reading = Reading(_read_repaired(signature, text, truncated), mended=1)
-    return reading
+    if (exact := _read_exact(signature, text)) is not None:
+        return exact
+    answer = _answering_part(signature, text)
+    try:
+        reading = (_read_object(signature, answer, truncated) if "{" in answer else None) or _read_frames(
+            signature, answer, "json", truncated
+        )
+        if reading is None:
+            reading = Reading(_read_repaired(signature, answer, truncated), mended=1)
+    except ParseProblem as error:
+        raise ParseFailure(
+            f"A reply gives two values for one output ({error}). It {_beginning(text)}."
+        ) from None
+    return _checked(signature, reading, text)
 
 
 def read_framed(signature: Any, text: str, layout: str, *, truncated: bool = False) -> Reading | None:
-    """What a reply of `layout`, one that is not JSON, says; None where it cannot be read."""
+    """What a reply of `layout`, one that is not JSON, says; None where it cannot be read.
+
+    Raises ParseFailure where it says two things, or refuses.
+    """
     if len(text) > LONGEST or is_too_deep(text):
         return None
-    reading = _read_frames(signature, text, layout, truncated)
-    if reading is None and "{" in text:
-        reading = _read_object(signature, text, truncated)
-        return None if reading is None else replace(reading, mended=reading.mended + 1)
+    answer = _answering_part(signature, text)
+    try:
+        reading = _read_frames(signature, answer, layout, truncated)
+        if reading is None and "{" in answer:
+            reading = _read_object(signature, answer, truncated)
+            reading = None if reading is None else replace(reading, mended=reading.mended + 1)
+    except ParseProblem as error:
+        raise ParseFailure(
+            f"A reply gives two values for one output ({error}). It {_beginning(text)}."
+        ) from None
+    return None if reading is None else _checked(signature, reading, text)
+
+
+def _answering_part(signature: Any, text: str) -> str:
+    """`text` without thoughts and tokens of templates; a JSON object as it is."""
+    return (
+        text if text[:1] == "{" and text[-1:] == "}" else answering_part(text, tuple(signature.output_fields))
+    )
+
+
+def _checked(signature: Any, reading: Reading, text: str) -> Reading:
+    """`reading`; raises ParseFailure where a text of it refuses, or is what the prompt says of the output."""
+    echoes = descriptions(signature)
+    kinds = reading_schema(signature).get("properties", {})
+    for name, value in reading.outputs.items():
+        if not isinstance(value, str):
+            continue
+        options = kinds.get(name, {}).get("enum", ())
+        hedged = "{" not in text and {"yes", "no"} <= set(options)
+        unclear = value not in ("", *options) and (
+            hedged or lists_options(value, options) or value[:1].isdigit()
+        )
+        if (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
+            raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
 
 
@@ -163,47 +219,142 @@ def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
     return True
 
 
+@lru_cache(maxsize=512)
+def _forms(signature: Any) -> frozenset[str]:
+    """What stands for the outputs in a form that is not filled in."""
+    texts = texts_of(signature)
+    blanks = {
+        mark.format(name)
+        for name in texts
+        for mark in ("{{{}}}", "<{}>", "[{}]", "<your {}>", "your {} here")
+    }
+    return frozenset({"...", "string", "<string>", "<name>", "<text>", *blanks}.union(*texts.values()))
+
+
+_FIRST_WORDS = (
+    *("i'm ", "i\u2019m ", "i am ", "i can", "i could", "i do", "i apologi"),
+    *("sorry", "as an ai", "unfortunately", "please "),
+)
+
+
+def _refuses(value: Mapping[str, Any]) -> bool:
+    """Whether a text of the object `value` begins as refusals do, and is one."""
+    return any(
+        isinstance(held, str) and held[:14].casefold().startswith(_FIRST_WORDS) and is_no_answer(held, name)
+        for name, held in value.items()
+    )
+
+
+def _read_exact(signature: Any, text: str) -> Reading | None:
+    """What a JSON object says that is just as it was asked for, whatever its texts say; None for others."""
+    fields = _flat_fields(signature) if text[:1] == "{" else None
+    if fields is None:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if (
+        not _has_shape(fields, value)
+        or _refuses(value)
+        or not _forms(signature).isdisjoint(map(str, value.values()))
+    ):
+        return None
+    with contextlib.suppress(Exception):  # half of a surrogate pair, or a validator, which may raise anything
+        return Reading(dict(vars(output_model(signature).model_validate_json(text))))
+    return None
+
+
 def _read_object(signature: Any, text: str, truncated: bool) -> Reading | None:
-    """What the JSON object in `text` says; None where there is none that fits."""
+    """What the JSON object in `text` says; None where there is none that fits. Raises ParseProblem."""
     try:
         value, tally = loads(text), Tally()
-        fields = _flat_fields(signature)
-        if fields is not None and _has_shape(fields, value):
-            with contextlib.suppress(pydantic.ValidationError):  # half of a surrogate pair, or a validator
-                return Reading(dict(vars(output_model(signature).model_validate_json(text))))
         if value is None:
             tally.mended = 1
-            closed = close_list(text[text.find("{") :], tally) if truncated else text
+            if offers_choice(text):
+                raise ParseProblem("the form is not filled in")
+            if is_labelled_object(reading_schema(signature), text):
+                return None
+            value = _object_in(signature, text)
+        if value is None:
+            closed = whole_part(text, tally, truncated=truncated)
             value = loads(closed)
             if value is None:
                 value = json_repair.loads(closed)
             if not isinstance(value, dict) and not (value and all(isinstance(one, dict) for one in value)):
                 return None
         return fit(signature, repair_value(value), tally, truncated=truncated)
+    except ParseProblem:
+        raise
     except Exception:  # json_repair, and validators of signatures, may raise anything
         return None
 
 
+def _object_in(signature: Any, text: str) -> Any:
+    """The whole JSON object in prose, with the prose before it as the first text that it lacks.
+
+    Several objects are the items of a list that is wanted. Else those that fit must say the same, unless the
+    last takes back what was said, or steps go on. None where there is no object; raises ParseProblem.
+    """
+    objects = objects_in(text)
+    if not objects:
+        return None
+    schema = reading_schema(signature)
+    value, start, _ = objects[0]
+    if len(objects) > 1:
+        kinds = list(schema["properties"].values())
+        if len(kinds) == 1 and kinds[0].get("type") == "array":
+            return [value for value, _, _ in objects]
+        fitting = [(one, at) for one, at, _ in objects if _fits(signature, one)]
+        if not fitting:
+            return None
+        (value, start), (last, at) = fitting[0], fitting[-1]
+        if any(one != value for one, _ in fitting) and step_shape(schema) is None:
+            if is_retraction(text[start:at]):
+                value, start = last, at
+            elif not starts_new_turn(text[objects[0][2] : at]):
+                raise ParseProblem(next(iter(schema["properties"])))
+    first, kind = next(iter(schema["properties"].items()))
+    before = text[:start].replace("```json", "").strip("`\n ")
+    names = {fold(name) for name in value}
+    if before and len(schema["properties"]) > 1 and is_text(kind) and fold(first) not in names:
+        spelled = {fold(name) for name in schema["properties"]}
+        return {first: before, **value} if names & spelled else value
+    return value
+
+
+def _fits(signature: Any, value: Any) -> bool:
+    try:
+        fit(signature, repair_value(value), Tally())
+    except Exception:  # as above
+        return False
+    return True
+
+
 def _read_frames(signature: Any, text: str, layout: str, truncated: bool) -> Reading | None:
-    """What a reply says whose outputs stand in a frame other than one JSON object."""
+    """What a reply says whose outputs stand in a parsed other than one JSON object."""
     schema = reading_schema(signature)
     if not schema.get("properties"):
         return None
-    for way in ways_of(layout):
+    for way in parsers_for(layout):
         try:
-            frame = way(schema, text)
-            if frame is None:
+            parsed = way(schema, text)
+            if parsed is None:
                 continue
-            tally = Tally(0 if frame.exact and layout != "json" else 1)
+            parsed = clean_texts(schema, parsed)
+            tally = Tally(0 if parsed.exact and layout != "json" else 1)
             mender = Mender(schema.get("$defs", {}), tally)
             values = {
-                name: from_text(schema["properties"][name], value, mender, json_repair.loads)
-                for name, value in frame.values.items()
+                name: field_value(schema["properties"].get(name, {}), value, mender, json_repair.loads)
+                for name, value in parsed.values.items()
             }
             return fit(signature, repair_value(values), tally, truncated=truncated)
+        except ParseProblem:
+            raise
         except Exception:  # as above
             log.debug("%s: nothing that fits", way.__name__)
-    return None
+    points = on_scale(signature, text)
+    return None if points is None else fit(signature, points, Tally(1), truncated=truncated)
 
 
 def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) -> Reading:
@@ -222,6 +373,9 @@ def fit(signature: Any, value: Any, tally: Tally, *, truncated: bool = False) ->
         counted.dropped = tally.dropped
         mender = Mender(schema.get("$defs", {}), counted, strict=strict)
         fitting = mender.mend(schema, value)
+        some = isinstance(fitting, dict) and fitting.keys() & schema["properties"].keys()
+        if not some and not truncated:
+            raise ValueError("none of the outputs is there")
         if truncated:
             fitting = mender.fill(schema, fitting)
         try:
@@ -275,10 +429,23 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
             for name, info in model.model_fields.items():
                 if name not in value and info.annotation is str:
                     value[name] = ""
+        if isinstance(value, dict) and not truncated and not value.keys() & model.model_fields.keys():
+            missing = next(iter(model.model_fields))
+            raise ParseFailure(
+                f"A reply does not fit its signature: {missing}: Field required. It {_beginning(text)}."
+            )
+        if _flag_for_number(reading_schema(signature), value, signature):
+            raise ParseFailure(f"A reply has a truth value where a number is wanted. It {_beginning(text)}.")
         outputs = model.model_validate(value)
+    except ParseFailure:
+        raise
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the reply"
+        if first["type"] == "missing" and where in model.model_fields and isinstance(value, dict):
+            where = next(
+                name for name in model.model_fields if name not in value
+            )  # with a default or without
         raise ParseFailure(
             f"A reply does not fit its signature: {where}: {first['msg']}. It {_beginning(text)}."
         ) from error
@@ -287,6 +454,19 @@ def _read_repaired(signature: Any, text: str, truncated: bool) -> dict[str, Any]
             f"A reply cannot be read ({type(error).__name__}). It {_beginning(text)}."
         ) from error
     return {name: getattr(outputs, name) for name in signature.output_fields}
+
+
+def _flag_for_number(schema: Mapping[str, Any], value: Any, signature: Any) -> bool:
+    """Whether a truth value stands in `value` where `schema` wants a number, which pydantic would take."""
+    kind = Mender(reading_schema(signature).get("$defs", {}), Tally()).resolve(schema)
+    if isinstance(value, bool):
+        return kind.get("type") in ("integer", "number")
+    if isinstance(value, dict):
+        kinds = kind.get("properties", {})
+        return any(_flag_for_number(kinds.get(name, {}), held, signature) for name, held in value.items())
+    return isinstance(value, list) and any(
+        _flag_for_number(kind.get("items", {}), one, signature) for one in value
+    )
 
 
 def _beginning(text: str) -> str:
@@ -306,7 +486,7 @@ Spelled = list[tuple[str, int]]
 def field_tokens(tokens: Sequence[TokenLogprob], field: str, text: str) -> tuple[TokenLogprob, ...]:
     """The tokens that spell `text`, the value of `field`, each cut to its characters in it.
 
-    Tokens of the frame are left out. Empty when the tokens do not spell `text`. Of tokens that make a
+    Tokens of the parsed are left out. Empty when the tokens do not spell `text`. Of tokens that make a
     character together the first one has it, and the others may be empty. A value that was read without
     regard to case and marks (`(b)` for B, `Yes.` for yes) is found under the spelling that the reply has.
     """

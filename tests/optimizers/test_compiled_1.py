@@ -13,7 +13,6 @@ from typing import Any
 import dspy
 import pytest
 
-from ragc.corpora.sources.base import Source
 from ragc.errors import ArtefactError
 from ragc.exports.derive import runtime
 from ragc.optimizers.results.compiled import CompiledProgram, load
@@ -86,7 +85,7 @@ def test_a_comparison_of_the_first_format_is_shown_lists(tmp_path: Path) -> None
     fields = {"answer": "", "action": "search", "action_input": ["first", "second", "third"]}
     target = ScriptedTarget(SchemaReplies(fields=fields))
     source = ListSource([Passage(f"p{i}", f"Thing {i}", f"Thing {i} is red.") for i in range(9)])
-    sources: dict[str, Source] = {"local": source, "web": source}
+    sources = dict.fromkeys(("local", "web"), source)
     loaded(tmp_path, "prefrag", "minimal").build(Runtime({"main": target}, sources))(question="What is red?")
     compared = next(r for r in target.requests if r.schema and "status" in r.schema["properties"])
     known, _, new = compared.messages[-1].content.partition("New:\n[1] Thing 0")

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 METHODS = ("ggatrieval", "prefrag", "ragx", "rqrag", "slimplm")
-READER = ("frames", "layouts", "mending", "replies")
+READER = ("layouts.py", "replies.py", "reading/*.py")
 
 
 @dataclass(frozen=True, order=True)
@@ -61,7 +61,8 @@ def list_mutations(root: Path) -> list[Mutation]:
 
     files = [path for name in METHODS for path in (root / "programs" / name).glob("*.py")]
     listed = []
-    for file in [*files, *(root / "programs" / "calls" / f"{name}.py" for name in READER)]:
+    files += [file for name in READER for file in sorted((root / "programs" / "calls").glob(name))]
+    for file in files:
         nodes = list(ast_nodes(get_ast(file.read_text("utf-8"))))
         for name in operator_names():
             if not get_operator(name).arguments():  # others change variables that are named by hand

@@ -100,7 +100,7 @@ def test_the_way_out_leads_out_and_names_no_more_than_is_needed(knobs: dict[str,
 
 MENDED = [
     ("Paris", "Paris"),
-    ("The answer is: Paris", "The answer is: Paris"),
+    ("The answer is: Paris", "Paris"),
     ("{'answer': 'Paris'}", "Paris"),
     ('{"Answer": "Paris"}', "Paris"),
     ('{"answer": 1912}', "1912"),

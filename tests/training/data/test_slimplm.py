@@ -176,7 +176,7 @@ def test_rows_of_judges_that_ask_for_correctness_are_in_those_prompts(folder: Pa
 
 def test_annotations_that_are_of_no_use_are_counted(folder: Path) -> None:
     def nothing(request: ChatRequest) -> dict[str, Any] | str:
-        return {"questions": []} if "questions" in fields(request) else "nothing to say"
+        return {"questions": []} if "questions" in fields(request) else "???"
 
     with pytest.raises(NothingAnswered) as error:
         maker(folder, "slimplm-rewrites")(models(teacher=nothing))

@@ -60,12 +60,9 @@ MENDED = [
     ' \n{"answer": "Paris", "more": 1}\n',
     'Sure: {"answer": "Paris"}. Done',
     '```json\n{"answer": "Paris"}\n```',
-    '{"answer": "Paris',
-    '{"answer": "Paris [1], in Fra',
     '{"answer": "one\ntwo"}',
     '{"answer": "Paris", "mo',
     '{"answer": "Paris"',
-    '{"answer":',
     "Paris",
     "**Answer:** Paris",
     '{"Answer": ["Paris", "Lyon"]}',
@@ -83,6 +80,17 @@ def test_a_reply_with_small_faults_is_mended(reply: str, cut: bool) -> None:
     (call,) = program.predictors()
     outputs = module.parse("answer", module.Cut(reply) if cut else reply)
     assert outputs == read_as_program(call, reply, truncated=cut) != UNREAD
+
+
+@pytest.mark.parametrize("reply", ['{"answer": "Paris', '{"answer": "Paris [1], in Fra', '{"answer":'])
+def test_a_value_that_ends_in_its_midst_is_read_only_where_the_reply_is_known_to_be_cut(reply: str) -> None:
+    program = build_program(method("vanilla"))
+    module = load_module(derive_export(program))
+    (call,) = program.predictors()
+    assert module.parse("answer", module.Cut(reply)) == read_as_program(call, reply, truncated=True) != UNREAD
+    assert read_as_program(call, reply, truncated=False) == UNREAD
+    with pytest.raises(module.ReplyError):
+        module.parse("answer", reply)
 
 
 def test_of_a_list_that_was_cut_inside_a_text_the_finished_items_are_read() -> None:

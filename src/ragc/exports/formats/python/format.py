@@ -11,6 +11,14 @@ from ragc.prompts.model import CompiledPrompt, ExportedProgram
 SUFFIX = ".py"
 
 
+READING = (
+    *("meaning", "parsed", "json_objects", "prose", "refusals", "thoughts", "verdicts", "step_calls"),
+    *("mending", "field_values", "labels", "markers", "tags", "listings", "steps", "sentences"),
+    *("cleaning", "parsers"),
+)
+"""Modules that read replies, and that exported files have too; each needs those before it."""
+
+
 def write(program: ExportedProgram) -> dict[str, bytes]:
     """One file for all prompts, named after the method; raises NotExpressible."""
     return {_file_name(program): _file(program).encode()}
@@ -48,8 +56,7 @@ def _file(program: ExportedProgram) -> str:
         pieces.extract("ragc.prompts", "model.py", ("AGAIN",)),
         *(function(prompt, names[prompt.name]) for prompt in program),
         pieces.extract(package, "rendering.py", helpers(program)),
-        pieces.extract("ragc.programs.calls", "mending.py"),
-        pieces.extract("ragc.programs.calls", "frames.py"),
+        *(pieces.extract("ragc.programs.calls.reading", f"{name}.py") for name in READING),
         pieces.extract(package, "json_replies.py", but=_names_to_skip(styles)),
         table(program, names),
     ]

@@ -14,8 +14,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ragc.programs.calls.frames import from_text, ways_of
-from ragc.programs.calls.mending import FLAGS, Mender, Tally, close_list, loads
+from ragc.programs.calls.reading.cleaning import clean_texts
+from ragc.programs.calls.reading.field_values import field_value
+from ragc.programs.calls.reading.json_objects import Tally, whole_part
+from ragc.programs.calls.reading.labels import is_labelled_object
+from ragc.programs.calls.reading.meaning import FLAGS, loads
+from ragc.programs.calls.reading.mending import Mender
+from ragc.programs.calls.reading.parsed import ParseProblem
+from ragc.programs.calls.reading.parsers import parsers_for
+from ragc.programs.calls.reading.refusals import is_no_answer
+from ragc.programs.calls.reading.thoughts import answering_part
 
 
 class ReplyError(ValueError):
@@ -39,8 +47,9 @@ class _Strict(Mender):
 
 def _read_json(schema: Mapping[str, Any], text: str, truncated: bool = False) -> dict[str, Any]:
     """The outputs in a JSON reply; texts and lists that are missing in a `truncated` one are empty."""
+    text = _answer_in(schema, text)
     try:
-        if "{" in text:
+        if "{" in text and (loads(text) is not None or not is_labelled_object(schema, text)):
             return _read_object(schema, text, truncated)
         outputs = _read_plain(schema, text, truncated)
         return _strictly(schema, _load_json(text)) if outputs is None else outputs
@@ -70,6 +79,7 @@ def _read_tags(schema: Mapping[str, Any], text: str, truncated: bool = False) ->
 
 
 def _read_layout(schema: Mapping[str, Any], text: str, layout: str, truncated: bool) -> dict[str, Any]:
+    text = _answer_in(schema, text)
     try:
         outputs = _read_frames(schema, text, layout, truncated)
         if outputs is None and "{" in text:
@@ -81,23 +91,36 @@ def _read_layout(schema: Mapping[str, Any], text: str, layout: str, truncated: b
     return outputs
 
 
+def _answer_in(schema: Mapping[str, Any], text: str) -> str:
+    """`text` without thoughts and tokens of templates; a JSON object as it is."""
+    return text if text[:1] == "{" and text[-1:] == "}" else answering_part(text, tuple(schema["properties"]))
+
+
 def _read_object(schema: Mapping[str, Any], text: str, truncated: bool) -> dict[str, Any]:
     """The outputs of the JSON object in `text`."""
     value = loads(text)
     if value is None:
-        value = _load_json(close_list(text[text.find("{") :], Tally()) if truncated else text)
+        try:
+            value = _load_json(whole_part(text, Tally(), truncated=truncated))
+        except ParseProblem:
+            raise _Unfit((), "Input should be a whole JSON object") from None
     return _mended_outputs(schema, value, truncated)
 
 
 def _read_frames(schema: Mapping[str, Any], text: str, layout: str, truncated: bool) -> dict[str, Any] | None:
-    """The outputs of a reply in a frame other than one JSON object; None where there is none."""
-    for way in ways_of(layout):
-        frame = way(schema, text)
-        if frame is not None:
+    """The outputs of a reply in a parsed other than one JSON object; None where there is none."""
+    for way in parsers_for(layout):
+        try:
+            parsed = way(schema, text)
+            parsed = None if parsed is None else clean_texts(schema, parsed)
+        except ParseProblem as error:
+            raise _Unfit((), f"Input gives two values for one output ({error})") from None
+        if parsed is not None:
             mender = Mender(schema.get("$defs", {}), Tally())
             kinds = schema["properties"]
             values = {
-                name: from_text(kinds[name], one, mender, _refuse) for name, one in frame.values.items()
+                name: field_value(kinds.get(name, {}), one, mender, _refuse)
+                for name, one in parsed.values.items()
             }
             return _mended_outputs(schema, values, truncated)
     return None
@@ -128,6 +151,9 @@ def _mended_outputs(schema: Mapping[str, Any], value: Any, truncated: bool) -> d
 
 def _strictly(schema: Mapping[str, Any], value: Any) -> dict[str, Any]:
     outputs: dict[str, Any] = _coerce(schema, value, schema.get("$defs", {}), (), "Reply")
+    for name, held in outputs.items():
+        if isinstance(held, str) and is_no_answer(held, name):
+            raise _Unfit((name,), "Input should be an answer")
     return outputs
 
 

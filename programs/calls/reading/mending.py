@@ -6,25 +6,41 @@ A value that fits its JSON schema stays as it is. Else these mends are tried, ea
     --------------  ------------------------------------------  ----------------------------------------------
     one of a few    other case, marks or hyphens: "Yes.", (b)   the option
                     the option, then more: "B. Paris"           the option; of 3 letters where a blank follows
+                    another form, or the same in other words    the option: "partial", "wrong", "the web"
+                    y, n or a tick where it is yes or no        the option
                     a label before it: "Answer: B"              the option
                     true or false where it is yes or no         the option
                     a number between options: 84                the nearest option
+    yes or no       the name of the field: "insufficient"       the truth value, where nothing is hedged
     true or false   "Yes", "no", "T", "0", "True, because"      true or false
     a number        "5", "90 %", "[3]", "Passage 2", "4/5"      the number; of a fraction, on its own scale
-                    90.5 for an integer; .9 of 0 to 100         the nearest one; 90
+                    90.5 for an integer; .9 of 0 to 100         the nearest one; 90, also of -100 to 100
+                    stars; a sign of another font               how many are filled; the number
     a text          a number; true; a list of texts             its digits; "yes"; the texts with commas
                     longer than its bound                       its first words
     a list          one item; its items in a text; null         that item; "[3] > [1]" as [3, 1]; no items
+                    a map by numbers, or to options             an item for each entry
+                    ranks before the numbers: "1. Passage 3"    the numbers: 3
                     longer than its bound                       its first items
                     items that do not fit beside ones that do   the others; these are counted as dropped
     an object       its one field without a name; in a list     the object
                     names in other spelling: "Sub Questions"    the names
                     its fields beside it, one level too high    the object with them
+                    a text, where all fields may be absent      the object with it as its first text
+    a step          "search[query]"; {"search": "query"}        the option and its text
+                    {"name": "search", "arguments": ...}        the same
     one of several  what one of them is after its mends         that one
     anything        an object with one field, a list of one     what it holds
                     JSON inside a text                          what it holds
                     null, beside other fields                   the empty text or list, the option "none"
-    a reply         prose or a code fence around it             what is in it
+    a reply         prose or a code fence around it             what is in it; prose before it is a first
+                                                                text that is missing
+                    thoughts in tags; formulas; tokens          what is after or in them
+                    sentences that name the answer              that answer, option, number or list
+                    a table; lines with labels or two values    a row or a line for each item
+                    two values, the second in the first's place the second; without a word that says so, none
+                    a step that goes on: "Observation: ..."     the first step
+                    a refusal, a question back, a blank form    nothing: it is asked for again
                     another layout; labels: "Answer: Paris"     what is in it
                     bare, where one output is wanted            that output
                     cut by the limit of tokens                  missing texts and lists are empty, the item
@@ -38,22 +54,48 @@ This module is part of exported Python files too: it needs nothing but the stand
 
 from __future__ import annotations
 
-import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ragc.programs.calls.reading.json_objects import Tally
+from ragc.programs.calls.reading.meaning import (
+    BULLET,
+    EMPTY,
+    FLAGS,
+    NO_MEANING,
+    bare,
+    choose,
+    first_words,
+    fold,
+    is_option,
+    is_text,
+    loads,
+    nearest_integer,
+    number_in,
+    numbers_in,
+    word_set,
+    written,
+)
+from ragc.programs.calls.reading.step_calls import call_in, call_of, held_in
+from ragc.programs.calls.reading.verdicts import rating, verdict
 
-class Tally:
-    """How many values of a reply were `mended`, and how many items of its lists `dropped`."""
 
-    def __init__(self, mended: int = 0) -> None:
-        self.mended = mended
-        self.dropped = 0
+def _named_value(value: Any) -> Any:
+    """What an object holds under the one name of its that means a value; `value` where there is none."""
+    named = (
+        [held for key, held in value.items() if fold(key) in _VALUE_NAMES] if isinstance(value, dict) else []
+    )
+    return named[0] if len(named) == 1 else value
 
 
-_NOTHING: Any = object()
+def _ranks(value: Mapping[str, Any]) -> list[int]:
+    """The numbers that a map by the ranks 1, 2 and so on holds, one for each; none where it is another."""
+    places = [numbers_in(str(key)) for key in value]
+    ranked = [numbers_in(str(held)) for held in value.values()]
+    if places != [[at] for at in range(1, len(value) + 1)] or any(len(one) != 1 for one in ranked):
+        return []
+    return [one[0] for one in ranked]
 
 
 class Mender:
@@ -114,7 +156,7 @@ class Mender:
             empty = self._empty(kind)
             if isinstance(empty, str) and not (texts and is_text(kind)):
                 continue
-            if empty is not _NOTHING:
+            if empty is not NO_MEANING:
                 filled[name] = empty
                 self._count()
         return filled
@@ -123,11 +165,11 @@ class Mender:
         self._tally.mended += 1
 
     def _empty(self, schema: Mapping[str, Any]) -> Any:
-        """What says nothing where `schema` is wanted; `_NOTHING` where everything says something."""
+        """What says nothing where `schema` is wanted; `NO_MEANING` where everything says something."""
         schema = self.resolve(schema)
         if "enum" in schema:
             words = (option for option in schema["enum"] if isinstance(option, str))
-            return next((option for option in words if option.casefold() in _EMPTY), _NOTHING)
+            return next((option for option in words if option.casefold() in EMPTY), NO_MEANING)
         if schema.get("type") == "string" and not schema.get("minLength"):
             return ""
         if schema.get("type") == "array" and not schema.get("minItems"):
@@ -135,7 +177,7 @@ class Mender:
         lists = schema.get("properties", {})
         if lists and all(self._empty(kind) == [] for kind in lists.values()):
             return {name: [] for name in lists}
-        return _NOTHING
+        return NO_MEANING
 
     def _object(self, schema: Mapping[str, Any], value: Any) -> Any:
         kinds = schema["properties"]
@@ -145,24 +187,123 @@ class Mender:
             self._count()
             value = one
         if not isinstance(value, dict):
-            if len(kinds) != 1:
+            value = self._as_object(schema, value)
+            if not isinstance(value, dict):
                 return value
-            self._count()
-            value = {next(iter(kinds)): value}
-        fields = self._gathered(kinds, self._fields(schema, value))
+        fields = self._called(schema, self._gathered(kinds, self._fields(schema, value)))
+        fields = self._renamed(schema, fields)
         for name, kind in kinds.items():
             if name not in fields:
                 continue
+            optional = name not in schema.get("required", kinds)
+            if optional and fields[name] == [] and is_text(self.resolve(kind)):
+                fields[name] = None
             if fields[name] is None and not self._allows_null(kind):
                 empty = self._empty(kind)
-                if empty is _NOTHING or (empty == "" and len(kinds) == 1):
+                if empty is NO_MEANING or (empty == "" and len(kinds) == 1 and not optional):
                     del fields[name]
                     continue
                 fields[name] = empty
                 self._count()
             else:
-                fields[name] = self.mend(kind, fields[name])
+                fields[name] = self.mend(kind, self._worded(name, kind, fields[name]))
         return fields
+
+    def _worded(self, name: str, schema: Mapping[str, Any], value: Any) -> Any:
+        """`value`; where it tells a truth value in words that fit the `name` of the field, that."""
+        kind = self.resolve(schema)
+        if is_text(kind) and name.rpartition("_")[2] in ("query", "question") and isinstance(value, list):
+            texts = {one for one in value if isinstance(one, str) and len(one.split()) > 2}
+            return value if len(texts) < 2 else None  # several, and no word of which counts
+        options = [True, False] if kind.get("type") == "boolean" else kind.get("enum", ())
+        if not isinstance(value, str) or len(options) != 2 or choose(value, options) is not NO_MEANING:
+            return value
+        if choose(value, ("true", "false", "yes", "no")) is not NO_MEANING:
+            return value
+        meant = verdict(name, options, value)
+        if meant is NO_MEANING:
+            return value
+        self._count()
+        return meant
+
+    def _as_object(self, schema: Mapping[str, Any], value: Any) -> Any:
+        """The object that `value` stands for: by its only field, a call, or its first text."""
+        kinds = schema["properties"]
+        if len(kinds) == 1:
+            self._count()
+            return {next(iter(kinds)): value}
+        if not isinstance(value, str) or not value.strip():
+            return value
+        first, *others = kinds
+        options = self._options(kinds[first])
+        call = call_in(value, options)
+        if call and others:
+            self._count()
+            return {first: call[0], others[0]: call[1]}
+        may_be_absent = not set(kinds) & set(schema.get("required", kinds))
+        sentence = len(value.split()) > 2 and value[:1].isalnum()
+        if may_be_absent and sentence and is_text(self.resolve(kinds[first])):
+            self._count()
+            return {first: value}
+        return value
+
+    def _options(self, schema: Mapping[str, Any]) -> list[str]:
+        """The words that `schema` allows; none where it allows anything else."""
+        kind = self.resolve(schema)
+        options = kind.get("enum") or ([kind["const"]] if "const" in kind else [])
+        return list(options) if all(isinstance(option, str) for option in options) else []
+
+    def _called(self, schema: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+        """`fields` with a step's option and text apart, which were written as one: `search[query]`.
+
+        So are an option that is the name of a field, and an option or a text under another name.
+        """
+        kinds = schema["properties"]
+        if len(kinds) < 2:
+            return fields
+        (name, text), others = list(kinds)[-2:], set(kinds)
+        if self._options(kinds[next(iter(kinds))]) and not self._options(kinds[name]):
+            name, text = list(kinds)[:2]
+        options = self._options(kinds[name])
+        if (
+            all(option.casefold() in FLAGS for option in options)
+            or text not in schema.get("required", kinds)
+            or not is_text(self.resolve(kinds[text]))
+        ):
+            return fields
+        if fields.get(name) in options and fields.get(text):
+            return fields
+        call = call_of(options, fields, name, text, others)
+        if call is None:
+            return fields
+        self._count()
+        own = {key: held for key, held in fields.items() if key in others}
+        return {**own, name: call[0], text: call[1]}
+
+    def _renamed(self, schema: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+        """`fields` with the only one that is missing under its name, where one other stands that fits it."""
+        kinds = schema["properties"]
+        required = schema.get("required", kinds)
+        missing = [name for name in kinds if name not in fields and name in required]
+        missing = missing or [
+            name for name in kinds if name not in fields and is_text(self.resolve(kinds[name]))
+        ]
+        others = [name for name in fields if name not in kinds and fold(name) not in _BESIDE_NAMES]
+        if (
+            len(missing) != 1
+            or len(others) != 1
+            or len(kinds) < 2
+            or not isinstance(fields[others[0]], (str, bool, int))
+        ):
+            return fields
+        (name,), (other,) = missing, others
+        kind, value = self.resolve(kinds[name]), fields[other]
+        if is_text(kind) and (not isinstance(value, str) or fold(other) not in _TEXT_NAMES):
+            return fields
+        if not self.fits(kind, Mender(self._named, Tally()).mend(kind, value)):
+            return fields
+        self._count()
+        return {**{key: held for key, held in fields.items() if key != other}, name: value}
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
@@ -189,12 +330,24 @@ class Mender:
         kinds = schema["properties"]
         if value and value.keys() <= kinds.keys():
             return dict(value)
+        items = self._items_in(kinds, value)
+        if items is not None:
+            self._count()
+            return items
+        inner = [
+            held
+            for key, held in value.items()
+            if isinstance(held, dict) and key != "properties" and _fields_in(held, kinds)
+        ]
+        if len(inner) == 1 and len(value) > 1 and not _fields_in(value, kinds):
+            self._count()
+            value = inner[0]
         if len(value) == 1 and not _fields_in(value, kinds):
             (held,) = value.values()
             if isinstance(held, dict) and _fields_in(held, kinds):
                 self._count()
                 value = held
-            elif len(kinds) == 1:
+            elif len(kinds) == 1 and fold(next(iter(value))) not in _ASIDE_NAMES:
                 self._count()
                 return {next(iter(kinds)): held}
         fields = {name: value[name] for name in value if name in kinds}
@@ -242,13 +395,17 @@ class Mender:
         if isinstance(value, dict):
             if kind.get("properties") and _fields_in(value, kind["properties"]):
                 return [value]
+            mapped = self._mapped(kind, value)
+            mapped = _ranks(value) or None if mapped is None and kind.get("type") == "integer" else mapped
+            if mapped is not None:
+                return mapped
             if len(value) == 1:
                 (held,) = value.values()
                 return held if isinstance(held, list) else self._items_of(kind, held)
             return None
         if not isinstance(value, str):
             return None if isinstance(value, bool) and kind.get("type") != "boolean" else [value]
-        if bare(value) in _EMPTY:
+        if bare(value) in EMPTY:
             return []
         if kind.get("type") == "integer":
             return numbers_in(value) or None
@@ -257,9 +414,53 @@ class Mender:
         if kind.get("type") != "string":
             return None
         lines = [line.strip() for line in value.splitlines() if line.strip()]
-        if len(lines) > 1 and all(_BULLET.match(line) for line in lines):
-            return [_BULLET.sub("", line) for line in lines]
+        if len(lines) > 1 and all(BULLET.match(line) for line in lines):
+            return [BULLET.sub("", line) for line in lines]
         return [value]
+
+    def _items_in(self, kinds: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The only output, a list, of an object that is one of its items, or a map of them."""
+        if len(kinds) != 1 or not value or _fields_in(value, kinds):
+            return None
+        name, kind = next((name, self.resolve(kind)) for name, kind in kinds.items())
+        item = self.resolve(kind.get("items") or {}) if kind.get("type") == "array" else {}
+        if item.get("type") == "integer" and (ranks := _ranks(value)):
+            return {name: ranks}
+        if not item.get("properties"):
+            return None
+        if value.keys() & item["properties"].keys():
+            return {name: [dict(value)]}
+        mapped = self._mapped(item, value)
+        return None if mapped is None else {name: mapped}
+
+    def _mapped(self, kind: Mapping[str, Any], value: Mapping[str, Any]) -> list[Any] | None:
+        """The items that a map by numbers, or to options, stands for; None where it is no such map."""
+        kinds = {name: self.resolve(inner) for name, inner in kind.get("properties", {}).items()}
+        texts = [name for name, inner in kinds.items() if is_text(inner)]
+        numbers = [name for name, inner in kinds.items() if inner.get("type") == "integer"]
+        options = [name for name, inner in kinds.items() if "enum" in inner]
+        if not value or not texts:
+            return None
+        if len(numbers) == 1 and all(len(numbers_in(str(key))) == 1 for key in value):
+            return [
+                {
+                    numbers[0]: numbers_in(str(key))[0],
+                    **(held if isinstance(held, dict) else {texts[0]: held}),
+                }
+                for key, held in value.items()
+                if held is not None and held != ""
+            ]
+        if (
+            len(numbers) == 1
+            and len(texts) == 1
+            and all(number_in(held, 100) is not None for held in value.values())
+        ):
+            return [{texts[0]: key, numbers[0]: held} for key, held in value.items()]
+        if len(options) == 1 and len(texts) == 1 and not numbers:
+            chosen = {key: choose(held, kinds[options[0]]["enum"]) for key, held in value.items()}
+            if NO_MEANING not in chosen.values():
+                return [{texts[0]: key, options[0]: option} for key, option in chosen.items()]
+        return None
 
     def _inside(self, value: Any, kind: type) -> Any:
         """The JSON value of a `kind` that the text `value` holds, or `value`."""
@@ -270,17 +471,14 @@ class Mender:
                 return held
         return value
 
-    def _held(self, value: Any) -> Any:
-        """What an object with one field, or a list of one, holds; `value` where it is neither."""
-        while isinstance(value, (dict, list)) and len(value) == 1:
-            value = next(iter(value.values())) if isinstance(value, dict) else value[0]
-        return value
-
     def _option(self, options: Sequence[Any], value: Any) -> Any:
         if is_option(value, options):
             return value
-        option = choose(self._held(value), options)
-        if option is _NOTHING:
+        held = _named_value(held_in(value))
+        option = choose(held, options)
+        if option is NO_MEANING and isinstance(held, str) and all(type(one) is int for one in options):
+            option = choose(rating(held), options)
+        if option is NO_MEANING:
             return value
         self._count()
         return option
@@ -288,7 +486,7 @@ class Mender:
     def _flag(self, schema: Mapping[str, Any], value: Any) -> Any:
         if isinstance(value, bool):
             return value
-        held = self._held(value)
+        held = _named_value(held_in(value))
         flag = FLAGS.get(bare(held)) if isinstance(held, str) else None
         if isinstance(held, bool) or (isinstance(held, (int, float)) and held in (0, 1)):
             flag = bool(held)
@@ -300,11 +498,16 @@ class Mender:
         return flag
 
     def _number(self, schema: Mapping[str, Any], value: Any) -> Any:
-        held = self._held(value)
+        held = held_in(value)
+        if isinstance(held, dict):
+            named = [one for key, one in held.items() if fold(key) in _NUMBER_NAMES]
+            held = named[0] if len(named) == 1 else _named_value(held)
         if isinstance(held, bool):
-            return held
+            return str(held)  # no number: pydantic takes it for 0 or 1
         low, high = schema.get("minimum"), schema.get("maximum")
         number = number_in(held, high)
+        if number is None and isinstance(held, str) and (rated := rating(held)):
+            number = number_in(rated, high)
         if number is None:
             return value
         if schema["type"] == "integer":
@@ -314,7 +517,10 @@ class Mender:
         return number
 
     def _text(self, schema: Mapping[str, Any], value: Any) -> Any:
-        text = value if isinstance(value, str) else written(self._held(value))
+        if isinstance(value, dict) and len(value) > 1:
+            texts = [held for held in value.values() if isinstance(held, str)]
+            value = texts if len(texts) == 1 else value
+        text = value if isinstance(value, str) else written(held_in(value))
         if text is None:
             return value
         if not isinstance(value, str):
@@ -350,6 +556,16 @@ class Mender:
         return kind not in types_by_name or isinstance(value, types_by_name[kind])
 
 
+_ASIDE_NAMES = word_set("""
+    error errors detail exception question passages documents thought reasoning reason explanation note
+    status type properties
+    """)
+_BESIDE_NAMES = _ASIDE_NAMES | word_set("why confidence justification id evidence source sources")
+_VALUE_NAMES = word_set("value verdict label choice score points rating percent decision result answer")
+_TEXT_NAMES = word_set("text value content answer response result output claim sentence statement name title")
+_NUMBER_NAMES = word_set("""
+    id passage document doc number passageid documentid docid passagenumber documentnumber identifier
+    """)
 _SCALARS: Mapping[str, Callable[[Mender, Mapping[str, Any], Any], Any]] = {
     "boolean": Mender._flag,
     "integer": Mender._number,
@@ -362,185 +578,8 @@ _BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
     "exclusiveMinimum": lambda value, bound: value > bound,
     "exclusiveMaximum": lambda value, bound: value < bound,
 }
-_EMPTY = frozenset({"", "none", "null", "nothing", "n/a", "empty"})
-FLAGS = {
-    **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
-    **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
-}
-_DIGITS = re.compile(r"[0-9]+")
-_NUMBERED = re.compile(
-    r"(?:(?:passages?|documents?|docs?|ids?|numbers?|no|parts?|components?|and|then)\b|[^\w{}\"]|[0-9]{1,4}\b)+",
-    re.IGNORECASE,
-)
-_BULLET = re.compile(r"(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
-_NUMBER = re.compile(
-    r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|about)\b[^\w+-]*)?"
-    r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?\W*",
-    re.IGNORECASE,
-)
-_LABELLED = re.compile(
-    r"(?:the\s+|my\s+)?(?:\w+\s+)?(?:answer|option|choice|action|verdict)\s*(?:is|:|=)?\s*", re.IGNORECASE
-)
-_MARKS = " \t\r\n.,;:!?()[]{}<>\"'`*_\u201c\u201d\u2018\u2019"
-
-
-def loads(text: str) -> Any:
-    """The JSON value that `text` is; None where it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def fold(name: Any) -> str:
-    """`name` without case, blanks, hyphens and underscores."""
-    return re.sub(r"[\W_]+", "", str(name)).casefold()
-
-
-def bare(text: str) -> str:
-    """`text` without case and the marks around it."""
-    return text.strip(_MARKS).casefold()
-
-
-def is_text(schema: Mapping[str, Any]) -> bool:
-    """Whether `schema` wants a text that may say anything."""
-    return schema.get("type") == "string" and "enum" not in schema and "const" not in schema
-
-
-def is_option(value: Any, options: Sequence[Any]) -> bool:
-    """Whether `value` is one of `options`, of the same type."""
-    return any(type(option) is type(value) and option == value for option in options)
-
-
-def choose(value: Any, options: Sequence[Any]) -> Any:
-    """The one of `options` that `value` means; `_NOTHING` where it means none, or it is not clear which."""
-    words = [option for option in options if isinstance(option, str)]
-    numbers = [option for option in options if type(option) is int]
-    if isinstance(value, bool):
-        return next((word for word in words if FLAGS.get(word.casefold()) is value), _NOTHING)
-    if numbers and not words:
-        number = number_in(value, max(numbers))
-        if number is None:
-            return _NOTHING
-        if 0 < number < 1 and max(numbers) == 100:
-            number *= 100
-        inside = min(numbers) <= number <= max(numbers)
-        return min(numbers, key=lambda option: abs(option - number)) if inside else _NOTHING
-    if not isinstance(value, str):
-        return _NOTHING
-    return _choose_word(value, words)
-
-
-def _choose_word(text: str, words: Sequence[str]) -> Any:
-    for spell in (bare, fold):
-        spelling = spell(text)
-        for option in words:
-            if spelling and spell(option) == spelling:
-                return option
-    if bare(text) in ("true", "false"):
-        return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), _NOTHING)
-    label = _LABELLED.match(text)
-    for start in [text, *([text[label.end() :]] if label and label.end() else [])]:
-        begun = [option for option in words if _begins(start.lstrip(_MARKS + "-"), option)]
-        if begun:
-            return max(begun, key=len)
-    return _NOTHING
-
-
-def _begins(text: str, option: str) -> bool:
-    """Whether `text` begins with `option` as a word of its own."""
-    pattern = r"[\W_]+".join(re.escape(part) for part in re.split(r"[\W_]+", option) if part)
-    end = r"(?=\W|$)" if len(option) > 2 else r"(?=[^\w\s'\u2019-]|\s+[^\w\s'\u2019]|\s*$)"
-    return bool(pattern) and re.match(pattern + end, text, re.IGNORECASE) is not None
-
-
-def number_in(value: Any, most: Any = None) -> Any:
-    """The number that `value` is or spells; None where it is none. Of a fraction `most` is the whole."""
-    if isinstance(value, (int, float)):
-        return value if not isinstance(value, bool) and math.isfinite(value) else None
-    spelled = _NUMBER.fullmatch(value) if isinstance(value, str) and len(value) < 200 else None
-    if spelled is None or (spelled[2] is not None and (most is None or int(spelled[2]) != most)):
-        return None
-    return float(spelled[1]) if "." in spelled[1] else int(spelled[1])
-
-
-def numbers_in(text: str) -> list[int]:
-    """The integers that `text` lists, with nothing but marks and words such as "passage" around them."""
-    return [int(digits) for digits in _DIGITS.findall(text)] if _NUMBERED.fullmatch(text) else []
-
-
-def nearest_integer(number: Any, low: Any, high: Any) -> int:
-    """The integer nearest to `number`; of a share, where `low` to `high` is a percentage, its percentage."""
-    if 0 < number < 1 and (low, high) == (0, 100):
-        number *= 100
-    return number if isinstance(number, int) else math.floor(number + 0.5)
-
-
-def written(value: Any) -> str | None:
-    """A scalar, or a list of texts, as a text; None for other values."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (int, float)):
-        return json.dumps(value) if math.isfinite(value) else None
-    if isinstance(value, list):
-        texts = [item for item in value if isinstance(item, str)]
-        return ", ".join(texts) if texts and len(texts) == len(value) else None
-    return None
-
-
-def first_words(text: str, most: int, least: int = 0) -> str:
-    """The first words of `text` that take `most` characters; of a longer first word its beginning."""
-    cut = text[:most]
-    if not any(char.isspace() for char in text[most - 1 : most + 1]):
-        cut = " ".join(cut.rsplit(None, 1)[:-1]) or cut
-    cut = cut.rstrip()
-    return cut if len(cut) >= max(1, least) else text[:most]
 
 
 def _fields_in(value: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
     spelled = {fold(name) for name in kinds}
     return any(fold(name) in spelled for name in value)
-
-
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"(?:[^"\\]|\\.)*\\?\Z|[{}\[\],]', re.DOTALL)
-
-
-def close_list(text: str, tally: Tally) -> str:
-    """JSON that was cut inside a list, without the unfinished item and with its brackets closed.
-
-    Other texts stay as they are.
-    """
-    opened: list[tuple[str, int]] = []
-    for token in _JSON_TOKEN.finditer(text):
-        mark = token[0]
-        if mark in "[{":
-            opened.append((mark, token.end()))
-        elif mark in "]}":
-            if not opened or opened.pop()[0] != {"]": "[", "}": "{"}[mark]:
-                return text
-        elif mark == "," and opened and opened[-1][0] == "[":
-            opened[-1] = ("[", token.start())
-    places = [at for at, (mark, _) in enumerate(opened) if mark == "["]
-    if not places:
-        return text
-    last = places[-1]
-    start = opened[last][1]
-    rest = text[start:].lstrip(",").strip()
-    if last + 1 == len(opened) and (rest[-1:] in ("}", "]") or (loads(rest) is not None and rest[:1] == '"')):
-        start = len(text.rstrip())
-    elif rest:
-        tally.dropped += 1
-    closers = "".join("]" if mark == "[" else "}" for mark, _ in reversed(opened[: last + 1]))
-    return text[:start] + closers
-
-
-def places_in(value: Any, where: Sequence[Any]) -> Iterator[tuple[list[Any], int]]:
-    """The lists in `value` on the way `where`, names and places from the outside in, each with the place."""
-    for step in where:
-        if isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value):
-            yield value, step
-            value = value[step]
-        elif isinstance(value, dict) and step in value:
-            value = value[step]

@@ -1,0 +1,40 @@
+"""What prompts say of outputs, where a reply only repeats it: an echo, or a point of a scale in its words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from ragc.programs.calls.reading.meaning import fold
+
+
+@lru_cache(maxsize=512)
+def descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
+    """What prompts say of each output that is a text, in both wordings, without blanks and marks."""
+    return {name: frozenset(map(fold, texts)) for name, texts in texts_of(signature).items()}
+
+
+def texts_of(signature: Any) -> dict[str, list[str]]:
+    """The descriptions of each output of more than a word, in both wordings where it has both."""
+    texts: dict[str, list[str]] = {}
+    for name, info in signature.output_fields.items():
+        extra = info.json_schema_extra or {}
+        both = (str(extra.get("desc") or ""), str(getattr(extra.get("brief"), "desc", "")))
+        texts[name] = [one for one in both if " " in one]
+    return texts
+
+
+_SCALE = re.compile(r"(-?\d+)\s+(?!to\b|\()([^,;:\d]+)")
+
+
+def on_scale(signature: Any, text: str) -> dict[str, Any] | None:
+    """The points on the scale of the one output whose description says of them what `text` says."""
+    if len(signature.output_fields) != 1 or len(text) > 200:
+        return None
+    (name,) = signature.output_fields
+    said_of = {
+        fold(about): int(points) for one in texts_of(signature)[name] for points, about in _SCALE.findall(one)
+    }
+    return {name: said_of[fold(text)]} if fold(text) in said_of else None
