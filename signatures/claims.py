@@ -4,8 +4,8 @@ Claims and queries (section 3.3 and Table 8): `ClaimSplit` takes an answer apart
 each, `ClaimKnown` judges one of them, and `QuestionSplit` writes queries from the question alone.
 
 Proxy model (sections 3.1 and 3.2): it decides between two answers of the main model, without passages and
-with them. `JudgeKnown` and `ClaimKnown` look at how an answer or a claim is put, `DraftCorrect` and
-`ClaimCorrect` ask how likely it is right; `judgements` chooses between them, with a yes or no or with a
+with them. `JudgeKnown` and `ClaimKnown` look at how an answer or a claim is put, `JudgeDraft` and
+`JudgeClaim` ask how likely it is right; `judgements` chooses between them, with a yes or no or with a
 confidence. `reader` gives the main model's calls (Table 9). The proxy's answer has the name
 `heuristic_answer`, so that it is never taken for the answer.
 """
@@ -19,6 +19,7 @@ import dspy
 from pydantic import BaseModel, Field
 
 from ragc.signatures.answer import UNCITED, ClosedBookAnswer, ShortAnswer, apply_format
+from ragc.signatures.values import Percent
 from ragc.signatures.wording import brief, change_texts, derived, output_field
 
 MOST = 5
@@ -116,9 +117,6 @@ class ClaimKnown(dspy.Signature):
     known: Literal["yes", "no"] = dspy.OutputField(desc="yes if no search is needed, no if one is")
 
 
-Percent = Literal[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
-
-
 @brief(
     "Answer the question and state the facts that the answer rests on.",
     heuristic_answer="one to three full sentences",
@@ -169,7 +167,7 @@ class JudgeKnown(dspy.Signature):
     reason="how well known the subject is, and any doubt, in a few words",
     known="yes: likely right; no: it may be wrong",
 )
-class DraftCorrect(dspy.Signature):
+class JudgeDraft(dspy.Signature):
     """Say whether a first answer to the question, given from memory, is likely right.
 
     Whoever answers from memory states what is made up as firmly as what is known. So a definite name, number
@@ -204,7 +202,7 @@ class DraftCorrect(dspy.Signature):
     reason="how well known the subject is, and any doubt, in a few words",
     known="yes: likely right; no: it may be wrong",
 )
-class ClaimCorrect(dspy.Signature):
+class JudgeClaim(dspy.Signature):
     """Say whether a claim, made from memory, is likely right, so that its query need not be searched.
 
     Whoever writes from memory states what is made up as firmly as what is known. So a definite name, number
@@ -238,7 +236,7 @@ class ClaimCorrect(dspy.Signature):
     reason="what speaks for and against it, in a few words",
     known="yes: likely right; no: it may be wrong",
 )
-class LabelledDraftCorrect(DraftCorrect):
+class JudgeLabelledDraft(JudgeDraft):
     """Say whether a first answer to the question is likely right, judging by the examples.
 
     Each example is an answer that the same model gave from memory to another question, with whether it was
@@ -298,7 +296,7 @@ def judgements(asks: str, by: str) -> Judgements:
         drafted, labelled, split, claimed = JudgeKnown, JudgeKnown, ClaimSplit, ClaimKnown
         of_draft = of_claim = "no search is needed"
     else:
-        drafted, labelled, claimed = DraftCorrect, LabelledDraftCorrect, ClaimCorrect
+        drafted, labelled, claimed = JudgeDraft, JudgeLabelledDraft, JudgeClaim
         split = change_texts(ClaimSplit, lambda text: f"{text}\n\n{_DOUBT}", names=())
         of_draft, of_claim = "the first answer is right", "the claim is right"
     if by != "confidence":

@@ -10,6 +10,7 @@ import pydantic
 from pydantic import BeforeValidator
 
 from ragc.signatures.answer import ALONE, or_nothing
+from ragc.signatures.values import Percent
 from ragc.signatures.wording import brief, otherwise
 
 
@@ -17,7 +18,7 @@ class UncertainSpan(pydantic.BaseModel):
     """Words of a sentence and how sure they are, in percent."""
 
     span: str = pydantic.Field(max_length=80)
-    confidence: int = pydantic.Field(ge=0, le=100)
+    confidence: Percent
 
 
 class Doubts(pydantic.BaseModel):
@@ -62,7 +63,7 @@ def _unless_complete(value: Any) -> Any:
     brief="Write the next sentence of an answer to the question, with facts from the passages alone; without "
     "passages, say what the question itself tells.",
 )
-class NextSentence(dspy.Signature):
+class DraftSentence(dspy.Signature):
     """Write the next sentence of an answer to the question.
 
     Go on from the answer so far and repeat nothing of it; the first sentence says what is asked for most
@@ -84,7 +85,7 @@ class NextSentence(dspy.Signature):
     sentence="written from memory",
     doubts="words copied from the sentence, each with how sure you are of it; an empty list if all is sure",
 )
-class UncertainSpans(dspy.Signature):
+class FindUncertainSpans(dspy.Signature):
     """Find the names, numbers and dates in the sentence that may be wrong.
 
     Take each fact in the sentence in turn and ask yourself how often a fact that you feel like this about
@@ -106,7 +107,7 @@ class UncertainSpans(dspy.Signature):
     doubtful="words of the sentence that may be wrong",
     query="one question of one line that does not use the doubtful words",
 )
-class SpanQuestion(dspy.Signature):
+class AskAboutSpan(dspy.Signature):
     """Ask the question that the doubtful words of the sentence would answer.
 
     The question goes into a search engine as it is. It must be understood alone, so put full names in the

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import dspy
 import pydantic
 
-from ragc.signatures.claims import Percent
+from ragc.signatures.values import Percent
 from ragc.signatures.wording import brief, output_field
 
 
@@ -22,12 +22,6 @@ class Grade(pydantic.BaseModel):
     """How relevant a passage is, in points."""
 
     points: int = pydantic.Field(ge=-100, le=100)
-
-
-class Chance(pydantic.BaseModel):
-    """How likely something is, in percent."""
-
-    percent: int = pydantic.Field(ge=0, le=100)
 
 
 @brief(
@@ -53,7 +47,7 @@ class RelevanceGrade(dspy.Signature):
     "Decide whether the passage helps to answer the question.",
     relevant="true if it tells at least a part of what is needed; false if it is about something else",
 )
-class RelevanceCheck(dspy.Signature):
+class CheckRelevance(dspy.Signature):
     """Decide whether the passage helps to answer the question.
 
     It helps if it states the answer, or one of the facts that the answer is put together from. It does not
@@ -91,7 +85,7 @@ class SupportGrade(dspy.Signature):
     "Rate how well the answer serves somebody who asked the question.",
     utility="5 it answers all of the question, however briefly; 3 a part of it; 1 nothing of it",
 )
-class Utility(dspy.Signature):
+class RateUtility(dspy.Signature):
     """Rate how well the answer serves somebody who asked the question.
 
     Ask whether it says what was asked for, whole and to the point. Brevity is no fault: a bare name can be a
@@ -119,7 +113,7 @@ class NeedRetrieval(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what is to be answered")
-    need: Chance = dspy.OutputField(
+    need: Percent = dspy.OutputField(
         desc="how likely it must be looked up, in percent: 0 you know the answer for sure, 100 you cannot"
     )
 
@@ -128,7 +122,7 @@ class NeedRetrieval(dspy.Signature):
     "Pick what to type into a web search that will find the answer to the question.",
     query="one to three names or keywords of the question, with commas between them",
 )
-class SearchWords(dspy.Signature):
+class ExtractKeywords(dspy.Signature):
     """Pick what to type into a web search that will find the answer to the question.
 
     Take the words that tell pages with the answer from all others: names and the thing that is asked about
@@ -146,7 +140,7 @@ class SearchWords(dspy.Signature):
     "Reword the search query, which did not find what the question needs.",
     better_query="one line in other words, still about the whole question",
 )
-class BetterQuery(dspy.Signature):
+class RephraseQuery(dspy.Signature):
     """Reword the search query, which did not find what the question needs.
 
     Think what a page with the answer is called and which words it uses, and use those: other terms for the

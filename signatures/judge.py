@@ -7,7 +7,7 @@ judge for CRAG (Yang et al. 2024, arXiv:2406.04744): one gold answer a call, and
 contradictions. `AnswerMatches` is for any data set. What decides without a judge (exact answers, false
 premises, "I don't know") is no part of these calls.
 
-Likeness: `ClosestStatement` has the aim of PrefRAG's choice of a positive sample (appendix C): which of
+Likeness: `FindClosestStatement` has the aim of PrefRAG's choice of a positive sample (appendix C): which of
 several analyses says most nearly what the teacher's says.
 
 Entailment: `TextEntails` decides whether a text says that a statement is true. ALCE (Gao et al. 2023,
@@ -74,7 +74,7 @@ class TextEntails(dspy.Signature):
     entailed: bool = dspy.OutputField(desc="true if all of the statement follows from the text, else false")
 
 
-class ClosestStatement(dspy.Signature):
+class FindClosestStatement(dspy.Signature):
     """Pick the candidate that says most nearly the same as the reference.
 
     Compare which facts each one states and what it concludes from them. Facts that the reference does not

@@ -2,19 +2,19 @@
 
 RQ-RAG, section 2.3, and appendix B.2 for the kinds of query, where control tokens ask for them.
 
-`trajectory` is one text for each earlier search: its kind, its query and its passages. It is empty where
-nothing was searched. The options of a multiple choice stand in the question.
+`trajectory` has one text for each earlier search: its kind, its query and its passages. The options of a
+multiple choice stand in the question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import dspy
-from pydantic import Field
 
 from ragc.signatures.answer import ALONE
+from ragc.signatures.values import Percent, Trajectory
 from ragc.signatures.wording import brief, derived, describe, otherwise, output_field
 
 _ACTIONS = {
@@ -54,7 +54,7 @@ class RewriteQuery(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what is to be answered in the end, with its options if it has any")
-    trajectory: list[str] = dspy.InputField(desc=_SEARCHES)
+    trajectory: Trajectory = dspy.InputField(desc=_SEARCHES)
     query: str = dspy.OutputField(desc="one line, as it goes into a search engine")
 
 
@@ -78,7 +78,7 @@ class DecomposeQuery(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what is to be answered in the end, with its options if it has any")
-    trajectory: list[str] = dspy.InputField(desc=_SEARCHES)
+    trajectory: Trajectory = dspy.InputField(desc=_SEARCHES)
     query: str = dspy.OutputField(desc="one line that asks for one fact, as it goes into a search engine")
 
 
@@ -101,7 +101,7 @@ class DisambiguateQuery(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what is to be answered in the end, with its options if it has any")
-    trajectory: list[str] = dspy.InputField(desc=_SEARCHES)
+    trajectory: Trajectory = dspy.InputField(desc=_SEARCHES)
     query: str = dspy.OutputField(desc="one line with one meaning spelled out, for a search engine")
 
 
@@ -120,7 +120,7 @@ class ChooseAction(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what is to be answered in the end, with its options if it has any")
-    trajectory: list[str] = dspy.InputField(desc=_SEARCHES)
+    trajectory: Trajectory = dspy.InputField(desc=_SEARCHES)
     reason: str = dspy.OutputField(
         default="", desc="what the results show and what is still missing, in a sentence"
     )
@@ -137,9 +137,6 @@ def choosing(kinds: tuple[str, ...]) -> Any:
     return describe(
         ChooseAction, "action", _describe_actions(actions, _WHEN), brief=short, kind=Literal[actions]
     )
-
-
-Percent = Annotated[int, Field(ge=0, le=100)]
 
 
 @brief(
@@ -169,7 +166,7 @@ class AnswerPath(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what to answer, with its options if it has any")
-    trajectory: list[str] = dspy.InputField(desc=_SEARCHES)
+    trajectory: Trajectory = dspy.InputField(desc=_SEARCHES)
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
@@ -180,7 +177,7 @@ class AnswerPath(dspy.Signature):
     reason="what the searches say of it, in a few words",
     score="0 (not at all) to 100 (fully)",
 )
-class TrajectoryJudge(dspy.Signature):
+class JudgeTrajectory(dspy.Signature):
     """Score how well the searches support this answer to the question.
 
     Go from fact to fact: does a result state each fact that the question needs, and do they lead to this
@@ -189,7 +186,7 @@ class TrajectoryJudge(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what was asked")
-    trajectory: list[str] = dspy.InputField(desc=_SEARCHES)
+    trajectory: Trajectory = dspy.InputField(desc=_SEARCHES)
     answer: str = dspy.InputField(desc="the answer to score")
     reason: str = dspy.OutputField(
         default="", desc="which facts the results show and which they lack, in a sentence"

@@ -127,7 +127,7 @@ class EntityExtract(dspy.Signature):
     domain="open when none of the others fits",
     entities=f"each name with its kind; {_KINDS_BY_DOMAIN}",
 )
-class KgLookup(dspy.Signature):
+class ExtractKgLookup(dspy.Signature):
     """Say what the question needs from a database: its domain, and the names to look up there.
 
     Go by what a database would have to hold to answer. Copy each name as it stands in the question, whole and

@@ -26,12 +26,13 @@ import pydantic
 from pydantic import BeforeValidator
 
 from ragc.signatures.answer import FORMATS, MEMORY, OrNothing, one_of, redeclare_output
+from ragc.signatures.values import Trajectory
 from ragc.signatures.wording import brief, change_texts, derived, otherwise
 
 
 @brief(
     "Work towards the answer step by step: search for what the steps so far have not shown, or finish.",
-    steps="taken so far, with what they found",
+    trajectory="taken so far, with what they found",
     thought="one sentence: what is known and what is missing",
     action="local searches a fixed collection of documents, web searches the web, finish answers",
     action_input="what to search for; to finish, the answer in a few words",
@@ -59,7 +60,9 @@ class ReactStep(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what is to be answered in the end")
-    steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
+    trajectory: Trajectory = dspy.InputField(
+        desc="the steps taken so far, each with what it found; none at first"
+    )
     thought: str = dspy.OutputField(
         default="", desc="what is known and what is missing, in a sentence or two"
     )
@@ -71,7 +74,7 @@ class ReactStep(dspy.Signature):
 
 @brief(
     "Work towards the answer step by step: search for what the steps so far have not shown, or finish.",
-    steps="taken so far, with what they found",
+    trajectory="taken so far, with what they found",
     thought="one sentence: what is known and what is missing",
     action="search looks in a fixed collection of documents and on the web, finish answers",
     action_input="what to search for; to finish, the answer in a few words",
@@ -99,7 +102,9 @@ class ReactConcatStep(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what is to be answered in the end")
-    steps: list[str] = dspy.InputField(desc="the steps taken so far, each with what it found; none at first")
+    trajectory: Trajectory = dspy.InputField(
+        desc="the steps taken so far, each with what it found; none at first"
+    )
     thought: str = dspy.OutputField(
         default="", desc="what is known and what is missing, in a sentence or two"
     )
@@ -112,7 +117,7 @@ class ReactConcatStep(dspy.Signature):
 @brief(
     "Ask the one follow-up question that is still needed to answer the question, or answer it.\n\n"
     "Answer when the steps show the answer, not from memory; while they do not, ask.",
-    steps="follow-up questions so far with their answers",
+    trajectory="follow-up questions so far with their answers",
     kind="follow_up to ask, answer to answer",
     text="the follow-up question, with names for pronouns, or the answer in a few words",
 )
@@ -147,7 +152,9 @@ class SelfAskStep(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what is to be answered in the end")
-    steps: list[str] = dspy.InputField(desc="follow-up questions so far with their answers; none at first")
+    trajectory: Trajectory = dspy.InputField(
+        desc="follow-up questions so far with their answers; none at first"
+    )
     kind: Literal["follow_up", "answer"] = dspy.OutputField(
         desc="follow_up while a fact is missing, answer when none is"
     )
@@ -191,7 +198,7 @@ class IntermediateAnswer(dspy.Signature):
 @brief(
     "Answer the question now, in as few words as possible, from what the steps have shown.\n\n"
     "If they have not shown it, give your best guess.",
-    steps="taken so far, with what they found",
+    trajectory="taken so far, with what they found",
     answer="a name, number or short phrase",
 )
 @otherwise(
@@ -218,7 +225,7 @@ class AnswerFromSteps(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what to answer")
-    steps: list[str] = dspy.InputField(desc="the steps taken, each with what it found")
+    trajectory: Trajectory = dspy.InputField(desc="the steps taken, each with what it found")
     answer: str = dspy.OutputField(desc="a name, number or short phrase")
 
 
@@ -309,29 +316,49 @@ def _to_step(tools: Sequence[str], finish: Sequence[str]) -> Any:
     return BeforeValidator(read)
 
 
-class _Step(pydantic.BaseModel):
-    """Base of the kinds of steps, which are made for their tools and so stand in no module by name."""
+class Step(pydantic.BaseModel):
+    """What an agent does next: a `Search`, or a `Finish` with the answer.
+
+    Each call narrows the kinds to its own tools, to the options of its answer, and to a grade where it
+    asks for one; what a reply gives is an instance of the classes here.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         # DSPy compares demonstrations by their pickled bytes; these are those of the plain values.
         return dict, (self.model_dump(),)
 
 
+class Search(Step):
+    """A search with the tool `action` for `action_input`."""
+
+    action: str
+    action_input: str
+
+
+class Finish(Step):
+    """The end, with the answer."""
+
+    action: Literal["finish"]
+    answer: str
+
+
+class GradedFinish(Finish):
+    """The end, with the answer and its grade, behind the explanation that it follows from."""
+
+    explanation: str
+    grade: Grade
+    improvement: str
+
+
 @cache
 def _step(tools: tuple[str, ...], graded: bool, answer_format: str) -> Any:
     """The type of a step that searches with one of `tools`, or finishes with an answer in a format."""
     options = FORMATS[answer_format].options
-    search = pydantic.create_model(
-        "Search", __base__=_Step, action=(one_of(tools), ...), action_input=(str, ...)
-    )
-    fields: dict[str, Any] = {
-        "action": (Literal["finish"], ...),
-        "answer": (one_of(options) if options else str, ...),
-    }
-    if graded:
-        fields |= {"explanation": (str, ...), "grade": (Grade, ...), "improvement": (str, ...)}
-    finish = pydantic.create_model("Finish", __base__=_Step, **fields)
-    return Annotated[search | finish, _to_step(tools, tuple(fields))]
+    kind = GradedFinish if graded else Finish
+    answer: Any = one_of(options) if options else str
+    search = pydantic.create_model("Search", __base__=Search, action=(one_of(tools), ...))
+    finish = pydantic.create_model("Finish", __base__=kind, answer=(answer, ...))
+    return Annotated[search | finish, _to_step(tools, tuple(kind.model_fields))]
 
 
 _STRICT = "\nThen look at the answer as a strict reader would."
@@ -424,7 +451,7 @@ class AgentStep(dspy.Signature):
     tools: list[str] = dspy.InputField(desc="the tools that may be used, and what each does")
     max_step: int = dspy.InputField(desc="how many steps were planned in all")
     question: str = dspy.InputField(desc="what is to be answered in the end")
-    trajectory: str = dspy.InputField(desc="the steps so far with their results; none at first")
+    trajectory: Trajectory = dspy.InputField(desc="the steps so far with their results; none at first")
     steps_left: int = dspy.InputField(desc="how many steps may follow this one")
     thought: str = dspy.OutputField(
         default="", desc="what the results show and what is missing, in one or two sentences"
@@ -450,7 +477,7 @@ class Reflect(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what was asked")
-    trajectory: str = dspy.InputField(desc="the steps taken, with their results")
+    trajectory: Trajectory = dspy.InputField(desc="the steps taken, with their results")
     answer: str = dspy.InputField(desc="the answer to grade")
     explanation: str = dspy.OutputField(
         default="", desc="which facts the results show and which not, in a sentence"
@@ -493,7 +520,7 @@ class ForcedAnswer(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="what to answer")
-    trajectory: str = dspy.InputField(desc="the steps taken, with their results")
+    trajectory: Trajectory = dspy.InputField(desc="the steps taken, with their results")
     answer: str = dspy.OutputField(desc="a name, number or short phrase; your best guess if not found")
 
 

@@ -30,7 +30,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Passage
 from ragc.signatures.answer import ShortAnswer
-from ragc.signatures.grade import BetterQuery, RelevanceCheck, RelevanceGrade, SearchWords
+from ragc.signatures.grade import CheckRelevance, ExtractKeywords, RelevanceGrade, RephraseQuery
 
 _SENTENCES, _WORDS, _TAIL = 3, 50, 10
 """Sentences of a strip, words of one, and the fewest words that are a strip at the end of a passage."""
@@ -98,9 +98,9 @@ class Crag(RagProgram):
         self.used = {name: self.cut_source(name) for name in ("local", "web")}
         self.answer = self.answer_call(self.reading(ShortAnswer))
         graded = knobs.form == "graded"
-        self.grade = self.predictor(RelevanceGrade if graded else RelevanceCheck, role=role, max_tokens=24)
+        self.grade = self.predictor(RelevanceGrade if graded else CheckRelevance, role=role, max_tokens=24)
         if knobs.rewrite:
-            self.query = self.predictor(SearchWords if graded else BetterQuery, max_tokens=40)
+            self.query = self.predictor(ExtractKeywords if graded else RephraseQuery, max_tokens=40)
 
     def most_calls(self) -> int:
         """The grades of the local passages, what correcting takes, and the answer."""

@@ -35,7 +35,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.sentences import first_sentence
 from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Hit, Passage
-from ragc.signatures.draft import Conclude, NextSentence, SpanQuestion, UncertainSpans
+from ragc.signatures.draft import AskAboutSpan, Conclude, DraftSentence, FindUncertainSpans
 
 _WIDE = "\u2e80"  # the first of the East Asian scripts
 Part = tuple[str, float]
@@ -142,11 +142,11 @@ class Flare(RagProgram):
         if knobs.finish == "short":
             self.answer = self.answer_call(Conclude)
         self.local = self.cut_source("local")
-        self.draft = self.predictor(self.reading(NextSentence), max_tokens=80, logprobs=measured)
+        self.draft = self.predictor(self.reading(DraftSentence), max_tokens=80, logprobs=measured)
         if knobs.uncertainty == "spans":
-            self.doubts = self.predictor(UncertainSpans, max_tokens=160)
+            self.doubts = self.predictor(FindUncertainSpans, max_tokens=160)
         if knobs.queries == "questions":
-            self.ask = self.predictor(SpanQuestion, max_tokens=60)
+            self.ask = self.predictor(AskAboutSpan, max_tokens=60)
 
     def most_calls(self) -> int:
         """Every sentence drafted and doubted, `rounds` of them looked up and drafted again, the answer."""

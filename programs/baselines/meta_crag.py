@@ -39,7 +39,7 @@ from ragc.signatures.answer import (
     normalize_refusal,
     with_question,
 )
-from ragc.signatures.route import KINDS, KgLookup
+from ragc.signatures.route import KINDS, ExtractKgLookup
 
 _SOURCES = {"web": ("web",), "kg": ("kg",), "both": ("kg", "web")}
 
@@ -60,7 +60,7 @@ class MetaCrag(RagProgram):
             self.web = self.cut_source("web")
             self.likeness = Likeness(runtime, knobs.encoder)
         if "kg" in self.sources:
-            self.lookup = self.predictor(KgLookup, max_tokens=230)
+            self.lookup = self.predictor(ExtractKgLookup, max_tokens=230)
         own = knobs.own_knowledge and knobs.answer_format in WORDED
         signature = OpenAnswer if own else ReferenceAnswer
         self.answer = self.answer_call(with_question(signature, knobs.query_pos), also=(INVALID, UNSURE))

@@ -102,7 +102,7 @@ class React(RagProgram):
         tallies = {"total_local": 0, "total_web": 0, "forced": 0}
         for _ in range(self.knobs.max_step):
             steps = self._fit_steps(self.step, question, steps)
-            reply = await self.step.try_call(question=question, steps=[s.render() for s in steps])
+            reply = await self.step.try_call(question=question, trajectory=[s.render() for s in steps])
             if reply is None:
                 break
             text = reply.action_input.strip()
@@ -129,7 +129,7 @@ class React(RagProgram):
         tallies["forced"] = 1
         record(Note("answer", "forced: the steps gave none"))
         steps = self._fit_steps(self.answer, question, steps)
-        forced = await self.answer.acall(question=question, steps=[s.render() for s in steps])
+        forced = await self.answer.acall(question=question, trajectory=[s.render() for s in steps])
         return self._prediction(blank_if_nothing(forced.answer), steps, tallies)
 
     @staticmethod
@@ -158,6 +158,6 @@ class React(RagProgram):
         return self.shrink_to_fit(
             call,
             steps,
-            lambda subset: {"question": question, "steps": [s.render() for s in subset]},
+            lambda subset: {"question": question, "trajectory": [s.render() for s in subset]},
             shrink_steps,
         )

@@ -77,7 +77,7 @@ class SelfAsk(RagProgram):
 
     async def _next(self, question: str, steps: list[str]) -> tuple[str, str]:
         """The kind and text of the next step; empty where there is none to use."""
-        reply = await self.step.try_call(question=question, steps=steps)
+        reply = await self.step.try_call(question=question, trajectory=steps)
         if reply is None:
             return "", ""
         if text := blank_if_nothing(reply.text):
@@ -111,11 +111,14 @@ class SelfAsk(RagProgram):
         """The answer from the steps so far."""
         record(Note("answer", "forced: the steps gave none"))
         steps = self._fit_steps(self.answer, question, steps)
-        forced = await self.answer.acall(question=question, steps=steps)
+        forced = await self.answer.acall(question=question, trajectory=steps)
         return blank_if_nothing(forced.answer)
 
     def _fit_steps(self, call: RagPredict, question: str, steps: list[str]) -> list[str]:
         """The last of `steps`, as many as fit the context of `call`."""
         return self.shrink_to_fit(
-            call, steps, lambda subset: {"question": question, "steps": subset}, lambda subset: subset[1:]
+            call,
+            steps,
+            lambda subset: {"question": question, "trajectory": subset},
+            lambda subset: subset[1:],
         )

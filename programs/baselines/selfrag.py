@@ -29,7 +29,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, above, at_least, record, together
 from ragc.records import Passage
 from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer
-from ragc.signatures.grade import BetterQuery, NeedRetrieval, RelevanceCheck, SupportGrade, Utility
+from ragc.signatures.grade import CheckRelevance, NeedRetrieval, RateUtility, RephraseQuery, SupportGrade
 
 SUPPORT = {"fully": 1.0, "partially": 0.5, "none": 0.0}
 
@@ -63,13 +63,13 @@ class SelfRag(RagProgram):
         if scored and knobs.gate == "adaptive":
             self.need = self.predictor(NeedRetrieval, max_tokens=24)
         if not scored or knobs.w_rel:
-            self.relevance = self.predictor(RelevanceCheck, max_tokens=16)
+            self.relevance = self.predictor(CheckRelevance, max_tokens=16)
         if not scored or knobs.w_sup:
             self.support = self.predictor(SupportGrade, max_tokens=16)
         if not scored or knobs.w_use:
-            self.utility = self.predictor(Utility, max_tokens=16)
+            self.utility = self.predictor(RateUtility, max_tokens=16)
         if not scored:
-            self.query = self.predictor(BetterQuery, max_tokens=60)
+            self.query = self.predictor(RephraseQuery, max_tokens=60)
         self.closed = self.answer_call(ClosedBookAnswer)
 
     def most_calls(self) -> int:
@@ -107,7 +107,7 @@ class SelfRag(RagProgram):
             return bool(self.knobs.gate == "always")
         reply = await self.need.try_call(question=question)
         least = self.knobs.selfrag_threshold
-        needs_search = reply is None or above("selfrag_threshold", reply.need.percent / 100, least)
+        needs_search = reply is None or above("selfrag_threshold", reply.need / 100, least)
         record(Note("search", "needed" if needs_search else "not needed"))
         return needs_search
 

@@ -66,23 +66,23 @@ def render_passages(passages: Sequence[Passage], numbers: Mapping[Passage, int])
     return "\n".join(f"[{numbers[passage]}] {format_passage(passage)}" for passage in passages) or "none"
 
 
-def render_trajectory(turns: Trajectory) -> str:
-    """All turns as text, each passage once and numbered from 1; `none` for no turn.
+def render_trajectory(turns: Trajectory) -> list[str]:
+    """`turns` as they stand in a prompt, one text each, passages numbered through all of them.
 
-    A turn that found a passage again names it by its number.
+    A turn that found a passage again names it, and its text is not repeated.
     """
-    lines: list[str] = []
+    texts: list[str] = []
     numbers: dict[Passage, int] = {}
     for turn in turns:
-        lines += [f"{label}: {text}" for label, text in turn.wrote if text]
-        known = "".join(f" [{numbers[passage]}]" for passage in turn.passages if passage in numbers)
+        lines = [f"{label}: {text}" for label, text in turn.wrote if text]
         missing = "" if turn.passages else " left out" if turn.cut else " none"
-        lines.append(f"Results:{known}{missing}")
+        lines.append(f"Results:{missing}")
         for passage in turn.passages:
-            if passage not in numbers:
-                numbers[passage] = len(numbers) + 1
-                lines.append(f"[{numbers[passage]}] {format_passage(passage)}")
-    return escape_markers("\n".join(lines)) or "none"
+            known = passage in numbers
+            number = numbers.setdefault(passage, len(numbers) + 1)
+            lines.append(f"Passage {number}{' (shown above)' if known else f': {format_passage(passage)}'}")
+        texts.append(escape_markers("\n".join(lines)))
+    return texts
 
 
 def shrink_trajectory(turns: Trajectory) -> Trajectory:

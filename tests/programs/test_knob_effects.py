@@ -38,7 +38,7 @@ def vary_reply(request: ChatRequest, salt: int = 0) -> Reply:
         "answer": "blue and white" if some else "red",
         "score": 99 if better else 60,
         "utility": 5 if better else 4,
-        "need": {"percent": 90},
+        "need": 90,
         "confidence": 50,
         "action_input": f"thing {zlib.crc32(text.encode()) % 97}",
         "sentence": "Thing 3 is red and was made in a far town a long time ago.",

@@ -59,7 +59,7 @@ def reply(request: ChatRequest) -> Reply:
         "known": "no",
         "need_search": "yes",
         "query": "harbour of Porthaven",
-        "need": {"percent": 100},
+        "need": 100,
         "grade": "CORRECT",
         "choice": "web",
     }

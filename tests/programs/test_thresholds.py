@@ -26,7 +26,7 @@ QUESTION = "What is the colour of thing 3?"
 FOUND = [Passage(f"p{i}", f"Title {i}", f"The colour of thing {i} is red.") for i in range(30)]
 SAID: dict[str, Any] = {
     "confidence": 40,
-    "need": {"percent": 40},
+    "need": 40,
     "relevant": True,
     "support": "fully",
     "utility": 3,

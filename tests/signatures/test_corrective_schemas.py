@@ -10,15 +10,15 @@ import pytest
 
 from ragc.programs.calls.replies import reply_schema
 from ragc.signatures.answer import ReadingNotes
-from ragc.signatures.draft import Conclude, NextSentence, SpanQuestion, UncertainSpans
+from ragc.signatures.draft import AskAboutSpan, Conclude, DraftSentence, FindUncertainSpans
 from ragc.signatures.grade import (
-    BetterQuery,
+    CheckRelevance,
+    ExtractKeywords,
     NeedRetrieval,
-    RelevanceCheck,
+    RateUtility,
     RelevanceGrade,
-    SearchWords,
+    RephraseQuery,
     SupportGrade,
-    Utility,
 )
 from ragc.targets.embedded.schema import NarrowedSchema
 
@@ -26,8 +26,9 @@ from ragc.targets.embedded.schema import NarrowedSchema
 @pytest.mark.parametrize(
     "signature",
     [
-        RelevanceGrade, RelevanceCheck, SupportGrade, Utility, NeedRetrieval, SearchWords, BetterQuery,
-        NextSentence, SpanQuestion, UncertainSpans, Conclude, ReadingNotes,
+        RelevanceGrade, CheckRelevance, SupportGrade, RateUtility, NeedRetrieval, ExtractKeywords,
+        RephraseQuery,
+        DraftSentence, AskAboutSpan, FindUncertainSpans, Conclude, ReadingNotes,
     ],
 )  # fmt: skip
 def test_reply_schemas_are_strict_and_enforced_whole_by_the_embedded_engine(signature: Any) -> None:
@@ -57,8 +58,8 @@ def test_bounded_outputs_keep_their_bounds() -> None:
         "minimum": -100,
         "maximum": 100,
     }
-    assert dict(found_in(schema(Utility), ("enum",))) == {"enum": [1, 2, 3, 4, 5]}
-    assert dict(found_in(schema(UncertainSpans), ("maxItems", "maxLength", "maximum"))) == {
+    assert dict(found_in(schema(RateUtility), ("enum",))) == {"enum": [1, 2, 3, 4, 5]}
+    assert dict(found_in(schema(FindUncertainSpans), ("maxItems", "maxLength", "maximum"))) == {
         "maxItems": 4, "maxLength": 80, "maximum": 100
     }  # fmt: skip
     assert dict(found_in(schema(ReadingNotes), ("maxItems", "minimum"))) == {

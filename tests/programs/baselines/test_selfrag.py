@@ -16,7 +16,7 @@ from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 from tests.programs.baselines.common import Echo, build_source, count_requests, field, script_replies, tokens
 
-JUDGED = {"need": {"percent": 90}, "relevant": True, "support": "fully", "utility": 5, "closed": "x"}
+JUDGED = {"need": 90, "relevant": True, "support": "fully", "utility": 5, "closed": "x"}
 
 
 def build_program(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:

@@ -28,11 +28,11 @@ from ragc.signatures.align import SyntacticParse
 from ragc.signatures.answer import ReadingNotes, ShortAnswer, apply_format, one_of
 from ragc.signatures.claims import ClaimSplit
 from ragc.signatures.grade import (
+    CheckRelevance,
     NeedRetrieval,
-    RelevanceCheck,
+    RateUtility,
     RelevanceGrade,
     SupportGrade,
-    Utility,
 )
 from ragc.signatures.route import DomainRouter, EntityExtract
 from ragc.signatures.select import RankPassages, SelectDocuments, VerifyDocuments
@@ -187,16 +187,16 @@ VALUES = [
     (RelevanceGrade, {"grade": {"points": 90.5}}, {"grade": {"points": 91}}, 1, 0),
     (RelevanceGrade, {"grade": {"points": "5"}}, {"grade": {"points": 5}}, 1, 0),
     (RelevanceGrade, {"grade": {"score": "90"}}, {"grade": {"points": 90}}, 2, 0),
-    (NeedRetrieval, {"need": "85%"}, {"need": {"percent": 85}}, 2, 0),
+    (NeedRetrieval, {"need": "85%"}, {"need": 85}, 2, 0),
     (SupportGrade, {"support": "Fully"}, {"support": "fully"}, 1, 0),
     (SupportGrade, {"support": "Fully supported"}, {"support": "fully"}, 1, 0),
-    (Utility, {"utility": "5"}, {"utility": 5}, 1, 0),
-    (Utility, {"utility": "4/5"}, {"utility": 4}, 1, 0),
-    (NeedRetrieval, {"need": {"percent": 0.9}}, {"need": {"percent": 90}}, 1, 0),
-    (RelevanceCheck, {"relevant": 1}, {"relevant": True}, 1, 0),
-    (RelevanceCheck, {"relevant": 0}, {"relevant": False}, 1, 0),
-    (RelevanceCheck, {"relevant": "Yes."}, {"relevant": True}, 1, 0),
-    (RelevanceCheck, {"relevant": "False"}, {"relevant": False}, 1, 0),
+    (RateUtility, {"utility": "5"}, {"utility": 5}, 1, 0),
+    (RateUtility, {"utility": "4/5"}, {"utility": 4}, 1, 0),
+    (NeedRetrieval, {"need": {"percent": 0.9}}, {"need": 90}, 1, 0),
+    (CheckRelevance, {"relevant": 1}, {"relevant": True}, 1, 0),
+    (CheckRelevance, {"relevant": 0}, {"relevant": False}, 1, 0),
+    (CheckRelevance, {"relevant": "Yes."}, {"relevant": True}, 1, 0),
+    (CheckRelevance, {"relevant": "False"}, {"relevant": False}, 1, 0),
     (RankPassages, {"order": "[3] > [1] > [2]"}, {"order": [3, 1, 2]}, 1, 0),
     (
         ReadingNotes,
@@ -279,7 +279,7 @@ REPLIES = [
     (VerifyDocuments, "Yes", {"sufficient": "YES"}, 2),
     (VerifyDocuments, "Sufficient: no.", {"sufficient": "NO"}, 2),
     (JudgeKnown, "true", {"known": "yes"}, 2),
-    (RelevanceCheck, "<relevant>yes</relevant>", {"relevant": True}, 2),
+    (CheckRelevance, "<relevant>yes</relevant>", {"relevant": True}, 2),
     (RelevanceGrade, "90", {"grade": {"points": 90}}, 2),
     (RankPassages, "[3] > [1] > [2]", {"order": [3, 1, 2]}, 2),
     (RankPassages, "[2, 1]", {"order": [2, 1]}, 1),
@@ -359,8 +359,8 @@ def test_marks_of_another_layout_inside_an_answer_are_part_of_it(layout: str, te
 @pytest.mark.parametrize(
     ("signature", "layout", "text"),
     [
-        (RelevanceCheck, "chat", "[[ ## relevant ## ]]\nTrue\n\n[[ ## completed ## ]]"),
-        (RelevanceCheck, "xml", "<relevant>False</relevant>"),
+        (CheckRelevance, "chat", "[[ ## relevant ## ]]\nTrue\n\n[[ ## completed ## ]]"),
+        (CheckRelevance, "xml", "<relevant>False</relevant>"),
         (RankPassages, "xml", "<order><item>2</item><item>1</item></order>"),
         (RankPassages, "chat", "[[ ## order ## ]]\n[2, 1]"),
         (ShortAnswer, "xml", "<answer>\nR&amp;D\n</answer>"),
@@ -429,10 +429,10 @@ def test_a_number_that_was_cut_is_no_number() -> None:
         (JudgeKnown, '{"known": "Nobody knows"}'),
         (SelectDocuments, '{"ids": ["Rome", "Paris"]}'),
         (SelectDocuments, '{"ids": "Rome in 1912"}'),
-        (Utility, '{"utility": 9}'),
-        (Utility, '{"utility": "4/10"}'),
-        (NeedRetrieval, '{"need": {"percent": 130}}'),
-        (RelevanceCheck, '{"relevant": 2}'),
+        (RateUtility, '{"utility": 9}'),
+        (RateUtility, '{"utility": "4/10"}'),
+        (NeedRetrieval, '{"need": 130}'),
+        (CheckRelevance, '{"relevant": 2}'),
         (ReactStep, json.dumps({"thought": "t", "action_input": "q"})),
         (ReactStep, "Rome"),
         (AlignComponent, '{"aligned": [{"component": 0, "segment": "x"}], "reflected": [], "synonyms": []}'),

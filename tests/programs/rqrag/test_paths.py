@@ -117,7 +117,7 @@ def test_a_search_that_is_less_likely_needed_than_the_threshold_is_not_made(
     need: Any, threshold: float, queries: int
 ) -> None:
     def reply(request: ChatRequest) -> Any:
-        return {"need": {"percent": need}} if is_for(request, NeedRetrieval) else fresh(request)
+        return {"need": need} if is_for(request, NeedRetrieval) else fresh(request)
 
     target = ScriptedTarget(reply)
     program = build_program(target, width="decompose", retrieve_threshold=threshold)
@@ -146,7 +146,7 @@ def test_where_nothing_depends_on_it_the_model_is_not_asked_whether_to_search(kn
 
 
 def test_the_answer_without_a_search_does_not_wait_for_the_threshold() -> None:
-    target = ScriptedTarget(lambda r: {**BOTH, "need": {"percent": 90}}, hold=True)
+    target = ScriptedTarget(lambda r: {**BOTH, "need": 90}, hold=True)
     build_program(target, max_depth=1, retrieve_threshold=0.5)(question="Capital?")
     assert (target.steps, target.peak) == (3, 3)
 

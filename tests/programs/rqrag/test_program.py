@@ -15,8 +15,8 @@ from ragc.signatures.query import (
     ChooseAction,
     DecomposeQuery,
     DisambiguateQuery,
+    JudgeTrajectory,
     RewriteQuery,
-    TrajectoryJudge,
 )
 from ragc.testing import ScriptedTarget
 from tests.programs.rqrag.common import (
@@ -117,7 +117,7 @@ def system(target: ScriptedTarget) -> str:
         ({"depth_for": "musique"}, lambda t: len(t.requests) == 4 + 5),
         ({"retrieve_threshold": 0.5}, lambda t: len(select_requests(t, NeedRetrieval)) == 1),
         ({"answer_format": "choice"}, lambda t: "letter of the right option" in system(t)),
-        ({"select": "judge"}, lambda t: len(select_requests(t, TrajectoryJudge)) == 3),
+        ({"select": "judge"}, lambda t: len(select_requests(t, JudgeTrajectory)) == 3),
         ({"select": "confidence"}, lambda t: "confidence" in outputs(t)),
         ({"select": "vote", "n_conf_samples": 2}, lambda t: len(select_requests(t, AnswerPath)) == 9),
         ({"mode": "search_on_demand", "search_limit": 1},
@@ -128,7 +128,7 @@ def system(target: ScriptedTarget) -> str:
 def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:
     reply = {
         "reasoning": "so", "reason": "so", "action": "decompose", "confidence": 5, "score": 5,
-        "need": {"percent": 90}
+        "need": 90
     }  # fmt: skip
     plain, other = (ScriptedTarget(lambda r: {**fresh(r), **reply}) for _ in range(2))
     build_program(plain, width="decompose")(question="Capital?")

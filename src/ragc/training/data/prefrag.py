@@ -34,7 +34,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import together
 from ragc.records import Question
 from ragc.signatures.grade import CompareSources
-from ragc.signatures.judge import ClosestStatement
+from ragc.signatures.judge import FindClosestStatement
 from ragc.targets.base import Sampling
 from ragc.training.data.base import (
     Gathered,
@@ -90,7 +90,7 @@ class PairCollector(PrefRag):
     def __init__(self, runtime: Runtime, knobs: PrefRagKnobs) -> None:
         super().__init__(runtime, knobs)
         self.label = teacher_call(self.compare, CompareSources, sampling=_TEACHER)
-        self.pick = teacher_call(self.compare, ClosestStatement, sampling=_PICK)
+        self.pick = teacher_call(self.compare, FindClosestStatement, sampling=_PICK)
 
     async def add_something(self, inputs: Mapping[str, Any]) -> bool:
         """What the teacher says of the new passages; without a pair, what the first judgement says."""
