@@ -71,7 +71,9 @@ def reply_schema(signature: Any) -> dict[str, Any]:
     strict: dict[str, Any] = _strict(output_model(signature).model_json_schema())
     # The order in which pydantic has them where some output lacks a default: requests, and their keys in
     # the store, are the same whether outputs have one.
-    last = {name: strict.pop(name) for name in ("required", "type", "additionalProperties") if name in strict}
+    last: dict[str, Any] = {
+        name: strict.pop(name) for name in ("required", "type", "additionalProperties") if name in strict
+    }
     return {**strict, **last}
 
 

@@ -23,7 +23,7 @@ _QUESTIONS = ("answer", "query", "question")
 """Last words of the names of outputs that say one thing, and must say it."""
 
 
-_QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]+)[\"\u201d](?:,|\s*\([^()\n]*\)\.?)")
+_QUOTED_VALUE = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]+)[\"\u201d](?:,|\s*\([^()\n]*\)\.?)")
 """A text in quotes with a comma of JSON or a remark in brackets after it."""
 _KINDS = frozenset(("search", "final", "short", "new", "better", "rewritten", "improved", "next", "web"))
 """Words before the name of an output in a label that is its own."""
@@ -46,7 +46,7 @@ def clean_texts(schema: Mapping[str, Any], parsed: ParsedReply) -> ParsedReply:
         text = _without_own_name(schema, name, value)
         if isinstance(text, str) and not parsed.exact and name.rpartition("_")[2] in _QUESTIONS:
             text = without_remark(_without_sentence(name, text))
-            quoted = _QUOTED.fullmatch(text)
+            quoted = _QUOTED_VALUE.fullmatch(text)
             text = quoted[1] if quoted else text
             if not text:
                 raise ParseProblem(f"{name} is empty")

@@ -28,13 +28,13 @@ _RULE = re.compile(r"\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?")
 _RANKS = frozenset({"rank", "ranking", "place", "position", "order", "no", "#", ""})
 
 
-_CALL = re.compile(r"\W{0,10}[A-Za-z_]\w{0,60}\(\s*\w+\s*=.*\)\W{0,10}", re.DOTALL)
+_NAMED_CALL = re.compile(r"\W{0,10}[A-Za-z_]\w{0,60}\(\s*\w+\s*=.*\)\W{0,10}", re.DOTALL)
 
 
 def parse_call(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     """Outputs as the named arguments of a call: `Reply(answer="Paris")`."""
     call = unfenced(text.strip()).strip()
-    if len(call) > 20_000 or not _CALL.fullmatch(call):
+    if len(call) > 20_000 or not _NAMED_CALL.fullmatch(call):
         return None
     arguments = python_value(call)
     own = isinstance(arguments, dict) and arguments.keys() & schema["properties"].keys()

@@ -298,7 +298,7 @@ class Mender:
             return fields
         (name,), (other,) = missing, others
         kind, value = self.resolve(kinds[name]), fields[other]
-        if is_text(kind) and (not isinstance(value, str) or fold(other) not in _TEXT_NAMES):
+        if is_text(kind) and (not isinstance(value, str) or fold(other) not in _TEXT_KEYS):
             return fields
         if not self.fits(kind, Mender(self._named, Tally()).mend(kind, value)):
             return fields
@@ -562,7 +562,7 @@ _ASIDE_NAMES = word_set("""
     """)
 _BESIDE_NAMES = _ASIDE_NAMES | word_set("why confidence justification id evidence source sources")
 _VALUE_NAMES = word_set("value verdict label choice score points rating percent decision result answer")
-_TEXT_NAMES = word_set("text value content answer response result output claim sentence statement name title")
+_TEXT_KEYS = word_set("text value content answer response result output claim sentence statement name title")
 _NUMBER_NAMES = word_set("""
     id passage document doc number passageid documentid docid passagenumber documentnumber identifier
     """)

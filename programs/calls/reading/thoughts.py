@@ -43,6 +43,8 @@ def answering_part(text: str, names: Sequence[str]) -> str:
     `names` are the outputs: a tag of such a name holds no thoughts. Of thoughts that do not end nothing is
     left.
     """
+    if _is_framed(text.strip(), names):
+        return text
     answer = _ROLE.sub("", _without_thoughts(text, names))
     if "&lt;" in answer and any(f"&lt;{name}&gt;" in answer for name in names):
         answer = answer.replace("&lt;", "<").replace("&gt;", ">")
@@ -52,6 +54,14 @@ def answering_part(text: str, names: Sequence[str]) -> str:
     if "completed" in answer or "<" in answer or "[" in answer:
         answer = _without_tokens(answer)
     return _without_formulas(answer) if "\\" in answer or "$" in answer else answer
+
+
+def _is_framed(text: str, names: Sequence[str]) -> bool:
+    """Whether `text` is just the frame that a layout asks for: then all of it is said."""
+    if not names or "\\" in text:
+        return False
+    marked = text.startswith(f"[[ ## {names[0]} ## ]]\n") and text.endswith(f"\n{COMPLETED}")
+    return marked or (text.startswith(f"<{names[0]}>") and text.endswith(f"</{names[-1]}>"))
 
 
 def _without_thoughts(text: str, names: Sequence[str]) -> str:

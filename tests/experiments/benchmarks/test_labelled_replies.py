@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from experiments.benchmarks.scoring.replies.__main__ import outcome, read, rows_of
 
 
-def test_replies_as_models_write_them_are_read_or_refused_and_hardly_ever_read_wrong() -> None:
-    rows = rows_of("work.jsonl")
+@pytest.mark.parametrize(
+    ("file", "share"), [("work.jsonl", 0.98), ("held.jsonl", 0.95), ("work2.jsonl", 0.9)]
+)
+def test_replies_as_models_write_them_are_read_or_refused_and_hardly_ever_read_wrong(
+    file: str, share: float
+) -> None:
+    rows = rows_of(file)
     outcomes = [outcome(row, read(row)) for row in rows]
     readable = sum(row["readable"] for row in rows)
-    assert outcomes.count("right") >= 0.98 * readable
-    assert outcomes.count("wrong") <= 0.005 * len(rows)
+    assert outcomes.count("right") >= share * readable
+    assert outcomes.count("wrong") <= 0.01 * len(rows)
