@@ -24,6 +24,7 @@ from ragc.core.display import describe
 from ragc.core.paths import missing_file
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.results import compiled_1
+from ragc.optimizers.results.older_fields import present_demo, present_name
 from ragc.optimizers.results.trust_record import DIGESTED, code_in, digest_of, remember_written
 from ragc.programs import METHODS, Method, method
 from ragc.programs.base import RagProgram
@@ -229,7 +230,8 @@ class CompiledProgram:
             )
         for name, saved in self.state.predictors.items():
             predictors[name].signature = self._signature(program, name, saved)
-            predictors[name].demos = [dict(demo) for demo in saved.demos]
+            present = predictors[name].signature.fields
+            predictors[name].demos = [present_demo(demo, present) for demo in saved.demos]
             predictors[name].nearest = saved.nearest
         try:
             program.learned = self.state.learned
@@ -245,7 +247,8 @@ class CompiledProgram:
         """
         present = dict(program.named_predictors())[name].signature
         schema = saved.output_schema
-        fields = [*saved.inputs, *schema.get("required", ())]
+        names = [*saved.inputs, *schema.get("required", ())]
+        fields = [present_name(field, present.fields) for field in names]
         try:
             if self.state.format == FIRST:
                 signature = compiled_1.first_signature(program, name, present, saved.inputs, schema)
@@ -253,7 +256,10 @@ class CompiledProgram:
                     program, name, signature, self.state.knobs, saved.layout
                 )
             else:
-                signature, descriptions = with_fields(present, fields), saved.descriptions
+                signature = with_fields(present, fields)
+                descriptions = {
+                    present_name(field, present.fields): text for field, text in saved.descriptions.items()
+                }
         except (KeyError, TypeError) as error:
             raise self._other_fields(name, error.args[:1]) from error
         if self.state.format != FIRST and (more := set(present.fields) - set(fields)):

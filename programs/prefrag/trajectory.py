@@ -75,12 +75,13 @@ def render_trajectory(turns: Trajectory) -> list[str]:
     numbers: dict[Passage, int] = {}
     for turn in turns:
         lines = [f"{label}: {text}" for label, text in turn.wrote if text]
+        known = ", ".join(str(numbers[passage]) for passage in turn.passages if passage in numbers)
         missing = "" if turn.passages else " left out" if turn.cut else " none"
-        lines.append(f"Results:{missing}")
+        lines.append(f"Results:{f' passages {known}, shown above' if known else missing}")
         for passage in turn.passages:
-            known = passage in numbers
-            number = numbers.setdefault(passage, len(numbers) + 1)
-            lines.append(f"Passage {number}{' (shown above)' if known else f': {format_passage(passage)}'}")
+            if passage not in numbers:
+                numbers[passage] = len(numbers) + 1
+                lines.append(f"Passage {numbers[passage]}: {format_passage(passage)}")
         texts.append(escape_markers("\n".join(lines)))
     return texts
 

@@ -154,7 +154,9 @@ def test_demonstrations_are_shown_up_to_icl_n(id: str) -> None:
     program = build_program(id, target, icl_n=1)
     outputs = {"answer": "A", "reasoning": "r", **step("finish", "A"), **make_answer("A")}
     for _, call in program.named_predictors():
-        call.demos = [{"question": q, "steps": [], "passages": [], **outputs} for q in ("First?", "Second?")]
+        call.demos = [
+            {"question": q, "trajectory": [], "passages": [], **outputs} for q in ("First?", "Second?")
+        ]
     program(question="Capital?")
     shown = [m.content for m in target.requests[0].messages]
     assert any("First?" in text for text in shown)
@@ -401,7 +403,7 @@ def test_self_ask_shows_examples_their_steps_as_they_were() -> None:
     )
     with dspy.context(trace=[]):
         program(question="Whose house?")
-        steps = [len(inputs["steps"]) for _, inputs, _ in dspy.settings.trace if "steps" in inputs]
+        steps = [len(inputs["trajectory"]) for _, inputs, _ in dspy.settings.trace if "trajectory" in inputs]
     assert steps == [0, 1, 2]
 
 

@@ -187,7 +187,7 @@ VALUES = [
     (RelevanceGrade, {"grade": {"points": 90.5}}, {"grade": {"points": 91}}, 1, 0),
     (RelevanceGrade, {"grade": {"points": "5"}}, {"grade": {"points": 5}}, 1, 0),
     (RelevanceGrade, {"grade": {"score": "90"}}, {"grade": {"points": 90}}, 2, 0),
-    (NeedRetrieval, {"need": "85%"}, {"need": 85}, 2, 0),
+    (NeedRetrieval, {"need": "85%"}, {"need": 85}, 1, 0),
     (SupportGrade, {"support": "Fully"}, {"support": "fully"}, 1, 0),
     (SupportGrade, {"support": "Fully supported"}, {"support": "fully"}, 1, 0),
     (RateUtility, {"utility": "5"}, {"utility": 5}, 1, 0),
