@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ragc.access import Access
+
 
 def add_sets(command: argparse.ArgumentParser) -> None:
     """Adds `--set`, overrides of a recipe."""
@@ -48,5 +50,6 @@ def add_trust(command: argparse.ArgumentParser) -> None:
 
 def opening_options(args: argparse.Namespace) -> dict[str, Any]:
     """Returns the options for opening a compiled program, as arguments of the public functions."""
-    names = ("sets", "base", "trust_targets", "trust_code", "allow_loss")
-    return {name: getattr(args, name) for name in names if name in args}
+    access = Access(args.base, args.trust_targets, args.trust_code)
+    allow_loss = {"allow_loss": args.allow_loss} if "allow_loss" in args else {}
+    return {"sets": args.sets, "access": access, **allow_loss}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragc import api
+from ragc.access import Access
 from ragc.cli import console, options
 from ragc.core.display import dollars, quantity
 from ragc.core.progress.bars import watching
@@ -58,8 +59,7 @@ def run(args: argparse.Namespace) -> int:
             format=args.format,
             allow_loss=args.allow_loss,
             progress=progress,
-            base=args.base,
-            trust_code=args.trust_code,
+            access=Access(base=args.base, code=args.trust_code),
         )
     console.print_json(data.to_json()) if args.json else console.lines(_result_lines(data.to_json()))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
+from ragc.access import Access
 from ragc.cli import console
 
 
@@ -25,6 +26,6 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the report; returns the exit code."""
-    written = api.report(args.paths, out=args.out, trust_targets=args.trust_targets)
+    written = api.report(args.paths, out=args.out, access=Access(targets=args.trust_targets))
     console.print_json(written.to_json()) if args.json else console.lines(written.text())
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
+from ragc.access import Access
 from ragc.cli import console
 
 
@@ -25,6 +26,6 @@ def run(args: argparse.Namespace) -> int:
     """Shows the state of the study, or runs its trials until it ends; returns the exit code."""
     if args.action == "worker":
         api.join_study(args.study, trials=args.trials)
-    status = api.study_status(args.study, trust_targets=args.trust_targets)
+    status = api.study_status(args.study, access=Access(targets=args.trust_targets))
     console.print_json(status.to_json()) if args.json else console.status(status.lines())
     return 0
