@@ -374,7 +374,7 @@ def test_an_evaluation_and_a_comparison_say_what_they_are(compiled: ragc.Compile
     from ragc.optimizers.results import evaluate
 
     opened = evaluate.open_program(
-        compiled.path, targets={"main": ScriptedTarget(needs_demos)}, base=compiled.path.parent
+        compiled.path, targets={"main": ScriptedTarget(needs_demos)}, access=ragc.Access(compiled.path.parent)
     )
     scores = evaluate.score(opened, "dev")
     assert repr(scores).startswith("Evaluation(20 questions, em=")
@@ -409,3 +409,10 @@ def test_no_description_is_long_or_tells_a_secret(monkeypatch: pytest.MonkeyPatc
     program.predictors()[0].demos = [{"question": "q" * 5000, "answer": "a"}] * 3
     assert len(repr(program)) <= WHOLE
     assert "demos=3" in repr(program)
+
+
+@pytest.mark.parametrize("old", [{"base": "x"}, {"trust_targets": True}, {"trust_code": True}])
+def test_access_is_one_argument(tmp_path: Path, old: dict[str, Any]) -> None:
+    for open_it in (ragc.load, ragc.evaluate, ragc.study_status, ragc.report):
+        with pytest.raises(TypeError, match="unexpected keyword argument"):
+            open_it(tmp_path, **old)

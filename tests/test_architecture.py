@@ -20,7 +20,7 @@ LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
 ORDER = (
     ("errors", "version"),
     ("core",),
-    ("records",),
+    ("access", "records"),
     ("store",),
     ("downloads",),
     ("signatures",),

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ragc.cli.commands import COMMANDS
 from tests.paths import ROOT
 
 HEAVY = ("dspy", "litellm", "optuna", "numpy", "xllamacpp", "pydantic")
@@ -43,6 +44,22 @@ def test_help_and_lists_import_no_heavy_library(arguments: list[str]) -> None:
     done = run("-c", PROGRAM % (HEAVY,), *arguments)
     assert (done.returncode, done.stderr.strip()) == (0, "imported:")
     assert done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "loaded"),
+    [(["--help"], []), (["compile", "--help"], ["compile"]), (["list", "programs"], ["list"])],
+    ids=" ".join,
+)
+def test_only_the_file_of_the_command_is_imported(arguments: list[str], loaded: list[str]) -> None:
+    done = run("-c", PROGRAM % ([f"ragc.cli.commands.{name}" for name in COMMANDS],), *arguments)
+    expected = ["imported:", *(f"ragc.cli.commands.{name}" for name in loaded)]
+    assert (done.returncode, done.stderr.split()) == (0, expected)
+
+
+def test_every_command_has_a_file_and_every_file_a_command() -> None:
+    folder = ROOT / "src/ragc/cli/commands"
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == COMMANDS.keys()
 
 
 def test_the_module_runs_as_the_command_does() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from ragc import recipe
+from ragc.access import Access
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.display import describe, figure, interval, quantity, signed
@@ -34,7 +35,7 @@ from ragc.optimizers.results.contamination import (
     recipe_digest,
     record,
 )
-from ragc.optimizers.results.resolve import Opening, opening, resolve
+from ragc.optimizers.results.resolve import Opening, resolve
 from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.task import Task, prepare, recorded_rooms
 from ragc.programs.base import RagProgram
@@ -231,26 +232,25 @@ def open_program(
     questions: bool = True,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
-    base: str | Path | None = None,
-    trust_targets: bool = False,
-    trust_code: bool = False,
+    access: Access = Access(),
     allow_loss: bool = False,
 ) -> OpenProgram:
     """Opens the compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
 
     A recipe gives its program with default knobs, overridden by `[knobs]`, and no demonstrations. `targets`
-    replace those of the recipe; `allow_loss` lets go of what its prompts would lose. The other arguments are
-    those of `ragc.optimizers.results.resolve.Opening`.
+    replace those of the recipe; `access` is what a directory from elsewhere may do, and `allow_loss` lets go
+    of what its prompts would lose.
     Raises UsageError and its subclasses.
     """
     where = Path(path)
     if where.is_dir():
-        how = opening(sets, base, trust_targets, trust_code)
+        how = Opening(tuple(sets), access)
         return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
     if not where.exists():
         what = f"the recipe or compiled program {str(where)!r}"
         raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
-    resolved = recipe.load(where, sets, base=None if base is None else Path(base), allow_loss=allow_loss)
+    base = None if access.base is None else Path(access.base)
+    resolved = recipe.load(where, sets, base=base, allow_loss=allow_loss)
     call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
     task = prepare(resolved, store=call_store, questions=questions, targets=targets)
     _count_only_for_a_limit(task)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ragc.access import Access
 from ragc.core import inputs
 from ragc.core.paths import missing_file
 from ragc.core.user_code import code_files, ignore_bytecode, is_reference
@@ -33,24 +34,11 @@ from ragc.targets.base import ROLES
 class Opening:
     """The user's options for opening a directory.
 
-    `sets` override its recipe. `base` is the folder for relative paths. `trust_targets` allows addresses and
-    names of variables in a directory from elsewhere, `trust_code` its programs, modules and servers.
+    `sets` override its recipe; `access` is what a directory from elsewhere may do.
     """
 
     sets: tuple[str, ...] = ()
-    base: Path | None = None
-    trust_targets: bool = False
-    trust_code: bool = False
-
-
-def opening(
-    sets: Sequence[str] = (),
-    base: str | Path | None = None,
-    trust_targets: bool = False,
-    trust_code: bool = False,
-) -> Opening:
-    """An `Opening` from the arguments of public functions."""
-    return Opening(tuple(sets), None if base is None else Path(base), trust_targets, trust_code)
+    access: Access = Access()
 
 
 def resolve(
@@ -84,7 +72,8 @@ def check_access(compiled: CompiledProgram, how: Opening) -> None:
     refuse_chosen(how.sets, str(folder / "recipe.toml"))
     if is_trusted(compiled.digest, folder):
         return
-    recipe, folder, root, _ = _read(compiled, replace(how, trust_code=False))
+    no_code = replace(how, access=replace(how.access, code=False))
+    recipe, folder, root, _ = _read(compiled, no_code)
     _refuse(_strip_unused(recipe, compiled.state, questions=False), folder, root, how)
 
 
@@ -94,9 +83,8 @@ def _refuse(recipe: Recipe, folder: Path, root: Path, how: Opening) -> None:
         root,
         where=folder,
         typed=set_keys(how.sets),
-        own_root=how.base is not None,
-        trust_targets=how.trust_targets,
-        trust_code=how.trust_code,
+        own_root=how.access.base is not None,
+        access=how.access,
     )
 
 
@@ -126,7 +114,9 @@ def import_program(compiled: CompiledProgram, how: Opening) -> None:
         recipe, folder, root, outside = _read(compiled, how)
         if outside:
             bare = replace(Recipe(recipe.program), base=root)
-            trust.refuse(bare, root, where=folder, typed=set_keys(how.sets), trust_code=how.trust_code)
+            trust.refuse(
+                bare, root, where=folder, typed=set_keys(how.sets), access=Access(code=how.access.code)
+            )
 
 
 def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, bool]:
@@ -139,12 +129,11 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
     refuse_chosen(how.sets, where)
     outside = not is_trusted(compiled.digest, folder)
     root = folder.resolve() if outside else base_of(compiled.digest, folder)
-    if how.base is not None:
-        root = how.base.resolve()
+    if how.access.base is not None:
+        base = Path(how.access.base)
+        root = base.resolve()
         if not root.is_dir():
-            raise RecipeError(
-                where, [f"--base {str(how.base)!r} is no folder; name where its paths lead from"]
-            )
+            raise RecipeError(where, [f"--base {str(base)!r} is no folder; name where its paths lead from"])
     if root == folder.resolve():
         ignore_bytecode(root)
     is_unaltered: bool | None = None
@@ -152,14 +141,15 @@ def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, 
     if not outside and root == folder.resolve() and not typed:
         is_unaltered = _import_kept(compiled, folder)
         outside = is_unaltered is False
-    if typed and outside and not how.trust_code and root == folder.resolve() and code_files(folder):
+    if typed and outside and not how.access.code and root == folder.resolve() and code_files(folder):
         # The name that the user typed is the user's word; what the directory laid under it is not.
         reason = f"{folder} is from elsewhere, and the program that you named would be sought in its modules"
         raise Untrusted(
-            f"{reason}; name a folder of your own with base=, or allow its modules with trust_code=True.",
+            f"{reason}; name a folder of your own with access=ragc.Access(base=...), or allow its modules "
+            "with access=ragc.Access(code=True).",
             command=f"{reason}; name a folder of your own with --base DIR, or allow them with --trust-code.",
         )
-    allowed = not is_unaltered and (not outside or how.trust_code or typed)
+    allowed = not is_unaltered and (not outside or how.access.code or typed)
     recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, stored=True, code=allowed)
     return recipe, folder, root, outside
 
@@ -223,7 +213,7 @@ def _brings_passages(recipe: Recipe) -> bool:
     return bare and recipe.data.dataset in datasets.FILES
 
 
-def _missing(want: trust.Access, root: Path) -> str:
+def _missing(want: trust.RequestedAccess, root: Path) -> str:
     """The message about a missing file and its remedy; "" if the file exists."""
     if want.kind != "reads" or not want.path or want.model:
         return ""

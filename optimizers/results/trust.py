@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any, Literal
 
+from ragc.access import Access
 from ragc.core.redact import shorten
 from ragc.core.user_code import is_reference
 from ragc.corpora.embed import base
@@ -111,7 +112,7 @@ Kind = Literal["runs", "reads", "speaks", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RequestedAccess:
     """One thing that a recipe would have done; `keys` say where it stands, `about` what it is.
 
     `published` marks what everybody may do: it is listed, never refused. Of a file that is read, `path` is
@@ -135,7 +136,7 @@ class Access:
         return f"{self.name} = {shorten(repr(self.value), 100)}"
 
 
-def list_accesses(recipe: Recipe) -> Iterator[Access]:
+def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
     """All that `recipe` would run, read and speak to, section by section."""
     yield from _data(recipe)
     for name, source in sorted(recipe.sources.items()):
@@ -147,58 +148,60 @@ def list_accesses(recipe: Recipe) -> Iterator[Access]:
     backend, colon, model = recipe.assessing.entailment.partition(":")
     if colon:
         keys, value = ("metrics", "entailment"), recipe.assessing.entailment
-        yield Access("reads", keys, value, f"a model for {backend}", path=model, model="any")
+        yield RequestedAccess("reads", keys, value, f"a model for {backend}", path=model, model="any")
     yield from _own_code(recipe)
     for key in STUDY_ADDRESSES:
         if address := getattr(recipe.study, key):
-            yield Access("speaks", ("study", key), address, f"keeps the {key} of studies there")
+            yield RequestedAccess("speaks", ("study", key), address, f"keeps the {key} of studies there")
     if workers := recipe.study.workers:
-        yield Access("runs", ("study", "workers"), workers, "hands work to a Ray cluster, or starts one")
+        yield RequestedAccess(
+            "runs", ("study", "workers"), workers, "hands work to a Ray cluster, or starts one"
+        )
         if workers != "ray":
-            yield Access("speaks", ("study", "workers"), workers, "joins this Ray cluster")
+            yield RequestedAccess("speaks", ("study", "workers"), workers, "joins this Ray cluster")
 
 
-def _own_code(recipe: Recipe) -> Iterator[Access]:
+def _own_code(recipe: Recipe) -> Iterator[RequestedAccess]:
     """The modules of its author that `recipe` names: a program, and metrics."""
     about = "imports this module and runs it"
     named = {name.removeprefix("-") for name in (*recipe.search.objectives, recipe.search.pick)}
     if not any(":" in name for name in (recipe.program, *recipe.report, *named, *recipe.search.programs)):
         return  # no name of ours has a colon, and every reference has one
     if is_reference(recipe.program):
-        yield Access("runs", ("program",), recipe.program, about)
+        yield RequestedAccess("runs", ("program",), recipe.program, about)
     for name in filter(is_reference, recipe.report):
-        yield Access("runs", ("metrics", "report"), name, about)
+        yield RequestedAccess("runs", ("metrics", "report"), name, about)
     for name in sorted(filter(is_reference, named - set(recipe.report))):
-        yield Access("runs", ("search", "objectives"), name, about)
+        yield RequestedAccess("runs", ("search", "objectives"), name, about)
     for name in filter(is_reference, recipe.search.programs):
-        yield Access("runs", ("search", "programs"), name, about)
+        yield RequestedAccess("runs", ("search", "programs"), name, about)
 
 
-def _data(recipe: Recipe) -> Iterator[Access]:
+def _data(recipe: Recipe) -> Iterator[RequestedAccess]:
     data = recipe.data
     if is_address(data.dataset):
-        yield Access("reads", ("data", "dataset"), data.dataset, "a data set")
+        yield RequestedAccess("reads", ("data", "dataset"), data.dataset, "a data set")
     for key in DATA_PATHS:
         value = getattr(data, key)
         if isinstance(value, str) and value:
             yield _file(("data", key), value, "passages" if "corpus" in key else "questions")
 
 
-def _file(keys: Keys, value: str, about: str) -> Access:
+def _file(keys: Keys, value: str, about: str) -> RequestedAccess:
     path = "" if is_address(value) else value
-    return Access("reads", keys, value, about, path=path)
+    return RequestedAccess("reads", keys, value, about, path=path)
 
 
-def _source(keys: Keys, spec: SourceSpec) -> Iterator[Access]:
+def _source(keys: Keys, spec: SourceSpec) -> Iterator[RequestedAccess]:
     if spec.corpus:
         yield _file((*keys, "corpus"), spec.corpus, "passages")
     if spec.kind == "web":
         about = "asks public search engines, and may fetch pages from public addresses"
-        yield Access("speaks", (*keys, "kind"), "web", about, published=True)
+        yield RequestedAccess("speaks", (*keys, "kind"), "web", about, published=True)
     yield from _source_options((*keys, "options"), spec.kind, spec.options)
 
 
-def _source_options(keys: Keys, kind: str, options: Mapping[str, Any]) -> Iterator[Access]:
+def _source_options(keys: Keys, kind: str, options: Mapping[str, Any]) -> Iterator[RequestedAccess]:
     for name, value in options.items():
         option_keys = (*keys, name)
         if name in SOURCE_PLAIN.get(kind, ()) or (name == "rerank_pool" and len(keys) == 3):
@@ -212,28 +215,28 @@ def _source_options(keys: Keys, kind: str, options: Mapping[str, Any]) -> Iterat
             if value not in ("bm25", "embed"):
                 yield _model(option_keys, value, model, built_in=what == "embed")
         elif kind == "api" and name == "base_url":
-            yield Access("speaks", option_keys, value, "searches this API")
+            yield RequestedAccess("speaks", option_keys, value, "searches this API")
         else:
-            yield Access("unknown", option_keys, value, "is not known to be harmless")
+            yield RequestedAccess("unknown", option_keys, value, "is not known to be harmless")
 
 
-def _model(keys: Keys, value: object, name: str, *, built_in: bool) -> Access:
+def _model(keys: Keys, value: object, name: str, *, built_in: bool) -> RequestedAccess:
     published = built_in and name in _BUILT_IN
-    return Access("reads", keys, value, "a model", path=name, model="onnx", published=published)
+    return RequestedAccess("reads", keys, value, "a model", path=name, model="onnx", published=published)
 
 
-def _target(keys: Keys, spec: TargetSpec) -> Iterator[Access]:
+def _target(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
     variable = spec.options.get("api_key_env")
     if spec.base_url:
-        yield Access("speaks", (*keys, "base_url"), spec.base_url, "asks this server")
+        yield RequestedAccess("speaks", (*keys, "base_url"), spec.base_url, "asks this server")
     if spec.kind == "embedded":
         if spec.model:
             yield _file((*keys, "model"), spec.model, "the weights of a model")
         else:
             about = "fetches SmolLM2-135M-Instruct from the package index, once"
-            yield Access("reads", (*keys, "kind"), spec.kind, about, published=True)
+            yield RequestedAccess("reads", (*keys, "kind"), spec.kind, about, published=True)
     if spec.options.get("serve") or spec.options.get("offline"):
-        yield Access("runs", (*keys, "model"), spec.model, "loads this model")
+        yield RequestedAccess("runs", (*keys, "model"), spec.model, "loads this model")
     own = False
     if spec.kind == "hosted":
         provider = _provider(spec.model)
@@ -241,11 +244,13 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[Access]:
         published = bool(provider) and not spec.base_url and (own or not variable)
         at = "its published address" if provider and not spec.base_url else "an address of its own choice"
         if spec.model.partition("/")[0] in IN_PROCESS:
-            yield Access("runs", (*keys, "model"), spec.model, "loads this model into this process")
-        yield Access("speaks", (*keys, "model"), spec.model, f"asks this model at {at}", published=published)
+            yield RequestedAccess("runs", (*keys, "model"), spec.model, "loads this model into this process")
+        yield RequestedAccess(
+            "speaks", (*keys, "model"), spec.model, f"asks this model at {at}", published=published
+        )
     if names := spec.options.get("fallbacks"):
         about = "asks these targets when it is not available"
-        yield Access("speaks", (*keys, "options", "fallbacks"), names, about, published=True)
+        yield RequestedAccess("speaks", (*keys, "options", "fallbacks"), names, about, published=True)
     for name, value in spec.options.items():
         option_keys = (*keys, "options", name)
         if name in TARGET_PLAIN.get(spec.kind, ()) or value is False or value in ("", {}):
@@ -255,13 +260,13 @@ def _target(keys: Keys, spec: TargetSpec) -> Iterator[Access]:
         elif name == "chat_template_kwargs":
             yield from _body((*keys, "options"), {name: value})
         elif name in TARGET_RUNS:
-            yield Access("runs", option_keys, value, TARGET_RUNS[name])
+            yield RequestedAccess("runs", option_keys, value, TARGET_RUNS[name])
         elif name in TARGET_SPEAKS:
-            yield Access(
+            yield RequestedAccess(
                 "speaks", option_keys, value, TARGET_SPEAKS[name], published=own and name == "api_key_env"
             )
         else:
-            yield Access("unknown", option_keys, value, "is not known to be harmless")
+            yield RequestedAccess("unknown", option_keys, value, "is not known to be harmless")
 
 
 def _provider(model: str) -> str:
@@ -274,12 +279,14 @@ def _provider(model: str) -> str:
     return provider if slash and provider in PROVIDERS else ""
 
 
-def _body(keys: Keys, body: Mapping[str, Any]) -> Iterator[Access]:
+def _body(keys: Keys, body: Mapping[str, Any]) -> Iterator[RequestedAccess]:
     for name, value in body.items():
         inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
         if name not in BODY_PLAIN or any(isinstance(item, Mapping | list) for item in inner):
             runs = value in IN_PROCESS if isinstance(value, str) else False
-            yield Access("runs" if runs else "speaks", (*keys, name), value, "adds this to every request")
+            yield RequestedAccess(
+                "runs" if runs else "speaks", (*keys, name), value, "adds this to every request"
+            )
 
 
 def refuse(
@@ -289,17 +296,16 @@ def refuse(
     where: Path,
     typed: Collection[Keys] = (),
     own_root: bool = False,
-    trust_targets: bool = False,
-    trust_code: bool = False,
+    access: Access = Access(),
 ) -> None:
     """Raise Untrusted when the `recipe` of the directory `where`, from outside, wants what nobody allowed.
 
     Relative paths lead from `root`, which is the directory itself unless the user named it (`own_root`).
     `typed` are the keys that the user set: those are the user's word. A file must lie inside `root`, links
-    followed, unless the user typed a path that leads out as it is written. `trust_targets` allows addresses
-    and names of variables, `trust_code` programs and modules.
+    followed, unless the user typed a path that leads out as it is written. `access` allows addresses
+    and names of variables, or programs and modules.
     """
-    refused: list[Access] = []
+    refused: list[RequestedAccess] = []
     for want in list_accesses(recipe):
         if want.kind == "reads" and want.path:
             # What the user typed may still be a link that the directory laid.
@@ -310,8 +316,8 @@ def refuse(
             want.published
             or is_typed(want.keys, typed, recipe)
             or _is_user_served(want, recipe, typed)
-            or (want.kind == "speaks" and trust_targets)
-            or (want.kind == "runs" and trust_code)
+            or (want.kind == "speaks" and access.targets)
+            or (want.kind == "runs" and access.code)
         ):
             continue
         refused.append(want)
@@ -332,7 +338,7 @@ def is_typed(keys: Keys, typed: Collection[Keys], recipe: Recipe | None = None) 
     return spec.corpus == recipe.data.corpus and is_typed(("data", "corpus"), typed)
 
 
-def _is_user_served(want: Access, recipe: Recipe, typed: Collection[Keys]) -> bool:
+def _is_user_served(want: RequestedAccess, recipe: Recipe, typed: Collection[Keys]) -> bool:
     """Whether `want` is a model of LiteLLM's that the user's own server is asked for, and nobody else."""
     if want.keys[0] != "targets" or want.keys[2:] != ("model",) or want.kind != "speaks":
         return False
@@ -353,7 +359,7 @@ def _stays(root: Path, text: str) -> bool:
         return False
 
 
-def is_inside(root: Path, want: Access) -> bool:
+def is_inside(root: Path, want: RequestedAccess) -> bool:
     """Whether what is read lies inside `root`, links followed, or is weights that ragc itself names."""
     if want.model and not _exists(root, want.path):
         return want.published
@@ -400,15 +406,17 @@ def _is_self_contained(folder: Path, home: Path) -> bool:
 _IN_PYTHON = (
     "sets=['KEY=VALUE']",
     "sets=['study={}']",
-    "trust_targets=True",
-    "trust_code=True",
+    "access=ragc.Access(targets=True)",
+    "access=ragc.Access(code=True)",
     "ragc.trust({!r})",
 )
 _TYPED = ("--set KEY=VALUE", "--set study={}", "--trust-targets", "--trust-code", "`ragc trust {}`")
 """How a key is set, the study left out, addresses and programs allowed, and a directory trusted."""
 
 
-def _sentence(where: Path, refused: Collection[Access], words: tuple[str, str, str, str, str]) -> str:
+def _sentence(
+    where: Path, refused: Collection[RequestedAccess], words: tuple[str, str, str, str, str]
+) -> str:
     """What is refused, and the ways out in the `words` of whoever asks, in one sentence."""
     set_key, no_study, targets, code, trusting = words
     verbs = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragc.errors import ArtefactError, RecipeError, UsageError
 from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.trust import Access, is_inside, list_accesses
+from ragc.optimizers.results.trust import RequestedAccess, is_inside, list_accesses
 from ragc.optimizers.results.trust_record import entries, remember
 from ragc.recipe.load import parse_partly
 
@@ -120,7 +120,7 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
     )
 
 
-def _line(want: Access, root: Path) -> str:
+def _line(want: RequestedAccess, root: Path) -> str:
     location = ""
     if want.path and not want.published:
         location = ", inside" if is_inside(root, want) else f", OUTSIDE of {_one_line(str(root))}"

@@ -22,6 +22,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ragc.access import Access
 from ragc.api import (
     ask,
     check_export,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from ragc.training.data.build import TrainingData
 
 __all__ = [
+    "Access",
     "ArtefactError",
     "BudgetExhausted",
     "CapabilityMissing",

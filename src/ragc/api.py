@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ragc.access import Access
+
 if TYPE_CHECKING:
     import optuna
     from dspy import BaseLM, Module
@@ -212,17 +214,15 @@ def training_data(
     format: str = "trl",
     allow_loss: bool = False,
     progress: Progress | None = None,
-    base: str | Path | None = None,
-    trust_code: bool = False,
+    access: Access = Access(),
 ) -> TrainingData:
     """Make training data for small models from the train questions of a recipe, and write it to `out`.
 
     `kind` is prefrag-dpo, rqrag-sft, slimplm-labels, slimplm-judge or slimplm-rewrites; with demonstrations
     `recipe` is a compiled program, and nothing is sent. `out` is a file FILE.jsonl, its card is FILE.md.
-    `format` is trl or llamafactory. `base` and `trust_code` are those of `load`, for demonstrations;
-    `allow_loss` is that of `compile`. A call that was cut off goes on when it is repeated. Returns a
-    TrainingData with `rows`, `classes`, `drops`,
-    `card` and `counters`.
+    `format` is trl or llamafactory. `access` is that of `load`, for demonstrations; `allow_loss` is that of
+    `compile`. A call that was cut off goes on when it is repeated. Returns a TrainingData with `rows`,
+    `classes`, `drops`, `card` and `counters`.
 
         data = ragc.training_data("prefrag-dpo", "recipe.toml", out="pairs.jsonl")
         print(data.classes, data.drops)
@@ -233,9 +233,9 @@ def training_data(
     from ragc.training.data import build, demonstrations
 
     if kind == demonstrations.KIND:
-        from ragc.optimizers.results.resolve import opening
+        from ragc.optimizers.results.resolve import Opening
 
-        how = opening(sets, None if base is None else Path(base).absolute(), False, trust_code)
+        how = Opening(tuple(sets), access.absolute())
         return demonstrations.build(recipe, out, format=format, how=how)
     from ragc import recipe as recipes
 
@@ -407,18 +407,13 @@ def load(
     path: str | Path,
     *,
     sets: Sequence[str] = (),
-    base: str | Path | None = None,
-    trust_targets: bool = False,
-    trust_code: bool = False,
+    access: Access = Access(),
 ) -> CompiledProgram:
     """Load the compiled program in the directory `path`.
 
     A call returns a Row with `prediction` (str or None), `passages`, `counters` and `failure`. Targets and
-    sources are opened at the first call, for all threads and event loops. Relative paths of its recipe are
-    relative to `base`: by default the folder they referred to when this machine compiled it, else the
-    directory. A directory that was neither compiled nor trusted on this machine is only data: `trust_targets`
-    allows its addresses and environment variables, `trust_code` its programs and modules, and `sets`
-    overrides values of its recipe.
+    sources are opened at the first call, for all threads and event loops. `access` says what a directory from
+    elsewhere may do and where relative paths lead from; `sets` overrides values of its recipe.
 
         with ragc.load("compiled/mine") as program:
             program("Which exception ends an iterator?").prediction
@@ -426,11 +421,10 @@ def load(
     Raises ArtefactError when `path` is not a compiled program, Untrusted for what is not allowed, and
     UsageError where `sets` name knobs or prompts, which a compiled program has already.
     """
-    from ragc.optimizers.results.resolve import opening
+    from ragc.optimizers.results.resolve import Opening
     from ragc.optimizers.results.session import load_to_answer
 
-    how = opening(sets, None if base is None else Path(base).absolute(), trust_targets, trust_code)
-    return load_to_answer(path, how)
+    return load_to_answer(path, Opening(tuple(sets), access.absolute()))
 
 
 def ask(
@@ -440,9 +434,7 @@ def ask(
     sets: Sequence[str] = (),
     context: Mapping[str, Any] | None = None,
     again: bool = False,
-    base: str | Path | None = None,
-    trust_targets: bool = False,
-    trust_code: bool = False,
+    access: Access = Access(),
     allow_loss: bool = False,
 ) -> Row:
     """Answer one question with the compiled program or recipe at `path`.
@@ -462,9 +454,7 @@ def ask(
         path,
         sets,
         questions=False,
-        base=base,
-        trust_targets=trust_targets,
-        trust_code=trust_code,
+        access=access,
         allow_loss=allow_loss,
     )
     if again:
@@ -478,9 +468,7 @@ def evaluate(
     split: str = "test",
     sets: Sequence[str] = (),
     progress: Progress | None = None,
-    base: str | Path | None = None,
-    trust_targets: bool = False,
-    trust_code: bool = False,
+    access: Access = Access(),
     include_seen: bool = False,
     allow_loss: bool = False,
 ) -> Evaluation:
@@ -500,9 +488,7 @@ def evaluate(
     program = examples.open_program(
         path,
         sets,
-        base=base,
-        trust_targets=trust_targets,
-        trust_code=trust_code,
+        access=access,
         allow_loss=allow_loss,
     )
     return examples.score(program, split, progress=progress or examples.SILENT, include_seen=include_seen)
@@ -552,9 +538,7 @@ def compare(
     by: str = "",
     seed: int = 0,
     progress: Progress | None = None,
-    base: str | Path | None = None,
-    trust_targets: bool = False,
-    trust_code: bool = False,
+    access: Access = Access(),
     include_seen: bool = False,
     allow_loss: bool = False,
 ) -> RunComparison:
@@ -577,9 +561,7 @@ def compare(
         split=split,
         sets=sets,
         progress=progress,
-        base=base,
-        trust_targets=trust_targets,
-        trust_code=trust_code,
+        access=access,
         include_seen=include_seen,
         allow_loss=allow_loss,
     )
@@ -609,9 +591,7 @@ def export(
     questions: int = 0,
     progress: Progress | None = None,
     sets: Sequence[str] = (),
-    base: str | Path | None = None,
-    trust_targets: bool = False,
-    trust_code: bool = False,
+    access: Access = Access(),
 ) -> Exported:
     """Write the prompts of the compiled program at `path` to `out`, in one format or "all".
 
@@ -625,9 +605,9 @@ def export(
     or a program that the format cannot express.
     """
     from ragc import exports
-    from ragc.optimizers.results.resolve import opening
+    from ragc.optimizers.results.resolve import Opening
 
-    how = opening(sets, base, trust_targets, trust_code)
+    how = Opening(tuple(sets), access)
     return exports.export_directory(
         path, format, out, how=how, force=force, questions=questions, progress=progress
     )
@@ -639,9 +619,7 @@ def check_export(
     *,
     questions: int = 0,
     sets: Sequence[str] = (),
-    base: str | Path | None = None,
-    trust_targets: bool = False,
-    trust_code: bool = False,
+    access: Access = Access(),
 ) -> str:
     """Render the compiled program at `path` again and compare it with the export at `exported`.
 
@@ -649,9 +627,9 @@ def check_export(
     first difference.
     """
     from ragc import exports
-    from ragc.optimizers.results.resolve import opening
+    from ragc.optimizers.results.resolve import Opening
 
-    how = opening(sets, base, trust_targets, trust_code)
+    how = Opening(tuple(sets), access)
     return exports.check_directory(path, exported, how=how, questions=questions)
 
 
@@ -659,14 +637,14 @@ def report(
     paths: str | Path | Sequence[str | Path],
     *,
     out: str | Path = "report.html",
-    trust_targets: bool = False,
+    access: Access = Access(),
 ) -> WrittenReport:
     """Write a report on what was measured as one HTML file that needs no network, and its rows beside it.
 
     `paths` are a study (finished or not) or a compiled directory, files of rows as `ragc eval --out` writes
     them, or both; of several files of rows the last is compared with the first. Nothing is sent. The rows, a
     JSON object a line, stand beside `out` with the suffix `.jsonl`: every figure of the page is in one of
-    them. `trust_targets` is that of `study_status`. Returns a WrittenReport with `page`, `rows`, `headline`
+    them. `access` is that of `study_status`. Returns a WrittenReport with `page`, `rows`, `headline`
     and `gaps`, sentences on what is missing.
 
         ragc.report("compiled/mine", out="mine.html").headline
@@ -676,7 +654,7 @@ def report(
     """
     from ragc.reports.write import write
 
-    return write([paths] if isinstance(paths, str | Path) else paths, out, trust_targets=trust_targets)
+    return write([paths] if isinstance(paths, str | Path) else paths, out, trust_targets=access.targets)
 
 
 def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> optuna.Study:
@@ -695,15 +673,15 @@ def study(recipe: str | Path, *, sets: Sequence[str] = (), name: str = "") -> op
     return optuna_objective.study(recipes.load(recipe, sets), name=name, file=recipe)
 
 
-def study_status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
+def study_status(path: str | Path, *, access: Access = Access()) -> StudyStatus:
     """The state of the study of the compiled program at `path`, finished or not.
 
     Returns a StudyStatus: trials, best values, budget, log. A study outside this machine's cache is
-    untrusted; `trust_targets` allows its addresses. Raises ArtefactError where there is no study.
+    untrusted; `access` with `targets` allows its addresses. Raises ArtefactError where there is no study.
     """
     from ragc.optimizers.search.status import status
 
-    return status(path, trust_targets=trust_targets)
+    return status(path, trust_targets=access.targets)
 
 
 def join_study(study: str, *, trials: int | None = None) -> NoReturn:

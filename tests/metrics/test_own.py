@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
+from ragc.access import Access
 from ragc.errors import RagcError, RecipeError, Untrusted, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.results import trust
@@ -152,10 +153,8 @@ def test_what_cannot_be_used_is_one_sentence_with_its_name(
 
 def test_a_directory_from_elsewhere_must_not_import_it(folder: Path) -> None:
     recipe = load(folder)
-    with pytest.raises(
-        Untrusted, match=r"runs programs \(metrics.report = 'my_metrics:score'\).*trust_code=True"
-    ):
+    with pytest.raises(Untrusted, match=r"runs programs \(metrics.report = 'my_metrics:score'\).*code=True"):
         trust.refuse(recipe, folder, where=folder, typed=[("targets",), ("study",)])
-    trust.refuse(recipe, folder, where=folder, typed=[("targets",), ("study",)], trust_code=True)
+    trust.refuse(recipe, folder, where=folder, typed=[("targets",), ("study",)], access=Access(code=True))
     set_by_user = [("targets",), ("study",), ("metrics", "report")]
     trust.refuse(recipe, folder, where=folder, typed=set_by_user)

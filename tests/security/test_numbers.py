@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ragc.access import Access
 from ragc.errors import ArtefactError, RagcError, UsageError
 from ragc.optimizers.results.compiled import load
 from ragc.optimizers.results.evaluate import open_program
@@ -39,7 +40,7 @@ def test_a_knob_of_a_compiled_program_that_is_no_number_is_one_sentence(
     state["knobs"][knob] = "HERE"
     (held / "program.json").write_text(json.dumps(state).replace('"HERE"', number))
     with pytest.raises(RagcError, match=rf"knobs?\b.*{knob}|NaN and infinity") as caught:
-        open_program(held, base=compiled.parent)
+        open_program(held, access=Access(compiled.parent))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
 

@@ -351,14 +351,14 @@ def test_the_python_functions_follow_the_same_rule(tmp_path: Path, server: Recor
         lambda **how: ragc.export(directory, "promptfoo", tmp_path / "x", questions=1, force=True, **how),
     ]
     for call in calls:
-        for how in ({}, {"trust_code": True}):
+        for how in ({}, {"access": ragc.Access(code=True)}):
             with pytest.raises(Untrusted, match="api_key_env"):
                 call(**how)
         assert server.seen == []
-    with pytest.raises(Untrusted, match=r"with trust_targets=True, or .* trust it with ragc\.trust"):
+    with pytest.raises(Untrusted, match=r"\.Access\(targets=True\), or .* trust it with ragc\.trust"):
         ragc.load(directory)
     for call in calls:
-        assert call(trust_targets=True)
+        assert call(access=ragc.Access(targets=True))
     assert any(f"Bearer {SECRET}" in text for text in server.seen)
 
 

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import recipe as recipes
+from ragc.access import Access
 from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.data import CorpusIds, RecipeData
@@ -271,8 +272,7 @@ class History:
             sets,
             store=CallStore(None),
             targets={"main": ScriptedTarget(reply)},
-            base=self.folder,
-            trust_targets=True,
+            access=Access(self.folder, targets=True),
         )
         test = self._splits(sets)["test"]
         used = test & (program.used | program.earlier)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -117,6 +118,11 @@ def error(text: str) -> None:
         screen.show(f"ragc: {text}".split("\n"), sys.stderr, hang=0)
 
 
+def print_json(value: Any) -> None:
+    """Print `value` as one indented JSON document."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
 def table(rows: Sequence[dict[str, Any]]) -> None:
     """Print rows as aligned columns: the id, then the description."""
     width = max((len(str(row["id"])) for row in rows), default=0)
@@ -168,7 +174,7 @@ def print_grid(result: RecordedGrid) -> None:
     for name, spread in shown["metrics"].items():
         values = (spread.get(part) for part in ("baseline", "least", "median", "greatest"))
         rows.append((name, *("-" if value is None else figure(name, value) for value in values)))
-    _grid(rows)
+    print_table(rows)
     lines(shown["remarks"])
     if cost := shown["counters"]:
         sent = f"{cost['sent']:,.0f} requests sent, {cost['replayed']:,.0f} replayed"
@@ -201,7 +207,7 @@ def print_compiled(result: Compiled) -> None:
                     f"{change.get('p_adjusted', change['p']):.4f}",
                 )
             )
-        _grid(rows)
+        print_table(rows)
         lines(_adjustment_lines(result))
         scored = next(iter(result.test.values()))
         lines(["", f"Verdict on test ({scored.questions}): {result.verdict}. {result.note}"])
@@ -346,14 +352,15 @@ def _print_cache_share(cost: Mapping[str, float]) -> None:
 def print_comparison(comparison: RunComparison) -> None:
     """Print two runs side by side: every metric, then the questions that changed most."""
     if len(rows := comparison.table()) > 1:
-        _grid(rows)
+        print_table(rows)
         lines([""])
     if len(rows := comparison.changes_table()) > 1:
         lines([*screen.records(rows, screen.width()), ""])
     lines(comparison.notes())
 
 
-def _grid(rows: Sequence[Sequence[str]]) -> None:
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print a header and rows as a table that fits the terminal."""
     sys.stdout.writelines(f"{line}\n" for line in screen.grid(rows, screen.width()))
 
 

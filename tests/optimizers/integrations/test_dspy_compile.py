@@ -14,11 +14,12 @@ import pytest
 from dspy.teleprompt import Teleprompter
 
 import ragc
+from ragc.access import Access
 from ragc.cli.main import main
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers.integrations import dspy_compile
 from ragc.optimizers.integrations.dspy_examples import read_examples
-from ragc.optimizers.results.resolve import opening, resolve
+from ragc.optimizers.results.resolve import Opening, resolve
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -193,9 +194,9 @@ def test_it_is_evaluated_by_the_metrics_that_are_named_in_place_of_the_function(
         "data.questions='questions.jsonl'", "data.train=0", "data.dev=0", "data.test=4",
         "sources.local={kind = 'bm25', corpus = 'things.jsonl'}",
     ]  # fmt: skip
-    how = opening(sets, base=tmp_path)
+    how = Opening(tuple(sets), Access(tmp_path))
     assert resolve(ragc.load(out), how, stand_ins=True).report == ("em",)
-    how = opening([*sets, "metrics.report=['f1', 'recall@5']"], base=tmp_path)
+    how = Opening((*sets, "metrics.report=['f1', 'recall@5']"), Access(tmp_path))
     assert resolve(ragc.load(out), how, stand_ins=True).report == ("f1", "recall@5")
     with pytest.raises(RecipeError, match=r"needs \[targets.main\]"):
         resolve(ragc.load(out), how)

@@ -12,6 +12,7 @@ import pytest
 
 import ragc
 from ragc import recipe as recipes
+from ragc.access import Access
 from ragc.cli import console
 from ragc.cli.main import main
 from ragc.core.digest import add_digest
@@ -172,7 +173,7 @@ def test_another_machine_knows_what_chose_the_program(
     store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
     sizes = ("data.test=50", "data.dev=5", "data.train=0")
     opened = open_program(
-        folder / "out", sizes, store=store, targets=targets, base=folder, trust_targets=True
+        folder / "out", sizes, store=store, targets=targets, access=Access(folder, targets=True)
     )
     result = score(opened)
     assert len(result.contamination.used) >= 10
@@ -327,7 +328,9 @@ def test_a_program_without_digests_is_scored_and_said_to_be_unchecked(run: Run, 
 
 def evaluated_elsewhere(folder: Path, *sets: str) -> Evaluation:
     store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
-    opened = open_program(folder / "out", sets, store=store, targets=targets, base=folder, trust_targets=True)
+    opened = open_program(
+        folder / "out", sets, store=store, targets=targets, access=Access(folder, targets=True)
+    )
     return score(opened)
 
 

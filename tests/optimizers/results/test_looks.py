@@ -13,6 +13,7 @@ import pytest
 
 import ragc
 from ragc import recipe as recipes
+from ragc.access import Access
 from ragc.cli import console
 from ragc.cli.main import main
 from ragc.core.digest import add_digest, digest
@@ -196,7 +197,7 @@ def test_a_ledger_in_the_compiled_directory_is_not_believed(
     run(sets=PLAIN)
     monkeypatch.setenv("RAGC_HOME", str(folder / "out" / "home"))
     store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
-    opened = open_program(folder / "out", base=folder, store=store, targets=targets, trust_targets=True)
+    opened = open_program(folder / "out", access=Access(folder, targets=True), store=store, targets=targets)
     look = score(opened).look
     assert number(look) is None
     assert look is not None

@@ -92,7 +92,9 @@ def test_base_says_where_relative_paths_lead(
     assert main(["eval", str(compiled), "--split", "dev", "--base", str(tmp_path / "moved")]) == 0
     words = ["--to", "promptfoo", "--out", str(tmp_path / "x"), "--questions", "1"]
     assert main(["export", str(compiled), *words, "--base", str(tmp_path / "moved")]) == 0
-    assert ragc.evaluate(compiled, split="dev", base=tmp_path / "moved").metrics["em"].mean == 1
+    assert (
+        ragc.evaluate(compiled, split="dev", access=ragc.Access(tmp_path / "moved")).metrics["em"].mean == 1
+    )
     assert main(["ask", str(compiled), QUESTION, "--base", str(tmp_path / "gone")]) == 2
     assert "is no folder" in capsys.readouterr().err
 
@@ -152,7 +154,7 @@ def test_a_program_is_called_from_another_working_directory(
     compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    program = ragc.load("compiled/mine", base="origin")
+    program = ragc.load("compiled/mine", access=ragc.Access("origin"))
     monkeypatch.chdir(compiled)
     assert program(QUESTION).prediction == "red"
 

@@ -112,10 +112,12 @@ def test_from_outside_it_is_code_that_is_not_run_without_leave(folder: Path, tmp
     mark = tmp_path / "ran"
     module.write_text(f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n{SUPPORT}", "utf-8")
     sys.modules.pop("my_support", None)
-    with pytest.raises(Untrusted, match=r"runs programs .*trust_code=True"):
+    with pytest.raises(Untrusted, match=r"runs programs .*code=True"):
         ragc.export(tmp_path / "out", "jinja2", tmp_path / "prompts")
     assert not mark.exists(), "a kept module that was changed is a stranger's"
-    assert ragc.export(tmp_path / "out", "jinja2", tmp_path / "prompts", trust_code=True).written
+    assert ragc.export(
+        tmp_path / "out", "jinja2", tmp_path / "prompts", access=ragc.Access(code=True)
+    ).written
     assert mark.exists()
 
 

@@ -215,9 +215,9 @@ def test_a_directory_from_elsewhere_imports_nothing_without_leave(
         lambda: ragc.ask(foreign, "What is number 1?"),
         lambda: ragc.evaluate(foreign),
         lambda: ragc.export(foreign, "jinja2", foreign.parent / "prompts"),
-        lambda: ragc.ask(foreign, "What is number 1?", sets=["seed=3"], trust_targets=True),
+        lambda: ragc.ask(foreign, "What is number 1?", sets=["seed=3"], access=ragc.Access(targets=True)),
     ):
-        with pytest.raises(Untrusted, match=r"program = 'my_package\.my_module:TwoHops'.*trust_code=True"):
+        with pytest.raises(Untrusted, match=r"program = 'my_package\.my_module:TwoHops'.*code=True"):
             use()
         assert not loaded.exists()
     code = "import sys, ragc\nprint('\\n'.join(ragc.trust_listing(sys.argv[1]).lines()))"
@@ -232,7 +232,7 @@ def test_a_directory_from_elsewhere_imports_nothing_without_leave(
     assert status.returncode == 0, status.stderr
     assert "'searched': ['hops', 'shout']" in status.stdout
     assert not loaded.exists(), "listing imports nothing"
-    exported = ragc.export(foreign, "jinja2", foreign.parent / "prompts", trust_code=True)
+    exported = ragc.export(foreign, "jinja2", foreign.parent / "prompts", access=ragc.Access(code=True))
     assert exported.written
     assert loaded.exists()
     loaded.unlink()

@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ragc.cli import console, screen
+from ragc import api
+from ragc.cli import console, options
+from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
-if TYPE_CHECKING:
-    from ragc.optimizers.grids.tables.result import Reproduction
+
+def register(command: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    command.add_argument("table", nargs="?", metavar="TABLE", help="the table; without it all are listed")
+    command.add_argument(
+        "--row", metavar="ID", dest="rows", action="append", default=[], help="only this row; repeatable"
+    )
+    command.add_argument(
+        "--data-set",
+        metavar="ID",
+        dest="data_sets",
+        action="append",
+        default=[],
+        help="only this data set; repeatable",
+    )
+    command.add_argument(
+        "--data", metavar="DIR", default="data", help="where one folder a data set is (default: data)"
+    )
+    command.add_argument("--limit", type=int, metavar="N", help="questions of each data set at most")
+    command.add_argument(
+        "--beside", default="", metavar="MODEL", help="the paper's model whose figures are compared"
+    )
+    command.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
+    command.add_argument("--dry-run", action="store_true", help="check everything and bound the LM calls")
+    options.add_sets(command)
+    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; the exit code."""
+    """Runs a table, bounds its cost, or lists all tables; returns the exit code."""
     if args.table is None:
         return _list(args)
     return _plan(args) if args.dry_run else _run_table(args)
 
 
 def _list(args: argparse.Namespace) -> int:
-    from ragc import api
-
     named = [
         option
         for option, value in (
@@ -41,7 +63,7 @@ def _list(args: argparse.Namespace) -> int:
         raise UsageError(f"{named[0]} is for running a table; name one, or leave it out to list all.")
     listed = api.paper_tables(data=args.data)
     if args.json:
-        _emit(listed)
+        console.print_json(listed)
         return 0
     from ragc.optimizers.grids.tables import listing
 
@@ -53,11 +75,9 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    from ragc import api
-
     planned = api.plan_reproduce(args.table, **_part(args))
     if args.json:
-        _emit(planned)
+        console.print_json(planned)
         return 0
     rows: list[tuple[str, ...]] = [("data set", "row", "questions", "answered", "LM calls at most")]
     rows += [
@@ -70,7 +90,7 @@ def _plan(args: argparse.Namespace) -> int:
         )
         for cell in planned["cells"]
     ]
-    _grid(rows)
+    console.print_table(rows)
     if planned["lm_calls"] is not None:
         about = f"{planned['lm_calls_about']:,} if every reply can be read"
         console.lines(["", f"{planned['lm_calls']:,} LM calls at most, {about}. Nothing was sent."])
@@ -85,15 +105,12 @@ def _plan(args: argparse.Namespace) -> int:
 
 
 def _run_table(args: argparse.Namespace) -> int:
-    from ragc import api
-    from ragc.core.progress import bars as console_watch
-
-    with console_watch.watching() as progress:
-        result: Reproduction = api.reproduce(args.table, **_part(args), beside=args.beside, progress=progress)
+    with watching() as progress:
+        result = api.reproduce(args.table, **_part(args), beside=args.beside, progress=progress)
     if args.json:
-        _emit(result.to_json())
+        console.print_json(result.to_json())
     else:
-        _grid(result.grid())
+        console.print_table(result.grid())
         console.lines(["", *result.lines()])
     return 0
 
@@ -101,11 +118,3 @@ def _run_table(args: argparse.Namespace) -> int:
 def _part(args: argparse.Namespace) -> dict[str, Any]:
     """The part of the table that the options name."""
     return {name: getattr(args, name) for name in ("rows", "data_sets", "data", "sets", "limit", "out")}
-
-
-def _grid(rows: list[tuple[str, ...]]) -> None:
-    sys.stdout.writelines(f"{line}\n" for line in screen.grid(rows, screen.width()))
-
-
-def _emit(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

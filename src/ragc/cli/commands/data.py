@@ -1,23 +1,45 @@
-"""The command `ragc data`: makes training data, and prints what was made."""
+"""`ragc data`: make training data for small models."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ragc import api
+from ragc.access import Access
+from ragc.cli import console, options
 from ragc.core.display import dollars, quantity
+from ragc.core.progress.bars import watching
+from ragc.errors import UsageError
+from ragc.training import FORMATS, KINDS
+
+
+def register(command: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    kinds = "; ".join(f"{name}: {about}" for name, about in KINDS.items())
+    command.add_argument("kind", choices=tuple(KINDS), help=kinds)
+    command.add_argument(
+        "recipe", metavar="RECIPE|COMPILED", help="the recipe; for demonstrations a compiled directory"
+    )
+    command.add_argument("--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md")
+    options.add_sets(command)
+    options.add_allow_loss(command)
+    command.add_argument(
+        "--format", choices=FORMATS, default=FORMATS[0], help="for whom pairs are written (default: trl)"
+    )
+    command.add_argument("--dry-run", action="store_true", help="check everything and bound the cost")
+    command.add_argument("--base", metavar="DIR", help="of demonstrations: where relative paths lead")
+    command.add_argument(
+        "--trust-code",
+        action="store_true",
+        help="of demonstrations from elsewhere: allow the program of their author",
+    )
+    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make the data, or with `--dry-run` say what it would take."""
-    from ragc import api
-    from ragc.cli import console
-    from ragc.core.progress.bars import watching
-    from ragc.errors import UsageError
-
+    """Makes the data, or with `--dry-run` bounds the cost; returns the exit code."""
     if args.kind != "demonstrations" and (args.base is not None or args.trust_code):
         raise UsageError("--base and --trust-code are for demonstrations; leave them out.")
     if args.dry_run:
@@ -26,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         planned = api.plan_training_data(
             args.kind, args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss
         )
-        _emit(planned) if args.json else console.lines(plan_lines(planned))
+        console.print_json(planned) if args.json else console.lines(_plan_lines(planned))
         return 0
     with watching() as progress:
         data = api.training_data(
@@ -37,18 +59,13 @@ def run(args: argparse.Namespace) -> int:
             format=args.format,
             allow_loss=args.allow_loss,
             progress=progress,
-            base=args.base,
-            trust_code=args.trust_code,
+            access=Access(base=args.base, code=args.trust_code),
         )
-    _emit(data.to_json()) if args.json else console.lines(result_lines(data.to_json()))
+    console.print_json(data.to_json()) if args.json else console.lines(_result_lines(data.to_json()))
     return 0
 
 
-def _emit(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
+def _plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     """The estimate for people."""
     questions = quantity(planned["questions"], "train question")
     yield f"{planned['kind']} from {questions}, at most {quantity(planned['calls_a_question'], 'call')} each"
@@ -62,7 +79,7 @@ def plan_lines(planned: Mapping[str, Any]) -> Iterator[str]:
     yield "models: " + ", ".join(f"{role} {name}" for role, name in planned["targets"].items())
 
 
-def result_lines(result: Mapping[str, Any]) -> Iterator[str]:
+def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
     """The counts for people."""
     classes = ", ".join(f"{number:,} {label}" for label, number in result["classes"].items())
     yield f"{quantity(result['rows'], 'row')} in {result['out']}: {classes}"

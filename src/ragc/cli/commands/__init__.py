@@ -1,0 +1,30 @@
+"""The commands of `ragc`, one file each: its arguments, their help, and what it does.
+
+Each file has a function `register`, which adds the arguments to the parser of its command and sets `run`, a
+function from the parsed arguments to the exit code. A file is imported when its command runs or prints its
+help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+COMMANDS: Mapping[str, str] = {
+    "compile": "search for the best program of a recipe and prove it on test",
+    "headroom": "measure on a few dev questions what a study of a recipe can show",
+    "ask": "answer one question",
+    "eval": "score a program on a split",
+    "export": "write a compiled program's prompts for other systems",
+    "trust": "see what a compiled program would do, and trust it on this machine",
+    "index": "build the indexes that a recipe's program searches",
+    "grid": "evaluate the listed settings of a recipe on its dev questions, as a table",
+    "data": "make training data for small models from a recipe's train questions",
+    "reproduce": "run a table of a paper on your models, or list the tables",
+    "train": "fine-tune a model on rows of training data, or prepare a base for it",
+    "study": "see the progress of a study, or lend it this machine",
+    "report": "write what was measured as one HTML file to open offline",
+    "list": "names that recipes can use",
+    "schema": "print the JSON Schema of recipes, for editors that complete and check them",
+    "doctor": "check this machine, what it keeps, and what the targets of a recipe can do",
+}
+"""Each command, named as its file, with one line about it, in the order of `ragc --help`."""

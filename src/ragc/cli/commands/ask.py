@@ -1,0 +1,34 @@
+"""`ragc ask`: answer one question."""
+
+from __future__ import annotations
+
+import argparse
+
+from ragc import api
+from ragc.cli import console, options
+
+
+def register(command: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    command.add_argument(
+        "program", metavar="COMPILED|RECIPE", help="a compiled directory, or a recipe as it is"
+    )
+    command.add_argument("question", metavar="QUESTION", help="the question, in quotes")
+    options.add_sets(command)
+    options.add_trust(command)
+    options.add_allow_loss(command)
+    command.add_argument("--trace", action="store_true", help="show every search and call")
+    command.add_argument("--again", action="store_true", help="ask the models anew, not the kept replies")
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answers the question; returns the exit code, 1 where there is no answer."""
+    row = api.ask(args.program, args.question, again=args.again, **options.opening_options(args))
+    console.print_json(row.to_json()) if args.json else console.print_answer(row, trace=args.trace)
+    if row.failure:
+        from ragc.optimizers.answering import was_replayed
+
+        advice = " This is a reply of an earlier run; --again asks the model anew."
+        console.error(f"The question has no answer: {row.failure}{advice if was_replayed(row) else ''}")
+    return 1 if row.failure else 0

@@ -1,0 +1,58 @@
+"""`ragc compile`: search for the best program of a recipe."""
+
+from __future__ import annotations
+
+import argparse
+
+from ragc import api
+from ragc.cli import console, options
+from ragc.core.progress.bars import watching
+
+
+def register(command: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
+    options.add_sets(command)
+    options.add_allow_loss(command)
+    command.add_argument(
+        "--out", metavar="DIR", help="the compiled program (default: compiled/<recipe name>)"
+    )
+    command.add_argument("--resume", action="store_true", help="go on with a study that was cut off")
+    command.add_argument(
+        "--again", action="store_true", help="ask the models anew; replies of before are kept, and not used"
+    )
+    command.add_argument("--dry-run", action="store_true", help="check everything and estimate the cost")
+    options.add_include_seen(command)
+    command.set_defaults(
+        run=run,
+        resumable=True,
+        after_interrupt=" Run the same command with --resume to go on; `ragc study status` names the best "
+        "program so far.",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compiles, or with `--dry-run` estimates the cost; returns the exit code."""
+    if args.dry_run:
+        estimate = api.plan(
+            args.recipe,
+            sets=args.sets,
+            out=args.out,
+            include_seen=args.include_seen,
+            allow_loss=args.allow_loss,
+        )
+        console.print_json(estimate) if args.json else console.plan(estimate)
+        return 0
+    with watching() as progress:
+        compiled = api.compile(
+            args.recipe,
+            sets=args.sets,
+            out=args.out,
+            resume=args.resume,
+            again=args.again,
+            include_seen=args.include_seen,
+            allow_loss=args.allow_loss,
+            progress=progress,
+        )
+    console.print_json(compiled.to_json()) if args.json else console.print_compiled(compiled)
+    return 0

@@ -1,0 +1,36 @@
+"""`ragc doctor`: check this machine, and what the targets of a recipe can do."""
+
+from __future__ import annotations
+
+import argparse
+
+from ragc import api
+from ragc.cli import console, options
+from ragc.core.progress.bars import watching
+from ragc.errors import UsageError
+
+
+def register(command: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    command.add_argument("recipe", nargs="?", metavar="RECIPE", help="probe its targets, once each")
+    options.add_sets(command)
+    command.add_argument("--again", action="store_true", help="probe targets that were probed before")
+    command.add_argument("--quick", action="store_true", help="do not check stored data for damage")
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints a line a check; returns the exit code, 1 where something needed is missing."""
+    from ragc.doctor import machine
+
+    if args.recipe is None and (args.sets or args.again):
+        raise UsageError(
+            "--set and --again are for the targets of a recipe; name the recipe, or leave them out."
+        )
+    wants = [] if args.recipe is None else [api.examine_recipe(args.recipe, sets=args.sets)]
+    with watching() as progress:
+        checks = [*machine.examine(quick=args.quick, progress=progress), *wants]
+    if args.recipe is not None:
+        checks += api.examine_targets(args.recipe, sets=args.sets, again=args.again)
+    console.print_json([check.to_json() for check in checks]) if args.json else console.checks(checks)
+    return 0 if all(check.ok or not check.needed for check in checks) else 1

@@ -1,0 +1,91 @@
+"""`ragc eval`: score a program, compare two, or sum up the rows of an earlier run."""
+
+from __future__ import annotations
+
+import argparse
+
+from ragc import api
+from ragc.cli import console, options
+from ragc.core.progress.bars import watching
+from ragc.errors import UsageError
+
+
+def register(command: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    command.add_argument(
+        "program", metavar="COMPILED|RECIPE|ROWS.jsonl", help="what is scored, or the rows of an earlier run"
+    )
+    command.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
+    options.add_sets(command)
+    options.add_trust(command)
+    options.add_allow_loss(command)
+    command.add_argument(
+        "--by",
+        default="",
+        metavar="METRIC",
+        help="with OTHER: what counts as changed; of rows: what decides that a question is right",
+    )
+    command.add_argument(
+        "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
+    )
+    command.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
+    options.add_include_seen(command)
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Scores, compares or sums up, by what is named; returns the exit code."""
+    if args.other:
+        return _compare(args)
+    if args.program.endswith(".jsonl"):
+        return _summarize(args)
+    if args.by:
+        raise UsageError("--by is for rows and for comparing two runs; name the other one, or leave it out.")
+    return _evaluate(args)
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    from ragc.cli.rows_file import RowsFile
+
+    out = RowsFile(args.out) if args.out is not None else None
+    with watching() as progress:
+        evaluation = api.evaluate(
+            args.program,
+            split=args.split,
+            progress=progress,
+            include_seen=args.include_seen,
+            **options.opening_options(args),
+        )
+    if out:
+        out.write(evaluation.row_values(prompts=True))
+    console.print_json(evaluation.to_json()) if args.json else console.print_evaluation(evaluation)
+    return 0
+
+
+def _summarize(args: argparse.Namespace) -> int:
+    from ragc.cli import rows_summary
+
+    if args.out or args.sets or args.include_seen:
+        raise UsageError(
+            "Rows are scored already, and --out, --set and --include-seen are for scoring; leave them out."
+        )
+    summary = api.summarize(args.program, by=args.by)
+    console.print_json(summary.to_json()) if args.json else rows_summary.show(summary)
+    return 0
+
+
+def _compare(args: argparse.Namespace) -> int:
+    if args.out:
+        raise UsageError("--out writes the rows of one run; leave it out when two are compared.")
+    with watching() as progress:
+        comparison = api.compare(
+            args.program,
+            args.other,
+            split=args.split,
+            by=args.by,
+            progress=progress,
+            include_seen=args.include_seen,
+            **options.opening_options(args),
+        )
+    console.print_json(comparison.to_json()) if args.json else console.print_comparison(comparison)
+    return 0

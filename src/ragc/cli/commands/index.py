@@ -1,0 +1,24 @@
+"""`ragc index`: build the indexes that a recipe's program searches."""
+
+from __future__ import annotations
+
+import argparse
+
+from ragc import api
+from ragc.cli import console, options
+from ragc.core.progress.bars import watching
+
+
+def register(command: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
+    options.add_sets(command)
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Builds the indexes; returns the exit code."""
+    with watching() as progress:
+        rows = api.index(args.recipe, sets=args.sets, progress=progress)
+    console.print_json(rows) if args.json else console.print_indexes(rows)
+    return 0

@@ -1,0 +1,25 @@
+"""`ragc list`: names that recipes can use."""
+
+from __future__ import annotations
+
+import argparse
+
+from ragc.cli import console
+
+KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "exports")
+
+
+def register(command: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    command.add_argument("kind", choices=KINDS, help="what is listed")
+    command.add_argument("program", nargs="?", help="with knobs: whose knobs")
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Lists the names; returns the exit code."""
+    from ragc.cli import listing
+
+    rows = listing.rows(args.kind, args.program)
+    console.print_json(rows) if args.json else console.table(rows)
+    return 0
