@@ -38,7 +38,7 @@ def without_versions(folder: Path) -> dict[str, object]:
         *(f"prompts/{path.name}" for path in (folder / "prompts").iterdir()),
     ]
     texts: dict[str, object] = {name: (folder / name).read_text("utf-8") for name in names}
-    provenance = json.loads((folder / "provenance.json").read_text("utf-8"))
+    provenance: dict[str, object] = json.loads((folder / "provenance.json").read_text("utf-8"))
     del provenance["versions"]
     return texts | provenance
 
