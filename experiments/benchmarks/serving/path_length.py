@@ -27,7 +27,8 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -122,23 +123,35 @@ def where(code: CodeType) -> str:
     return path.relative_to(ROOT).as_posix() if any(map(path.is_relative_to, PACKAGE)) else ""
 
 
-def run_command(arguments: Sequence[str]) -> CallCounts:
-    """Run one command of ragc in this process, on a scripted target."""
+def scripted_targets() -> None:
+    """Replaces targets of the kind `embedded` by scripted ones in this process."""
     from ragc import targets
     from ragc.testing import ScriptedTarget
 
     kinds: Any = targets._BUILDERS
     kinds["embedded"] = lambda spec: ScriptedTarget(lambda request: {"answer": "red"})
+
+
+@contextmanager
+def counted() -> Iterator[CallCounts]:
+    """Counts the calls in all threads that start within the context, and in this one."""
     counts = CallCounts()
     threading.setprofile(counts.profile)
     sys.setprofile(counts.profile)
     try:
-        from ragc.cli.main import main
-
-        status = main(arguments)
+        yield counts
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
+
+
+def run_command(arguments: Sequence[str]) -> CallCounts:
+    """Run one command of ragc in this process, on a scripted target."""
+    scripted_targets()
+    with counted() as counts:
+        from ragc.cli.main import main
+
+        status = main(arguments)
     if status:
         raise SystemExit(status)
     return counts
@@ -163,16 +176,21 @@ def run_python(
     )
 
 
-def profiled(run: RunPython, folder: Path, home: str, *arguments: str) -> Mapping[str, Any]:
-    """What `run_command` counts in a process of its own, with its caches in `home`."""
+def in_process(run: RunPython, folder: Path, home: str, module: str, *arguments: str) -> Mapping[str, Any]:
+    """What `python -m module --run RESULT ARGUMENTS` leaves in RESULT, with its caches in `home`."""
     result = folder / "counts.json"
-    command = ["-m", "experiments.benchmarks.serving.path_length", "--run", str(result), *arguments]
+    command = ["-m", module, "--run", str(result), *arguments]
     paths = {"RAGC_HOME": str(folder / home), "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     done = run(command, cwd=folder, environment=os.environ | paths)
     if done.returncode:
         raise RuntimeError(f"ragc {' '.join(arguments)} failed: {done.stdout}{done.stderr}")
     counts: Mapping[str, Any] = json.loads(result.read_text("utf-8"))
     return counts
+
+
+def profiled(run: RunPython, folder: Path, home: str, *arguments: str) -> Mapping[str, Any]:
+    """What `run_command` counts in a process of its own, with its caches in `home`."""
+    return in_process(run, folder, home, "experiments.benchmarks.serving.path_length", *arguments)
 
 
 def write_data(folder: Path) -> None:
@@ -212,16 +230,26 @@ def evaluated(run: RunPython, folder: Path, program: str, homes: Sequence[str]) 
     return PathLength(tuple(sorted(growing)), tuple(sorted(counts[-1])))
 
 
+def compile_in(run: RunPython, folder: Path) -> Mapping[str, Any]:
+    """Compiles a recipe in `folder`, with its caches in `home` there; what the compile counted."""
+    write_data(folder)
+    return profiled(run, folder, "home", "compile", "recipe.toml", "--out", "compiled")
+
+
+def evaluated_compiled(run: RunPython, folder: Path) -> PathLength:
+    """The path of `ragc eval` over the program that `compile_in` leaves in `folder`."""
+    copies = [f"home{questions}" for questions in QUESTIONS]
+    for copy in copies:  # they know the compiled program as this user's, and hold no reply to train
+        shutil.copytree(folder / "home", folder / copy)
+    return evaluated(run, folder, "compiled", copies)
+
+
 def measure(run: RunPython = run_python) -> tuple[PathLength, PathLength, tuple[str, ...]]:
     """The path through `ragc eval` of a compiled program, of a recipe, and the files of a trial."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_data(folder)
-        study = profiled(run, folder, "home", "compile", "recipe.toml", "--out", "compiled")
-        copies = [f"home{questions}" for questions in QUESTIONS]
-        for copy in copies:  # they know the compiled program as this user's, and hold no reply to train
-            shutil.copytree(folder / "home", folder / copy)
-        compiled = evaluated(run, folder, "compiled", copies)
+        study = compile_in(run, folder)
+        compiled = evaluated_compiled(run, folder)
         recipe = evaluated(run, folder, "recipe.toml", [f"new{questions}" for questions in QUESTIONS])
         return compiled, recipe, tuple(study["before_trial"])
 
@@ -247,8 +275,8 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--run"]:
         counts = run_command(sys.argv[3:])
-        Path(sys.argv[2]).write_text(
-            json.dumps({"calls": counts.calls, "before_trial": sorted(counts.before_trial)}), "utf-8"
-        )
+        modules = sorted(name for name in sys.modules if name.partition(".")[0] == "ragc")
+        text = {"calls": counts.calls, "before_trial": sorted(counts.before_trial), "modules": modules}
+        Path(sys.argv[2]).write_text(json.dumps(text), "utf-8")
     else:
         main()
