@@ -277,9 +277,8 @@ def _named_tool(action: str, tools: Sequence[str]) -> str:
 
 
 def read_move(reply: Any, tools: Sequence[str]) -> Move:
-    """The move of a `reply` to `AgentStep`, or to one of its earlier form, whose outputs are all flat."""
-    step = getattr(reply, "step", None)
-    return Move.of(dict(reply.items()) if step is None else step.model_dump(), tools, reply.thought)
+    """Returns the move of a `reply` to `AgentStep`."""
+    return Move.of(reply.step.model_dump(), tools, reply.thought)
 
 
 def _is_exact(value: Mapping[str, Any], tools: Sequence[str], finish: Sequence[str]) -> bool:

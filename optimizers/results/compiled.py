@@ -23,7 +23,6 @@ from ragc.core.digest import digest, pretty
 from ragc.core.display import describe
 from ragc.core.paths import missing_file
 from ragc.errors import ArtefactError, UsageError
-from ragc.optimizers.results import compiled_1
 from ragc.optimizers.results.older_fields import present_demo, present_name
 from ragc.optimizers.results.trust_record import DIGESTED, code_in, digest_of, remember_written
 from ragc.programs import METHODS, Method, method
@@ -37,10 +36,8 @@ from ragc.signatures.wording import described, description, with_fields
 if TYPE_CHECKING:
     from ragc.optimizers.answering import Row
 
-Format = Literal["ragc.compiled/1", "ragc.compiled/2"]
+Format = Literal["ragc.compiled/2"]
 FORMAT: Format = "ragc.compiled/2"
-FIRST: Literal["ragc.compiled/1"] = "ragc.compiled/1"
-"""The previous format, without field descriptions. It is read but no longer written."""
 
 RUN = "run.json"
 """The file of what differs between runs, with the list of the files that ragc wrote."""
@@ -214,11 +211,9 @@ class CompiledProgram:
 
         Raises ArtefactError if this version of ragc has other predictors.
         """
-        first = self.state.format == FIRST
-        knobs = {"wording": compiled_1.WORDING, **self.state.knobs} if first else self.state.knobs
         try:
             chosen = entry or method(self.state.method)
-            program = chosen.build(runtime.with_targets(self.state.targets), knobs)
+            program = chosen.build(runtime.with_targets(self.state.targets), self.state.knobs)
         except UsageError as error:
             raise ArtefactError(f"The compiled program at {self.path} cannot be built: {error}") from error
         predictors = dict(program.named_predictors())
@@ -242,27 +237,19 @@ class CompiledProgram:
     def _signature(self, program: RagProgram, name: str, saved: PredictorState) -> Any:
         """The signature of predictor `name` when it was compiled, with the field types of `program`.
 
-        Raises ArtefactError if its fields differ from the present ones. A program of the first format may
-        lack present fields.
+        Raises ArtefactError if its fields differ from the present ones.
         """
         present = dict(program.named_predictors())[name].signature
-        schema = saved.output_schema
-        names = [*saved.inputs, *schema.get("required", ())]
+        names = [*saved.inputs, *saved.output_schema.get("required", ())]
         fields = [present_name(field, present.fields) for field in names]
+        descriptions = {
+            present_name(field, present.fields): text for field, text in saved.descriptions.items()
+        }
         try:
-            if self.state.format == FIRST:
-                signature = compiled_1.first_signature(program, name, present, saved.inputs, schema)
-                descriptions = compiled_1.first_descriptions(
-                    program, name, signature, self.state.knobs, saved.layout
-                )
-            else:
-                signature = with_fields(present, fields)
-                descriptions = {
-                    present_name(field, present.fields): text for field, text in saved.descriptions.items()
-                }
+            signature = with_fields(present, fields)
         except (KeyError, TypeError) as error:
             raise self._other_fields(name, error.args[:1]) from error
-        if self.state.format != FIRST and (more := set(present.fields) - set(fields)):
+        if more := set(present.fields) - set(fields):
             raise self._other_fields(name, sorted(more))
         return described(signature, saved.instructions, descriptions)
 

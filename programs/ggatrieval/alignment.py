@@ -131,8 +131,6 @@ def to_candidate(reply: Any, components: Sequence[str], passage: Passage, query:
     claims = [match for match in reply.aligned if match.segment.strip() and getattr(match, "sentence", 1)]
     sound = [m for m in claims if m.component <= n and is_copied(m.segment, text)]
     real = {match.component for match in sound if getattr(match, "same", True)}
-    if "reflected" in reply:  # as programs of the format ragc.compiled/1 ask for verdicts
-        real &= set(reply.reflected)
     others = reply.synonyms if "synonyms" in reply else ()
     counters.count(dropped=len(claims) - len(sound) + sum(other.component > n for other in others))
     wordings = {

@@ -109,7 +109,7 @@ def test_a_path_that_is_not_there_comes_with_the_nearest(
     [
         (
             '{"format": "ragc.compiled/99"}',
-            "and this version of ragc reads ragc.compiled/1 and ragc.compiled/2; install the version that",
+            "and this version of ragc reads ragc.compiled/2; install the version that",
         ),
         ('{"format": "ragc', "is damaged (Invalid JSON: "),
         ('{"format": "ragc.compiled/2"}', "is damaged (method: Field required); copy it again, or compile"),

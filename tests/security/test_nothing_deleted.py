@@ -71,7 +71,7 @@ def foreign_program(folder: Path) -> None:
 
 
 def valid_program_without_manifest(folder: Path) -> None:
-    state = {"format": "ragc.compiled/1", "method": "vanilla", "knobs": {}, "predictors": {}}
+    state = {"format": "ragc.compiled/2", "method": "vanilla", "knobs": {}, "predictors": {}}
     (folder / "program.json").write_text(json.dumps(state))
 
 
@@ -571,7 +571,7 @@ def planted(draw: random.Random, folder: Path) -> None:
                     (path / "inner").write_bytes(draw.randbytes(9))
                 case 3:
                     path.write_text(
-                        json.dumps({"format": "ragc.compiled/1", "ragc": "export/1", "files": {}})
+                        json.dumps({"format": "ragc.compiled/2", "ragc": "export/1", "files": {}})
                     )
                 case _:
                     path.write_bytes(draw.randbytes(draw.randint(0, 50)))

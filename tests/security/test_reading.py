@@ -21,7 +21,7 @@ FILES = {
     "recipe.toml": RECIPE.format(url="http://127.0.0.1:1/v1").encode(),
     "program.json": json.dumps(
         {
-            "format": "ragc.compiled/1",
+            "format": "ragc.compiled/2",
             "method": "vanilla",
             "knobs": {"top_k": 3},
             "predictors": {

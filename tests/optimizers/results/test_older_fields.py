@@ -1,7 +1,7 @@
 """Programs that were compiled before fields were renamed are read with the fields of now.
 
-The programs in `tests/optimizers/older` were written by the version before, with a demonstration for each call
-whose fields changed.
+The programs in `tests/optimizers/older` were written by the version before, with a demonstration for each
+call whose fields changed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ DEMOS: dict[str, dict[str, dict[str, Any]]] = {
     "react": {
         "step": {
             "trajectory": [
-                "Thought: I need the author.\nAction: local[author of Emma]\n"
-                "Observation: Jane Austen wrote Emma."
+                (
+                    "Thought: I need the author.\nAction: local[author of Emma]\n"
+                    "Observation: Jane Austen wrote Emma."
+                )
             ]
         },
         "answer": {"trajectory": ["Observation: Jane Austen wrote Emma."]},
