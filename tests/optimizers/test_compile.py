@@ -193,7 +193,7 @@ def test_on_another_target_it_is_said_how_the_score_moved(
 def test_a_damaged_compiled_program_is_one_clear_error(run: Run, folder: Path) -> None:
     run()
     (folder / "out" / "program.json").write_text('{"format": "ragc.compiled/9"}')
-    with pytest.raises(ArtefactError, match=r"ragc\.compiled/1"):
+    with pytest.raises(ArtefactError, match=r"ragc\.compiled/2"):
         load(folder / "out")
     with pytest.raises(ArtefactError, match="holds no compiled program"):
         load(folder)

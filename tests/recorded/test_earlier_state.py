@@ -16,6 +16,7 @@ import pytest
 
 import ragc
 from ragc import recipe as recipes
+from ragc.access import Access
 from ragc.errors import Untrusted
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.results.evaluate import ask, open_program
@@ -92,7 +93,10 @@ def test_a_compiled_program_answers_from_the_store(machine: Path) -> None:
     shutil.copytree(RECORDED / "store_whole", machine / "store")
     target = ScriptedTarget([])
     program = open_program(
-        machine / "whole", store=CallStore(machine / "store"), targets={"main": target}, base=machine
+        machine / "whole",
+        store=CallStore(machine / "store"),
+        targets={"main": target},
+        access=Access(base=machine),
     )
     test = program.task.test[0]
     assert ask(program, test.question).prediction in test.answers

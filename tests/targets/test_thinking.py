@@ -350,8 +350,8 @@ def test_the_doctor_measures_thoughts_within_a_small_context(home: Path) -> None
 
     with serving(small) as server:
         server.context = 2048
-        (found,) = examine_targets(parse(RECIPE.format(url=server.url, model=MODEL, options="")))
-    assert found.thinking == 300
+        (check,) = examine_targets(parse(RECIPE.format(url=server.url, model=MODEL, options="")))
+    assert check.thinking == 300
 
 
 def test_what_a_probe_of_before_did_not_measure_is_measured_alone(home: Path) -> None:
