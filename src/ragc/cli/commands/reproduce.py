@@ -106,7 +106,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _run_table(args: argparse.Namespace) -> int:
     with watching() as progress:
-        result = api.reproduce(args.table, **_part(args), beside=args.beside, progress=progress)
+        result = api.reproduce(args.table, **_part(args), progress=progress)
     if args.json:
         console.print_json(result.to_json())
     else:
@@ -117,4 +117,6 @@ def _run_table(args: argparse.Namespace) -> int:
 
 def _part(args: argparse.Namespace) -> dict[str, Any]:
     """The part of the table that the options name."""
-    return {name: getattr(args, name) for name in ("rows", "data_sets", "data", "sets", "limit", "out")}
+    return {
+        name: getattr(args, name) for name in ("rows", "data_sets", "data", "sets", "limit", "beside", "out")
+    }
