@@ -41,7 +41,7 @@ def test_what_was_done_so_far_has_one_name_and_type(module: ModuleType) -> None:
         (grade.NeedRetrieval, "need"),
         (grade.comparison("confidence"), "confidence"),
         (query.with_confidence(query.AnswerPath), "confidence"),
-        (query.JudgeTrajectory, "score"),
+        (query.TrajectoryJudge, "score"),
     ],
 )
 def test_confidences_are_whole_per_cent(signature: Any, field: str) -> None:
