@@ -23,8 +23,8 @@ def register(command: argparse.ArgumentParser) -> None:
         "recipe", metavar="RECIPE|COMPILED", help="the recipe; for demonstrations a compiled directory"
     )
     command.add_argument("--out", metavar="FILE.jsonl", required=True, help="the rows; their card is FILE.md")
-    options.add_sets(command)
-    options.add_allow_loss(command)
+    command.add_argument("--set", **options.SETS)
+    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
     command.add_argument(
         "--format", choices=FORMATS, default=FORMATS[0], help="for whom pairs are written (default: trl)"
     )

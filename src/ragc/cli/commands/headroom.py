@@ -12,8 +12,8 @@ from ragc.core.progress.bars import watching
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
-    options.add_sets(command)
-    options.add_allow_loss(command)
+    command.add_argument("--set", **options.SETS)
+    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
     command.add_argument(
         "--calls", type=int, default=300, metavar="N", help="LM calls to spend at most (default: 300)"
     )

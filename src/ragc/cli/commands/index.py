@@ -12,7 +12,7 @@ from ragc.core.progress.bars import watching
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
-    options.add_sets(command)
+    command.add_argument("--set", **options.SETS)
     command.set_defaults(run=run)
 
 

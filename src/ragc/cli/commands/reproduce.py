@@ -34,7 +34,7 @@ def register(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
     command.add_argument("--dry-run", action="store_true", help="check everything and bound the LM calls")
-    options.add_sets(command)
+    command.add_argument("--set", **options.SETS)
     command.set_defaults(run=run)
 
 
