@@ -19,6 +19,7 @@ from typing import Any
 
 import json_repair
 import pydantic
+import pydantic_core
 from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
@@ -33,7 +34,7 @@ from ragc.programs.calls.reading.mending import Mender
 from ragc.programs.calls.reading.parsed import ParseProblem
 from ragc.programs.calls.reading.parsers import parsers_for
 from ragc.programs.calls.reading.prose import is_retraction, starts_new_turn
-from ragc.programs.calls.reading.refusals import is_no_answer
+from ragc.programs.calls.reading.refusals import holds_no_answer, is_no_answer
 from ragc.programs.calls.reading.steps import step_shape
 from ragc.programs.calls.reading.thoughts import answering_part
 from ragc.targets.base import TokenLogprob
@@ -180,6 +181,8 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
     kinds = reading_schema(signature).get("properties", {})
     for name, value in reading.outputs.items():
         if not isinstance(value, str):
+            if isinstance(value, list) and holds_no_answer(pydantic_core.to_jsonable_python(value), name):
+                raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
             continue
         options = kinds.get(name, {}).get("enum", ())
         hedged = "{" not in text and {"yes", "no"} <= set(options)

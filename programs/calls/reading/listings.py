@@ -130,10 +130,22 @@ def parse_records(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
         items[-1][str(field)] = label[2].strip().strip('*`"')
     if items and all(next(iter(kind["properties"])) in item for item in items):
         return ParsedReply({name: items})
-    pairs = pairs_in(schema, kind, text)
+    pairs = _piped(schema, kind, text) or pairs_in(schema, kind, text)
     if not pairs and not kind.get("required"):
         pairs = _sentences(text)
     return ParsedReply({name: pairs}) if pairs else None
+
+
+def _piped(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> list[dict[str, str]]:
+    """The items of lines that have all fields with bars between them; none where a line is another."""
+    lines = [BULLET.sub("", line.strip()).strip("| ") for line in text.splitlines() if line.strip()]
+    cells = [[cell.strip().strip("*`\"") for cell in line.split("|")] for line in lines]
+    fields = list(kind["properties"])
+    if len(fields) < 2 or any(len(row) != len(fields) or not row[0] for row in cells):
+        return []
+    mender = Mender(schema.get("$defs", {}), Tally())
+    items = [dict(zip(fields, row)) for row in cells]  # noqa: B905 (Python 3.9)
+    return items if all(mender.fits(kind, mender.mend(kind, item)) for item in items) else []
 
 
 def _sentences(text: str) -> list[Any]:
@@ -148,6 +160,9 @@ def _sentences(text: str) -> list[Any]:
 _BETWEEN = re.compile(r"\s*(?:->|=>|\u2192|\u27a1|:|\u2013|\u2014|\s-\s|=|\|)\s*")
 
 
+_BESIDE_FIELD = re.compile(r"\s?[(\[](\w{1,40})\s?[:=]\s?([\w -]{1,40})[)\]]\W{0,3}\Z")
+
+
 def pairs_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
     """The items in lines of a text and an option or a number; none where a line is another."""
     mender = Mender(schema.get("$defs", {}), Tally())
@@ -159,7 +174,12 @@ def pairs_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if any(len(line) > LONGEST_LINE for line in lines):
         return []
-    items = [_pair(words[0], marks[0], kinds[marks[0]], line) for line in lines]
+    items = []
+    for line in lines:
+        beside = _BESIDE_FIELD.search(line)
+        own = beside is not None and beside[1] in kinds
+        item = _pair(words[0], marks[0], kinds[marks[0]], line[: beside.start()] if beside and own else line)
+        items.append({**item, beside[1]: beside[2]} if item and beside and own else item)
     return [item for item in items if item] if all(items) else []
 
 

@@ -35,6 +35,10 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _ORDINAL_WORD = re.compile(
     rf"(?:the )?({'|'.join(_ORDINALS)})(?: (?:one|candidate|statement|passage|document|option))?"
 )
+_WORD_OF = re.compile(
+    rf"({'|'.join(_NUMBER_WORDS)}) (?:points? |stars? )?(?:out )?of (?:a |the )?(?:possible )?"
+    rf"({'|'.join(_NUMBER_WORDS)}|a hundred|one hundred|\d{{1,3}})(?: points?| stars?)?"
+)
 _DIGITS = re.compile(r"[0-9]+")
 _ORDINAL = re.compile(r"^[^\w\n]{0,8}([0-9]{1,3})\s*[.):]\s+(?=.*[0-9])", re.MULTILINE)
 _STARS = re.compile(r"\s*([\u2605\u2b50]\ufe0f?\s*){1,10}([\u2606]\s*){0,10}")
@@ -143,6 +147,8 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         len(bare(text)) > 3 or {FLAGS.get(w.casefold()) for w in words} >= {True, False}
     ):
         return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), NO_MEANING)
+    if _lists_both(text, words):
+        return "both"
     if lists_options(text, words):
         return NO_MEANING
     label = _LABELLED.match(text)
@@ -151,6 +157,18 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         if begun:
             return max(begun, key=len)
     return _same_word(bare(text), words)
+
+
+def _lists_both(text: str, words: Sequence[str]) -> bool:
+    """Whether `text` lists the two options of which a third one is "both"."""
+    others = [word for word in words if word != "both"]
+    if len(others) != 2 or len(words) != 3 or len(text) > 400:
+        return False
+    lines = [BULLET.sub("", line.strip()).strip("*`\"' ") for line in text.splitlines() if line.strip()]
+    if len(lines) == 1:
+        lines = re.split(r"\s*(?:,|&|\+|\band\b)\s*", lines[0])
+    begun = [word for line in lines for word in others if re.match(rf"{_as_word(word)}\W*(?:\(.*)?\Z", line, re.IGNORECASE)]
+    return len(lines) == 2 and sorted(begun) == sorted(others)
 
 
 def lists_options(text: str, words: Sequence[str]) -> bool:
@@ -256,14 +274,20 @@ def number_in(value: Any, most: Any = None) -> Any:
         return _NUMBER_WORDS.index(bare(value))
     if bare(value) in ("one hundred", "a hundred"):
         return 100
+    whole = _WORD_OF.fullmatch(bare(value))
+    if whole is not None and most is not None and number_in(whole[2]) == most:
+        return number_in(whole[1])
     ordinal = _ORDINAL_WORD.fullmatch(bare(value))
     if ordinal:
         return _ORDINALS.index(ordinal[1]) + 1
     if _STARS.fullmatch(value):
         return value.count("\u2605") + value.count("\u2b50")
     spelled = _NUMBER.fullmatch(_MINUS.sub("-", value))
-    if spelled is None or (spelled[2] is not None and (most is None or int(spelled[2]) != most)):
+    if spelled is None:
         return None
+    if spelled[2] is not None and (most is None or int(spelled[2]) != most):
+        tenths = most == 100 and spelled[2] == "10" and 0 <= float(spelled[1]) <= 10
+        return nearest_integer(float(spelled[1]) * 10, 0, 100) if tenths else None
     return float(spelled[1]) if "." in spelled[1] else int(spelled[1])
 
 

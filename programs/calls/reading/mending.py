@@ -77,6 +77,7 @@ from ragc.programs.calls.reading.meaning import (
     word_set,
     written,
 )
+from ragc.programs.calls.reading.other_names import flag_under, is_two_valued, marked_option, text_under
 from ragc.programs.calls.reading.step_calls import call_in, call_of, held_in
 from ragc.programs.calls.reading.verdicts import rating, verdict
 
@@ -192,6 +193,10 @@ class Mender:
                 return value
         fields = self._called(schema, self._gathered(kinds, self._fields(schema, value)))
         fields = self._renamed(schema, fields)
+        first = next(iter(kinds))
+        strange = [key for key in fields if key not in kinds and fold(key) not in _BESIDE_NAMES]
+        if first not in fields and is_text(self.resolve(kinds[first])) and any(isinstance(fields[k], str) for k in strange):
+            fields[first] = {}  # no text: what stands under another name may be it
         for name, kind in kinds.items():
             if name not in fields:
                 continue
@@ -216,9 +221,9 @@ class Mender:
             texts = {one for one in value if isinstance(one, str) and len(one.split()) > 2}
             return value if len(texts) < 2 else None  # several, and no word of which counts
         options = [True, False] if kind.get("type") == "boolean" else kind.get("enum", ())
-        if not isinstance(value, str) or len(options) != 2 or choose(value, options) is not NO_MEANING:
+        if not isinstance(value, str) or len(options) < 2 or choose(value, options) is not NO_MEANING:
             return value
-        if choose(value, ("true", "false", "yes", "no")) is not NO_MEANING:
+        if len(options) == 2 and choose(value, ("true", "false", "yes", "no")) is not NO_MEANING:
             return value
         meant = verdict(name, options, value)
         if meant is NO_MEANING:
@@ -288,22 +293,33 @@ class Mender:
         missing = missing or [
             name for name in kinds if name not in fields and is_text(self.resolve(kinds[name]))
         ]
-        others = [name for name in fields if name not in kinds and fold(name) not in _BESIDE_NAMES]
-        if (
-            len(missing) != 1
-            or len(others) != 1
-            or len(kinds) < 2
-            or not isinstance(fields[others[0]], (str, bool, int))
-        ):
+        others = {
+            key: held for key, held in fields.items() if key not in kinds and fold(key) not in _BESIDE_NAMES
+        }
+        if len(missing) != 1:
             return fields
-        (name,), (other,) = missing, others
-        kind, value = self.resolve(kinds[name]), fields[other]
-        if is_text(kind) and (not isinstance(value, str) or fold(other) not in _TEXT_KEYS):
-            return fields
-        if not self.fits(kind, Mender(self._named, Tally()).mend(kind, value)):
+        kind = self.resolve(kinds[missing[0]])
+        key, value = self._under_other_key(missing[0], kind, others, alone=len(kinds) == 1)
+        if not key or not self.fits(kind, Mender(self._named, Tally()).mend(kind, value)):
             return fields
         self._count()
-        return {**{key: held for key, held in fields.items() if key != other}, name: value}
+        return {**{other: held for other, held in fields.items() if other != key}, missing[0]: value}
+
+    def _under_other_key(
+        self, name: str, kind: Mapping[str, Any], others: Mapping[str, Any], *, alone: bool
+    ) -> tuple[str, Any]:
+        """The key among `others` that means the output `name`, and the value for it; "" where none does."""
+        if is_text(kind):
+            key = text_under(name, others)
+            return key, others.get(key)
+        scalars = [key for key, held in others.items() if isinstance(held, (str, bool, int))]
+        if len(scalars) != 1 or len(others) != 1 or alone:
+            return "", None
+        (key,) = scalars
+        if not is_two_valued(kind):
+            return key, others[key]
+        meant = flag_under(name, kind.get("enum", (True, False)), key, others[key])
+        return ("", None) if meant is NO_MEANING else (key, meant)
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
@@ -343,13 +359,17 @@ class Mender:
             self._count()
             value = inner[0]
         if len(value) == 1 and not _fields_in(value, kinds):
-            (held,) = value.values()
+            ((key, held),) = value.items()
             if isinstance(held, dict) and _fields_in(held, kinds):
                 self._count()
                 value = held
-            elif len(kinds) == 1 and fold(next(iter(value))) not in _ASIDE_NAMES:
+            elif len(kinds) == 1 and fold(key) not in _ASIDE_NAMES:
+                ((name, only),) = kinds.items()
+                if is_two_valued(self.resolve(only)) and isinstance(held, (bool, str)):
+                    meant = flag_under(name, self.resolve(only).get("enum", (True, False)), key, held)
+                    held = held if meant is NO_MEANING else meant
                 self._count()
-                return {next(iter(kinds)): held}
+                return {name: held}
         fields = {name: value[name] for name in value if name in kinds}
         spelled = {fold(name): name for name in kinds}
         for name, held in value.items():
@@ -408,7 +428,7 @@ class Mender:
         if bare(value) in EMPTY:
             return []
         if kind.get("type") == "integer":
-            return numbers_in(value) or None
+            return numbers_in(value) or numbers_in(_REMARKS.sub("", value)) or None
         if "enum" in kind:
             return [part for part in re.split(r"[,;\n]", value) if part.strip()]
         if kind.get("type") != "string":
@@ -423,6 +443,8 @@ class Mender:
         if len(kinds) != 1 or not value or _fields_in(value, kinds):
             return None
         name, kind = next((name, self.resolve(kind)) for name, kind in kinds.items())
+        if (marked := marked_option(kind.get("enum", ()), value)) is not NO_MEANING:
+            return {name: marked}
         item = self.resolve(kind.get("items") or {}) if kind.get("type") == "array" else {}
         if item.get("type") == "integer" and (ranks := _ranks(value)):
             return {name: ranks}
@@ -457,6 +479,10 @@ class Mender:
         ):
             return [{texts[0]: key, numbers[0]: held} for key, held in value.items()]
         if len(options) == 1 and len(texts) == 1 and not numbers:
+            grouped = {key: choose(key, kinds[options[0]]["enum"]) for key in value}
+            lists = all(isinstance(held, list) and all(isinstance(t, str) for t in held) for held in value.values())
+            if lists and NO_MEANING not in grouped.values():
+                return [{texts[0]: t, options[0]: grouped[key]} for key, held in value.items() for t in held]
             chosen = {key: choose(held, kinds[options[0]]["enum"]) for key, held in value.items()}
             if NO_MEANING not in chosen.values():
                 return [{texts[0]: key, options[0]: option} for key, option in chosen.items()]
@@ -475,7 +501,8 @@ class Mender:
         if is_option(value, options):
             return value
         held = _named_value(held_in(value))
-        option = choose(held, options)
+        option = marked_option(options, value)
+        option = choose(held, options) if option is NO_MEANING else option
         if option is NO_MEANING and isinstance(held, str) and all(type(one) is int for one in options):
             option = choose(rating(held), options)
         if option is NO_MEANING:
@@ -556,13 +583,14 @@ class Mender:
         return kind not in types_by_name or isinstance(value, types_by_name[kind])
 
 
+_REMARKS = re.compile(r"\s?\([^\W\d][^()]{0,200}\)")
+"""What is said of a number in parentheses after it."""
 _ASIDE_NAMES = word_set("""
     error errors detail exception question passages documents thought reasoning reason explanation note
     status type properties
     """)
 _BESIDE_NAMES = _ASIDE_NAMES | word_set("why confidence justification id evidence source sources")
 _VALUE_NAMES = word_set("value verdict label choice score points rating percent decision result answer")
-_TEXT_KEYS = word_set("text value content answer response result output claim sentence statement name title")
 _NUMBER_NAMES = word_set("""
     id passage document doc number passageid documentid docid passagenumber documentnumber identifier
     """)

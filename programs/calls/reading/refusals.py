@@ -6,6 +6,7 @@ This module is part of exported Python files too: it needs nothing but the stand
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ragc.programs.calls.reading.meaning import fold
 from ragc.programs.calls.reading.prose import LEAD, is_answer
@@ -14,7 +15,8 @@ _UNSAID = re.compile(
     r"(?:nothing|no \w+) is (?:missing|needed)\b[^\n]*|todo|n/a|null|(?:the |your )?(?:\w+ )?goes here\.?|"
     r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|"
     r"value|here)\s*(?: here)?[>\]})]"
-    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?",
+    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?"
+    r"|[<\[{(]{1,2}\s*(?:your|insert|put|write|fill|enter|add|type)\b[^\n<>\[\]{}]{0,120}[>\]})]{1,2}\.?",
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
@@ -31,6 +33,8 @@ _REFUSES = re.compile(
     r"generate|create)\b"
     r"|(?:not able|unable|not allowed|not permitted|not in a position|programmed)\s+to\b|(?:just |"
     r"only )?an? (?:ai|language model)\b"
+    r"|(?:would |will |'d |still )*(?:need|require|want|have to have) (?:some |a bit |much |a little )?(?:more|additional|"
+    r"further) (?:information|context|details?|data|facts|evidence|passages?|background)\b"
     r"|(?:don'?t|do not) have (?:access|the ability|any passages|the passages|(?:enough|sufficient|any) \w+|"
     r"(?:real|up)-)\b)",
     re.IGNORECASE,
@@ -113,7 +117,7 @@ def is_no_answer(text: str, name: str = "") -> bool:
     text = text.strip().replace("\u2019", "'")
     if name in ASIDES:
         return False
-    if is_answer(name) and is_off_topic(text):
+    if (is_answer(name) and is_off_topic(text)) or (len(text) < 1000 and is_analysis(text)):
         return True
     if len(text) > 400:
         return False
@@ -145,6 +149,24 @@ _LISTED_PASSAGES = re.compile(r"\s*\[1\] \S[^\n]*\n+\[2\] \S")
 def is_off_topic(text: str) -> bool:
     """Whether `text` is a program, or the numbered passages of a prompt once more."""
     return _CODE_LINE.search(text) is not None or _LISTED_PASSAGES.match(text) is not None
+
+
+def holds_no_answer(value: Any, name: str) -> bool:
+    """Whether `value` is, or has as the only item of a list, a text that is no answer."""
+    while isinstance(value, (list, dict)) and value:
+        if isinstance(value, list) and len(value) > 1:
+            return False
+        value = value[0] if isinstance(value, list) else next(iter(value.values()))
+    return isinstance(value, str) and is_no_answer(value, name)
+
+
+_WORD_CLASS = re.compile(r"\S+/[A-Z.$]{1,5}\Z")
+
+
+def is_analysis(text: str) -> bool:
+    """Whether `text` has a word class after each of its words, as in "eels/NNS breed/VB"."""
+    words = text.split()
+    return len(words) > 1 and all(map(_WORD_CLASS.match, words))
 
 
 def is_unsettled(text: str) -> bool:

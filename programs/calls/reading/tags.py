@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from ragc.programs.calls.reading.meaning import fold, loads
+from ragc.programs.calls.reading.meaning import fold, is_text, loads
 from ragc.programs.calls.reading.parsed import ParsedReply, ParseProblem
+from ragc.programs.calls.reading.step_calls import TEXT_NAMES
 
 MOST_TAGS = 1000
 """Opening angle brackets of a reply in which tags are looked for: this takes time with their number."""
 _ATTRIBUTE = re.compile(r"\s\w{1,20}\s?=\s?(\"[^\"<>]{1,500}\"|'[^'<>]{1,500}')\s?/>")
+_TAGGED = re.compile(r"<(\w{1,40})>([^<>]{1,2000})</\1>")
 _ESCAPED = re.compile(r"&(lt|gt|amp|quot|apos);")
 _CHARACTERS = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
@@ -53,7 +55,21 @@ def parse_loose_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None
         alone = {**schema, "properties": {name: names[name]}}
         nested = _held_by_tags(alone, f"<{name}>{_ampersands(inner)}</{name}>")
         values[name] = nested[name] if nested else _ESCAPED.sub(lambda at: _CHARACTERS[at[1]], inner)
-    return ParsedReply(values) if values else None
+    return ParsedReply(_with_other_tag(schema, text, values)) if values else None
+
+
+def _with_other_tag(schema: Mapping[str, Any], text: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with the only text that is missing, where a tag of another name that means it holds it."""
+    missing = [
+        name
+        for name, kind in schema["properties"].items()
+        if name not in values and is_text(kind) and name in schema.get("required", schema["properties"])
+    ]
+    others = {tag: held for tag, held in _TAGGED.findall(text) if tag not in schema["properties"]}
+    named = {tag: held for tag, held in others.items() if fold(tag) in TEXT_NAMES}
+    if len(missing) != 1 or len(named) != 1 or missing[0].rpartition("_")[2] not in ("input", "query", "text"):
+        return dict(values)
+    return {**values, missing[0]: next(iter(named.values())).strip()}
 
 
 def _held_by_tags(schema: Mapping[str, Any], text: str) -> dict[str, Any]:

@@ -32,7 +32,8 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "entailed": (
         r"entail(?:s|ed|ment)?\b|follows\b|supported\b|implied\b",
-        r"contradict\w*|neutral|non-?entail\w*|unsupported",
+        r"contradict\w*|neutral|non-?entail\w*|unsupported|"
+        r"cannot be (?:sure|certain|concluded|inferred|deduced|derived|known)",
     ),
     "need": (
         r"needs?\b|needed|requires?\b|required|necessary|must be looked up",
@@ -45,11 +46,13 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         (
             r"(?:it|this|that|answer|claim|fact|query|question) (?:is|seems) (?:well |already |"
             r"widely )?known\b|\Aknown\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|"
-            r"required)|without (?:a )?search(?:ing)?"
+            r"required)|without (?:a )?search(?:ing)?|(?:likely|probably|surely|certainly|most likely) (?:right|"
+            r"correct|true|known)"
         ),
         (
             r"unknown|(?:is|was) not known|\Anot known|search is (?:needed|required|necessary)|(?:needs?|"
-            r"requires?) (?:a |to be )?search(?:ed)?|should be searched"
+            r"requires?) (?:a |to be )?search(?:ed)?|should be searched|(?:likely|probably|surely|certainly) "
+            r"(?:wrong|false|incorrect|unknown)"
         ),
     ),
     "status": (
@@ -57,9 +60,15 @@ _WORDS: Mapping[str, tuple[str, str]] = {
             r"(?:adds?|brings?|gives?|provides?|contains?) (?:\w+ ){0,3}(?:new|relevant)|new (?:fact|"
             r"information)s? (?:is|are) (?:added|given)"
         ),
-        r"(?:adds?|brings?) nothing|repeats? what|nothing new|off the point",
+        r"(?:adds?|brings?) nothing|repeats? what|nothing new|off the point|no new (?:fact|information|point)s?",
     ),
 }
+_STATES = re.compile(
+    r"\W{0,4}(?:(?:the|this|that|his|her|its) )?(?:\w+ )?(?:prediction|answer|statement|response|claim|hypothesis|sentence|it|"
+    r"passages?|documents?|information|they|this|that) (?:(?:is|are|was|does|do|seems?) )?(?:\w+ ){0,3}?[\w-]+(?=\s*[:;.,\u2014])",
+    re.IGNORECASE,
+)
+"""The clause that a judgement begins with: "The prediction is wrong:"."""
 _NOT = re.compile(
     r"(?:\b(?:not|no|never|cannot|neither|nor|hardly|without|nothing)\b|n't)[^.,;:\n]{0,40}\Z", re.IGNORECASE
 )
@@ -105,6 +114,9 @@ def _holds(name: str, text: str) -> bool | None:
     ended = re.search(rf"\b{name}\W{{1,4}}(?:is\s+)?(true|false|yes|no)\W*\Z", plain, re.IGNORECASE)
     if ended:
         return FLAGS[ended[1].casefold()]
+    denied = re.match(r"\W*I (?:would|will|can)(?: not|n't) (?:say|answer) [\"']?(yes|no)\b", plain, re.IGNORECASE)
+    if denied:
+        return not FLAGS[denied[1].casefold()]
     if "##" in plain or "<" in plain or plain.count("\n") > 4:
         return None
     for cue in reversed(list(_CHOOSES.finditer(plain))[-20:]):
@@ -117,20 +129,29 @@ def _holds(name: str, text: str) -> bool | None:
     stem = name if name in _WORDS else next((w for w in _WORDS if fold(name).endswith(w)), "")
     if not stem or len(plain) > 600:
         return None
-    positive, negative = _WORDS[stem]
-    mentioned = set()
-    for match in re.finditer(rf"\b(?:({negative})|({positive}))", plain, re.IGNORECASE):
-        negated = _NOT.search(plain[: match.start()]) is not None
-        mentioned.add((match[1] is None) is not negated)
+    first = _STATES.match(plain)
+    if first and (stated := _mentions(stem, first[0])) and len(stated) == 1 and not _HEDGE.search(first[0]):
+        return stated.pop()
+    mentioned = _mentions(stem, plain)
     if len(mentioned) != 1 or _HEDGE.search(plain):
         return None
     return mentioned.pop()
 
 
+def _mentions(stem: str, plain: str) -> set[bool]:
+    """What `plain` says of the output whose words are those of `stem`: true, false, or both."""
+    positive, negative = _WORDS[stem]
+    mentioned = set()
+    for match in re.finditer(rf"\b(?:({negative})|({positive}))", plain, re.IGNORECASE):
+        negated = _NOT.search(plain[: match.start()]) is not None
+        mentioned.add((match[1] is None) is not negated)
+    return mentioned
+
+
 def _chosen(words: Sequence[str], text: str) -> Any:
     """The one of `words` that stands where `text` says what it chooses."""
     for cue in reversed(list(_CHOOSES.finditer(text))[-20:]):
-        clause = re.split(r"[.;\n]", text[cue.end() :])[0]
+        clause = _DENIED.sub("", re.split(r"[.;\n]", text[cue.end() :])[0])
         mentioned = _named(words, clause)
         if (
             len(mentioned) == 1
@@ -151,6 +172,8 @@ def _chosen(words: Sequence[str], text: str) -> Any:
     return marked.pop() if len(marked) == 1 else NO_MEANING
 
 
+_DENIED = re.compile(r",? (?:and |but )?(?:not|rather than|instead of|never|nor) [^,.;]{0,60}\Z", re.IGNORECASE)
+"""What a clause denies at its end: "real-time, not merely fast-changing"."""
 _COMMON = frozenset(("answer", "finish", "search", "local", "open", "none", "web", "api"))
 
 
@@ -202,7 +225,7 @@ _RATES = re.compile(
     r"passages?|documents?))",
     re.IGNORECASE,
 )
-_PERCENT = re.compile(r"(?<!\d)(-?\d{1,9}(?:\.\d{1,9})?)\s{0,4}(?:%|percent\b)")
+_PERCENT = re.compile(r"(?<!\d)(-?\d{1,9}(?:\.\d{1,9})?)\s{0,4}(?:%|percent\b|points?\b)")
 
 
 _FIRST = re.compile(
