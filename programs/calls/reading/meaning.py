@@ -26,6 +26,8 @@ FLAGS = {
     **dict.fromkeys(("\u2717", "\u2718", "\u274c"), False),
     **dict.fromkeys(("yeah", "yep", "yup", "pass", "passed"), True),
     **dict.fromkeys(("nope", "nah", "fail", "failed"), False),
+    **dict.fromkeys(("\u662f", "\u5bf9", "\u6b63\u786e", "\u306f\u3044", "oui", "ja", "s\u00ed", "\u0434\u0430"), True),
+    **dict.fromkeys(("\u5426", "\u4e0d\u662f", "\u9519\u8bef", "\u3044\u3044\u3048", "nein", "non", "\u043d\u0435\u0442"), False),
     **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
     **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
 }
@@ -59,6 +61,14 @@ _NUMBER = re.compile(
 _LABELLED = re.compile(
     r"(?:the\s+|my\s+)?(?:\w+\s+)?(?:answer|option|choice|action|verdict)\s*(?:is|:|=)?\s*", re.IGNORECASE
 )
+_LETTERED = re.compile(r"\W{0,4}[A-Z][_.):-]\s?")
+NONE_SAID = re.compile(
+    r"(?:none|no (?:\w+ ){0,2}(?:documents?|passages?|spans?|claims?|parts?|entit(?:y|ies)|words?|names?|"
+    r"items?|questions?)"
+    r"|there (?:are|is) (?:no|none|nothing)|nothing|not any)\b[^\n]{0,120}",
+    re.IGNORECASE,
+)
+"""A sentence that says that a list has no items."""
 _ALTERNATIVE = re.compile(r"[^\w\n]{0,4}(?:\b(?:and|or)\b|[/|,])[^\w\n]{0,4}")
 MARKS = " \t\r\n.,;:!?()[]{}<>\"'`*_\u201c\u201d\u2018\u2019"
 
@@ -147,6 +157,9 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         len(bare(text)) > 3 or {FLAGS.get(w.casefold()) for w in words} >= {True, False}
     ):
         return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), NO_MEANING)
+    lettered = _LETTERED.match(text) if all(len(word) > 2 for word in words) else None
+    if lettered and (exact := [word for word in words if fold(word) == fold(text[lettered.end() :])]):
+        return exact[0]
     if _lists_both(text, words):
         return "both"
     if lists_options(text, words):
@@ -286,6 +299,8 @@ def number_in(value: Any, most: Any = None) -> Any:
     if spelled is None:
         return None
     if spelled[2] is not None and (most is None or int(spelled[2]) != most):
+        if most is None and " of " in value and int(spelled[1].split(".")[0]) <= int(spelled[2]):
+            return int(spelled[1]) if spelled[1].isdigit() else None
         tenths = most == 100 and spelled[2] == "10" and 0 <= float(spelled[1]) <= 10
         return nearest_integer(float(spelled[1]) * 10, 0, 100) if tenths else None
     return float(spelled[1]) if "." in spelled[1] else int(spelled[1])

@@ -64,6 +64,7 @@ from ragc.programs.calls.reading.meaning import (
     EMPTY,
     FLAGS,
     NO_MEANING,
+    NONE_SAID,
     bare,
     choose,
     first_words,
@@ -77,7 +78,14 @@ from ragc.programs.calls.reading.meaning import (
     word_set,
     written,
 )
-from ragc.programs.calls.reading.other_names import flag_under, is_two_valued, marked_option, text_under
+from ragc.programs.calls.reading.other_names import (
+    chosen_under,
+    flag_under,
+    is_two_valued,
+    is_verdict_key,
+    marked_option,
+    text_under,
+)
 from ragc.programs.calls.reading.step_calls import call_in, call_of, held_in
 from ragc.programs.calls.reading.verdicts import rating, verdict
 
@@ -237,6 +245,11 @@ class Mender:
         if len(kinds) == 1:
             self._count()
             return {next(iter(kinds)): value}
+        if isinstance(value, list) and len(value) == len(kinds) and not any(isinstance(v, (list, dict)) for v in value):
+            placed = dict(zip(kinds, value))  # noqa: B905 (Python 3.9)
+            if self.fits(schema, placed):
+                self._count()
+                return placed
         if not isinstance(value, str) or not value.strip():
             return value
         first, *others = kinds
@@ -312,10 +325,13 @@ class Mender:
         if is_text(kind):
             key = text_under(name, others)
             return key, others.get(key)
-        scalars = [key for key, held in others.items() if isinstance(held, (str, bool, int))]
-        if len(scalars) != 1 or len(others) != 1 or alone:
+        scalars = {key: held for key, held in others.items() if isinstance(held, (str, bool, int, float))}
+        if "enum" in kind and (key := chosen_under(name, kind["enum"], scalars)):
+            return key, others[key]
+        named = [key for key in scalars if is_verdict_key(name, key)]
+        if len(named) != 1 and (len(others) != 1 or len(scalars) != 1 or alone):
             return "", None
-        (key,) = scalars
+        (key,) = named if len(named) == 1 else scalars
         if not is_two_valued(kind):
             return key, others[key]
         meant = flag_under(name, kind.get("enum", (True, False)), key, others[key])
@@ -328,6 +344,11 @@ class Mender:
         inner = {name: self._names_in(kind) for name, kind in kinds.items() if name not in fields}
         missing = [name for name, names in inner.items() if names]
         beside = {name: held for name, held in fields.items() if name not in kinds}
+        numbered = [key for key, held in beside.items() if _NUMBERED_KEY.fullmatch(key) and isinstance(held, dict)]
+        lists = [name for name in inner if name in missing or self.resolve(kinds[name]).get("type") == "array"]
+        if len(lists) == 1 and numbered and len(numbered) == len(beside):
+            self._count()
+            return {**{name: fields[name] for name in fields if name in kinds}, lists[0]: beside}
         if len(missing) != 1 or not {fold(name) for name in beside} & inner[missing[0]]:
             return fields
         self._count()
@@ -355,7 +376,12 @@ class Mender:
             for key, held in value.items()
             if isinstance(held, dict) and key != "properties" and _fields_in(held, kinds)
         ]
-        if len(inner) == 1 and len(value) > 1 and not _fields_in(value, kinds):
+        nested = [held for held in value.values() if isinstance(held, dict)]
+        if len(nested) == 1 and len(value) > 1 and _completes(value, nested[0], kinds):
+            self._count()
+            beside = {key: held for key, held in value.items() if held is not nested[0]}
+            value = {**{key: held for key, held in nested[0].items() if key in kinds}, **beside}
+        elif len(inner) == 1 and len(value) > 1 and not _fields_in(value, kinds):
             self._count()
             value = inner[0]
         if len(value) == 1 and not _fields_in(value, kinds):
@@ -425,7 +451,7 @@ class Mender:
             return None
         if not isinstance(value, str):
             return None if isinstance(value, bool) and kind.get("type") != "boolean" else [value]
-        if bare(value) in EMPTY:
+        if bare(value) in EMPTY or (kind.get("type") != "string" and NONE_SAID.fullmatch(value.strip())):
             return []
         if kind.get("type") == "integer":
             return numbers_in(value) or numbers_in(_REMARKS.sub("", value)) or None
@@ -463,10 +489,13 @@ class Mender:
         options = [name for name, inner in kinds.items() if "enum" in inner]
         if not value or not texts:
             return None
-        if len(numbers) == 1 and all(len(numbers_in(str(key))) == 1 for key in value):
+        inner = [held for held in value.values() if isinstance(held, dict)]
+        if len(inner) == len(value):  # the number that is the key stands in no item
+            numbers = [name for name in numbers if not any(name in held for held in inner)]
+        if len(numbers) == 1 and all(len(numbers_in(str(key).replace("_", " "))) == 1 for key in value):
             return [
                 {
-                    numbers[0]: numbers_in(str(key))[0],
+                    numbers[0]: numbers_in(str(key).replace("_", " "))[0],
                     **(held if isinstance(held, dict) else {texts[0]: held}),
                 }
                 for key, held in value.items()
@@ -502,6 +531,8 @@ class Mender:
             return value
         held = _named_value(held_in(value))
         option = marked_option(options, value)
+        if isinstance(held, dict) and (key := chosen_under("", options, held)):
+            held = held[key]
         option = choose(held, options) if option is NO_MEANING else option
         if option is NO_MEANING and isinstance(held, str) and all(type(one) is int for one in options):
             option = choose(rating(held), options)
@@ -546,7 +577,8 @@ class Mender:
     def _text(self, schema: Mapping[str, Any], value: Any) -> Any:
         if isinstance(value, dict) and len(value) > 1:
             texts = [held for held in value.values() if isinstance(held, str)]
-            value = texts if len(texts) == 1 else value
+            named = [held for key, held in value.items() if fold(key) in _CONTENT and isinstance(held, str)]
+            value = texts if len(texts) == 1 else named if len(named) == 1 else value
         text = value if isinstance(value, str) else written(held_in(value))
         if text is None:
             return value
@@ -583,14 +615,16 @@ class Mender:
         return kind not in types_by_name or isinstance(value, types_by_name[kind])
 
 
+_NUMBERED_KEY = re.compile(r"(?:[A-Za-z]+[ _]?)?\d{1,3}")
 _REMARKS = re.compile(r"\s?\([^\W\d][^()]{0,200}\)")
 """What is said of a number in parentheses after it."""
 _ASIDE_NAMES = word_set("""
     error errors detail exception question passages documents thought reasoning reason explanation note
     status type properties
     """)
-_BESIDE_NAMES = _ASIDE_NAMES | word_set("why confidence justification id evidence source sources")
+_BESIDE_NAMES = _ASIDE_NAMES | word_set("why confidence justification id evidence source sources comment comments remark language lang")
 _VALUE_NAMES = word_set("value verdict label choice score points rating percent decision result answer")
+_CONTENT = word_set("text content value answer response passage")
 _NUMBER_NAMES = word_set("""
     id passage document doc number passageid documentid docid passagenumber documentnumber identifier
     """)
@@ -611,3 +645,9 @@ _BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
 def _fields_in(value: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
     spelled = {fold(name) for name in kinds}
     return any(fold(name) in spelled for name in value)
+
+
+def _completes(value: Mapping[str, Any], inner: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
+    """Whether `inner`, an object in `value` under another name, has just the outputs that `value` lacks."""
+    missing = {name for name in kinds if name not in value}
+    return bool(missing) and len(missing) < len(kinds) and missing <= inner.keys()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.programs.calls.reading.meaning import FLAGS, NO_MEANING, bare, choose, fold, is_text, word_set
+from ragc.programs.calls.reading.meaning import FLAGS, NO_MEANING, bare, choose, fold, is_form_of, is_text, word_set
 from ragc.programs.calls.reading.verdicts import verdict
 
 OTHERS = word_set("""
@@ -25,6 +25,33 @@ _VERDICT_KEYS = word_set("""
     """)
 
 
+ALIASES: Mapping[str, frozenset[str]] = {
+    "answer": word_set("""
+        a réponse reponse antwort respuesta risposta resposta ответ 答案 回答 答え 答 정답 답 답변
+        odpowiedź
+        antwoord yanıt cevap उत्तर ans response
+        """),
+    "query": frozenset(("search", "queries", "keywords", "words", "terms")),
+    "action": frozenset(("tool", "choice", "decision", "step", "move")),
+    "improvement": frozenset(("improve", "suggestion", "suggestions")),
+    "score": frozenset(("rating", "grade", "points", "score")),
+    "grade": frozenset(("rating", "score", "points", "verdict", "relevance")),
+    "utility": frozenset(("rating", "score", "grade", "usefulness")),
+    "points": frozenset(("rating", "score", "grade")),
+    "order": frozenset(("ranking", "rank", "ranked")),
+    "ids": frozenset(("documents", "selected", "passages", "numbers", "id", "selection")),
+    "reasoning": frozenset(
+        ("reason", "thought", "thoughts", "rationale", "explanation", "thinking", "analysis", "why")
+    ),
+    "reason": frozenset(("reasoning", "thought", "rationale", "explanation", "analysis", "why")),
+    "thought": frozenset(("reasoning", "reason", "thoughts", "thinking", "analysis")),
+    "explanation": frozenset(("reasoning", "reason", "rationale", "justification", "analysis", "why")),
+    "analysis": frozenset(("reasoning", "reason", "rationale", "explanation", "thought")),
+    "input": frozenset(("query", "argument")),
+}
+"""Other words for the last word of an output's name, as labels."""
+VERDICTS = word_set("verdict conclusion judgement judgment decision overall assessment")
+"""Labels of a conclusion, whatever the output is called."""
 _HOLDS = {
     **dict.fromkeys(("right", "correct", "true", "holds", "likely", "certain", "sure"), True),
     **dict.fromkeys(("wrong", "incorrect", "false", "unlikely", "uncertain", "unsure"), False),
@@ -39,7 +66,15 @@ def words_of(key: str) -> list[str]:
 def names_text(name: str, key: str) -> bool:
     """Whether `key` ends with the last word of the output `name`, and does not say that it is another."""
     own, words = words_of(name), words_of(key)
-    return bool(own and words) and words[-1] == own[-1] and not OTHERS & set(words[:-1])
+    if not own or not words or OTHERS & set(words[:-1]):
+        return False
+    return words[-1] == own[-1] or words[-1] in ALIASES.get(own[-1], ())
+
+
+def is_form_of_name(words: Sequence[str], name: str) -> bool:
+    """Whether `words` are those of `name` in another order or form: "search needed" of `need_search`."""
+    own = words_of(name)
+    return len(own) > 1 and len(words) == len(own) and all(any(is_form_of(w, o) or w == o for w in words) for o in own)
 
 
 def text_under(name: str, fields: Mapping[str, Any]) -> str:
@@ -73,13 +108,33 @@ def flag_under(name: str, options: Sequence[Any], key: str, value: Any) -> Any:
 
 
 def marked_option(options: Sequence[Any], value: Any) -> Any:
-    """The only one of `options` that a map of options to truth values marks as true."""
-    if not isinstance(value, dict) or len(value) < 2 or not all(isinstance(one, bool) for one in value.values()):
+    """The only one of `options` that a map of options marks as true, or gives the highest number."""
+    if not isinstance(value, dict) or len(value) < 2:
         return NO_MEANING
+    flags = all(isinstance(one, bool) for one in value.values())
+    numbers = not any(isinstance(one, bool) or not isinstance(one, (int, float)) for one in value.values())
     chosen = {key: choose(key, options) for key in value}
-    if NO_MEANING in chosen.values() or sum(value.values()) != 1:
+    if not (flags or numbers) or NO_MEANING in chosen.values():
         return NO_MEANING
-    return next(chosen[key] for key, holds in value.items() if holds)
+    most = [option for key, option in chosen.items() if value[key] == max(value.values())]
+    return most[0] if len(most) == 1 and max(value.values()) > 0 else NO_MEANING
+
+
+def chosen_under(
+    name: str, options: Sequence[Any], fields: Mapping[str, Any]
+) -> str:
+    """The only key of `fields` that is a word for a verdict and holds one of `options`; "" where there is none."""
+    meant = [
+        key
+        for key, held in fields.items()
+        if (fold(key) in _VERDICT_KEYS or names_text(name, key)) and choose(held, options) is not NO_MEANING
+    ]
+    return meant[0] if len(meant) == 1 else ""
+
+
+def is_verdict_key(name: str, key: str) -> bool:
+    """Whether `key` is a word for a verdict, or means the output `name`."""
+    return fold(key) in _VERDICT_KEYS or names_text(name, key)
 
 
 def is_two_valued(kind: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from ragc.programs.calls.reading.meaning import (
     BULLET,
     FLAGS,
     NO_MEANING,
+    NONE_SAID,
     bare,
     choose,
     fold,
@@ -35,12 +36,6 @@ from ragc.programs.calls.reading.prose import (
 from ragc.programs.calls.reading.refusals import is_no_answer, is_repetition
 from ragc.programs.calls.reading.verdicts import rating, verdict
 
-_NONE = re.compile(
-    r"(?:none|no (?:\w+ ){0,2}(?:documents?|passages?|spans?|claims?|parts?|entit(?:y|ies)|words?|names?|"
-    r"items?|questions?)"
-    r"|there (?:are|is) (?:no|none|nothing)|nothing|not any)\b[^\n]{0,120}",
-    re.IGNORECASE,
-)
 _IDS = re.compile(
     r"\b(?:documents?|passages?|docs?|ids?|numbers?|texts?|order|ranking)(?:\s+(?:is|are|"
     r"would be))?\s*:?\s*((?:[\[(#]*\d{1,3}[\])]*)(?:\s*(?:,|and|&|or|then|,\s*and|>)\s*"
@@ -123,7 +118,7 @@ def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
         return _selected(text)
     if "\n" in text.strip():
         return _ranked(text) if "order" in schema["properties"] else None
-    if _NONE.fullmatch(text):
+    if NONE_SAID.fullmatch(text):
         return []
     if resolved(schema, kind.get("items", {})).get("type") != "integer" or _NEGATED.search(text):
         return None

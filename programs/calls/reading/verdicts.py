@@ -65,7 +65,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 }
 _STATES = re.compile(
     r"\W{0,4}(?:(?:the|this|that|his|her|its) )?(?:\w+ )?(?:prediction|answer|statement|response|claim|hypothesis|sentence|it|"
-    r"passages?|documents?|information|they|this|that) (?:(?:is|are|was|does|do|seems?) )?(?:\w+ ){0,3}?[\w-]+(?=\s*[:;.,\u2014])",
+    r"passages?|documents?|information|they|this|that) (?:(?:is|are|was|does|do|seems?) )?(?:[\w']+ ){0,10}?[\w-]+(?=\s*[:;.,\u2014])",
     re.IGNORECASE,
 )
 """The clause that a judgement begins with: "The prediction is wrong:"."""
