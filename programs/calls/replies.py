@@ -24,8 +24,8 @@ from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
+from ragc.programs.calls.described import descriptions, on_scale, texts_of
 from ragc.programs.calls.reading.cleaning import clean_texts
-from ragc.programs.calls.reading.descriptions import descriptions, on_scale, texts_of
 from ragc.programs.calls.reading.field_values import field_value
 from ragc.programs.calls.reading.json_objects import Tally, objects_in, offers_choice, places_in, whole_part
 from ragc.programs.calls.reading.labels import is_labelled_object

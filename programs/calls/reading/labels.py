@@ -180,7 +180,9 @@ def label_reader(schema: Mapping[str, Any]) -> Callable[[str], str | None]:
         ]
         named = named or [name for name in schema["properties"] if is_form_of_name(words, name)]
         if not named and words[-1] in VERDICTS and len(words) < 3:
-            named = [name for name, kind in schema["properties"].items() if not is_text(resolved(schema, kind))]
+            named = [
+                name for name, kind in schema["properties"].items() if not is_text(resolved(schema, kind))
+            ]
         if len(named) == 1:
             return named[0]
         return ENDS if folded in _AFTER | _BESIDE else None

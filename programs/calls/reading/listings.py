@@ -139,7 +139,7 @@ def parse_records(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
 def _piped(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> list[dict[str, str]]:
     """The items of lines that have all fields with bars between them; none where a line is another."""
     lines = [BULLET.sub("", line.strip()).strip("| ") for line in text.splitlines() if line.strip()]
-    cells = [[cell.strip().strip("*`\"") for cell in line.split("|")] for line in lines]
+    cells = [[cell.strip().strip('*`"') for cell in line.split("|")] for line in lines]
     fields = list(kind["properties"])
     if len(fields) < 2 or any(len(row) != len(fields) or not row[0] for row in cells):
         return []

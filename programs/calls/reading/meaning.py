@@ -26,8 +26,13 @@ FLAGS = {
     **dict.fromkeys(("\u2717", "\u2718", "\u274c"), False),
     **dict.fromkeys(("yeah", "yep", "yup", "pass", "passed"), True),
     **dict.fromkeys(("nope", "nah", "fail", "failed"), False),
-    **dict.fromkeys(("\u662f", "\u5bf9", "\u6b63\u786e", "\u306f\u3044", "oui", "ja", "s\u00ed", "\u0434\u0430"), True),
-    **dict.fromkeys(("\u5426", "\u4e0d\u662f", "\u9519\u8bef", "\u3044\u3044\u3048", "nein", "non", "\u043d\u0435\u0442"), False),
+    **dict.fromkeys(
+        ("\u662f", "\u5bf9", "\u6b63\u786e", "\u306f\u3044", "oui", "ja", "s\u00ed", "\u0434\u0430"), True
+    ),
+    **dict.fromkeys(
+        ("\u5426", "\u4e0d\u662f", "\u9519\u8bef", "\u3044\u3044\u3048", "nein", "non", "\u043d\u0435\u0442"),
+        False,
+    ),
     **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
     **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
 }
@@ -180,7 +185,12 @@ def _lists_both(text: str, words: Sequence[str]) -> bool:
     lines = [BULLET.sub("", line.strip()).strip("*`\"' ") for line in text.splitlines() if line.strip()]
     if len(lines) == 1:
         lines = re.split(r"\s*(?:,|&|\+|\band\b)\s*", lines[0])
-    begun = [word for line in lines for word in others if re.match(rf"{_as_word(word)}\W*(?:\(.*)?\Z", line, re.IGNORECASE)]
+    begun = [
+        word
+        for line in lines
+        for word in others
+        if re.match(rf"{_as_word(word)}\W*(?:\(.*)?\Z", line, re.IGNORECASE)
+    ]
     return len(lines) == 2 and sorted(begun) == sorted(others)
 
 

@@ -203,7 +203,11 @@ class Mender:
         fields = self._renamed(schema, fields)
         first = next(iter(kinds))
         strange = [key for key in fields if key not in kinds and fold(key) not in _BESIDE_NAMES]
-        if first not in fields and is_text(self.resolve(kinds[first])) and any(isinstance(fields[k], str) for k in strange):
+        if (
+            first not in fields
+            and is_text(self.resolve(kinds[first]))
+            and any(isinstance(fields[k], str) for k in strange)
+        ):
             fields[first] = {}  # no text: what stands under another name may be it
         for name, kind in kinds.items():
             if name not in fields:
@@ -245,7 +249,11 @@ class Mender:
         if len(kinds) == 1:
             self._count()
             return {next(iter(kinds)): value}
-        if isinstance(value, list) and len(value) == len(kinds) and not any(isinstance(v, (list, dict)) for v in value):
+        if (
+            isinstance(value, list)
+            and len(value) == len(kinds)
+            and not any(isinstance(v, (list, dict)) for v in value)
+        ):
             placed = dict(zip(kinds, value))  # noqa: B905 (Python 3.9)
             if self.fits(schema, placed):
                 self._count()
@@ -309,7 +317,7 @@ class Mender:
         others = {
             key: held for key, held in fields.items() if key not in kinds and fold(key) not in _BESIDE_NAMES
         }
-        if len(missing) != 1:
+        if len(missing) != 1 or any(fold(key) in _SCALE_NAMES for key in others):
             return fields
         kind = self.resolve(kinds[missing[0]])
         key, value = self._under_other_key(missing[0], kind, others, alone=len(kinds) == 1)
@@ -344,8 +352,12 @@ class Mender:
         inner = {name: self._names_in(kind) for name, kind in kinds.items() if name not in fields}
         missing = [name for name, names in inner.items() if names]
         beside = {name: held for name, held in fields.items() if name not in kinds}
-        numbered = [key for key, held in beside.items() if _NUMBERED_KEY.fullmatch(key) and isinstance(held, dict)]
-        lists = [name for name in inner if name in missing or self.resolve(kinds[name]).get("type") == "array"]
+        numbered = [
+            key for key, held in beside.items() if _NUMBERED_KEY.fullmatch(key) and isinstance(held, dict)
+        ]
+        lists = [
+            name for name in inner if name in missing or self.resolve(kinds[name]).get("type") == "array"
+        ]
         if len(lists) == 1 and numbered and len(numbered) == len(beside):
             self._count()
             return {**{name: fields[name] for name in fields if name in kinds}, lists[0]: beside}
@@ -509,7 +521,9 @@ class Mender:
             return [{texts[0]: key, numbers[0]: held} for key, held in value.items()]
         if len(options) == 1 and len(texts) == 1 and not numbers:
             grouped = {key: choose(key, kinds[options[0]]["enum"]) for key in value}
-            lists = all(isinstance(held, list) and all(isinstance(t, str) for t in held) for held in value.values())
+            lists = all(
+                isinstance(held, list) and all(isinstance(t, str) for t in held) for held in value.values()
+            )
             if lists and NO_MEANING not in grouped.values():
                 return [{texts[0]: t, options[0]: grouped[key]} for key, held in value.items() for t in held]
             chosen = {key: choose(held, kinds[options[0]]["enum"]) for key, held in value.items()}
@@ -622,9 +636,12 @@ _ASIDE_NAMES = word_set("""
     error errors detail exception question passages documents thought reasoning reason explanation note
     status type properties
     """)
-_BESIDE_NAMES = _ASIDE_NAMES | word_set("why confidence justification id evidence source sources comment comments remark language lang")
+_BESIDE_NAMES = _ASIDE_NAMES | word_set(
+    "why confidence justification id evidence source sources comment comments remark language lang"
+)
 _VALUE_NAMES = word_set("value verdict label choice score points rating percent decision result answer")
 _CONTENT = word_set("text content value answer response passage")
+_SCALE_NAMES = word_set("max maximum outof scale total of maxscore")
 _NUMBER_NAMES = word_set("""
     id passage document doc number passageid documentid docid passagenumber documentnumber identifier
     """)

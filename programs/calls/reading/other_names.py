@@ -9,7 +9,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.programs.calls.reading.meaning import FLAGS, NO_MEANING, bare, choose, fold, is_form_of, is_text, word_set
+from ragc.programs.calls.reading.meaning import (
+    FLAGS,
+    NO_MEANING,
+    bare,
+    choose,
+    fold,
+    is_form_of,
+    is_text,
+    word_set,
+)
 from ragc.programs.calls.reading.verdicts import verdict
 
 OTHERS = word_set("""
@@ -74,7 +83,11 @@ def names_text(name: str, key: str) -> bool:
 def is_form_of_name(words: Sequence[str], name: str) -> bool:
     """Whether `words` are those of `name` in another order or form: "search needed" of `need_search`."""
     own = words_of(name)
-    return len(own) > 1 and len(words) == len(own) and all(any(is_form_of(w, o) or w == o for w in words) for o in own)
+    return (
+        len(own) > 1
+        and len(words) == len(own)
+        and all(any(is_form_of(w, o) or w == o for w in words) for o in own)
+    )
 
 
 def text_under(name: str, fields: Mapping[str, Any]) -> str:
@@ -100,10 +113,10 @@ def flag_under(name: str, options: Sequence[Any], key: str, value: Any) -> Any:
     elif words[-1] in _HOLDS:
         meant = flag is _HOLDS[words[-1]]
     else:
-        said = verdict(name, (True, False), " ".join(words))
-        if said is NO_MEANING:
+        told = verdict(name, (True, False), " ".join(words))
+        if told is NO_MEANING:
             return NO_MEANING
-        meant = flag is said
+        meant = flag is told
     return choose(meant, options) if options and not isinstance(options[0], bool) else meant
 
 
@@ -120,9 +133,7 @@ def marked_option(options: Sequence[Any], value: Any) -> Any:
     return most[0] if len(most) == 1 and max(value.values()) > 0 else NO_MEANING
 
 
-def chosen_under(
-    name: str, options: Sequence[Any], fields: Mapping[str, Any]
-) -> str:
+def chosen_under(name: str, options: Sequence[Any], fields: Mapping[str, Any]) -> str:
     """The only key of `fields` that is a word for a verdict and holds one of `options`; "" where there is none."""
     meant = [
         key

@@ -54,6 +54,8 @@ _ASKS = re.compile(
     r"(?:provide|share|send|give|supply|paste|specify|clarify|include|upload|enter|tell me|let me know|"
     r"rephrase|repeat)\b"
     r"|(?:what|which|where) (?:is|are) (?:the|your) (?:question|passages?|documents?|text)\b.{0,40}\?"
+    r"|(?:did|do) you mean\b|are you (?:asking|referring|looking|thinking)\b|which (?:one|of (?:these|those|them|the \w+)) "
+    r"(?:do you|did you|are you)\b"
     r"|(?:how (?:can|may) i (?:help|assist)|what would you like)\b"
     r"|\b(?:you (?:have not|haven't|did not|didn't) (?:provided?|given?|included?|shared?|asked?))\b"
     r"|\bno (?:passages?|documents?|question|text|context) (?:was|were|has been|have been|is|"

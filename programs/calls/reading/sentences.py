@@ -34,6 +34,7 @@ from ragc.programs.calls.reading.prose import (
     without_lead,
 )
 from ragc.programs.calls.reading.refusals import is_no_answer, is_repetition
+from ragc.programs.calls.reading.sole_texts import alone, is_unmarked, without_beside
 from ragc.programs.calls.reading.verdicts import rating, verdict
 
 _IDS = re.compile(
@@ -264,6 +265,8 @@ def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None
         text = "" if is_repetition(text) else _plain_answer(name, text)
         if not text or (len(schema["properties"]) > 1 and not is_name(text)):
             return None
+        if is_unmarked(name, alone(name, without_beside(name.rpartition("_")[2], text))):
+            return None
     elif "enum" in kind and choose(text, kind["enum"]) is NO_MEANING:
         return None
     return ParsedReply({name: text})
@@ -336,7 +339,12 @@ def _plain_answer(name: str, text: str) -> str:
             alone.strip(),
             flags=re.IGNORECASE,
         )
-        alone = re.sub(r"\A(?:sure|certainly|of course|absolutely|okay|ok|great|(?:good|great) question)[!.]\s+", "", alone, flags=re.IGNORECASE)
+        alone = re.sub(
+            r"\A(?:sure|certainly|of course|absolutely|okay|ok|great|(?:good|great) question)[!.]\s+",
+            "",
+            alone,
+            flags=re.IGNORECASE,
+        )
     concluded = _CONCLUDED.findall(alone) if is_answer(name) and alone.count("**") == 2 else []
     if len(concluded) == 1 and len(lines) == 1:
         return str(concluded[0])

@@ -70,7 +70,11 @@ def _with_other_tag(schema: Mapping[str, Any], text: str, values: Mapping[str, A
     ]
     others = {tag: held for tag, held in _TAG_PAIR.findall(text) if tag not in schema["properties"]}
     named = {tag: held for tag, held in others.items() if fold(tag) in TEXT_NAMES}
-    if len(missing) != 1 or len(named) != 1 or missing[0].rpartition("_")[2] not in ("input", "query", "text"):
+    if (
+        len(missing) != 1
+        or len(named) != 1
+        or missing[0].rpartition("_")[2] not in ("input", "query", "text")
+    ):
         return dict(values)
     return {**values, missing[0]: next(iter(named.values())).strip()}
 
@@ -88,7 +92,12 @@ def _held_by_tags(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
         elements = {**_attributes(root[0]), **_children(root[0])}  # all of them in one tag of another name
         verdicts = [held for tag, held in elements.items() if tag in VERDICTS]
         names = list(schema["properties"])
-        if len(names) == 1 and len(verdicts) == 1 and names[0] not in elements and not is_text(schema["properties"][names[0]]):
+        if (
+            len(names) == 1
+            and len(verdicts) == 1
+            and names[0] not in elements
+            and not is_text(schema["properties"][names[0]])
+        ):
             elements = {names[0]: verdicts[0]}
     return {
         name: _held(elements[name], kind, named)
@@ -111,7 +120,9 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
         if items is None and len(elements) == 1 and len(children) == 1 and not text.strip():
             (items,) = children.values()
         if schema.get("items", {}).get("type") == "integer" and all(_number_of(one) for one in items or ()):
-            return [_number_of(one) for one in items or ()] or [_held([one], schema["items"], named) for one in elements]
+            return [_number_of(one) for one in items or ()] or [
+                _held([one], schema["items"], named) for one in elements
+            ]
         return [_held([one], schema.get("items", {}), named) for one in items or elements]
     if kind == "string" and children:
         return text + "".join(ET.tostring(child, encoding="unicode") for child in first)
@@ -142,7 +153,10 @@ def _by_option(
     """The texts in tags that are options of the items of a list, by option."""
     item = schema.get("items", {})
     item = named.get(item.get("$ref", "").rpartition("/")[2], item)
-    options = [named.get(one.get("$ref", "").rpartition("/")[2], one).get("enum", ()) for one in item.get("properties", {}).values()]
+    options = [
+        named.get(one.get("$ref", "").rpartition("/")[2], one).get("enum", ())
+        for one in item.get("properties", {}).values()
+    ]
     words = {fold(option) for some in options for option in some}
     if not words or not all(fold(tag) in words for tag in children):
         return {}

@@ -114,7 +114,9 @@ def _holds(name: str, text: str) -> bool | None:
     ended = re.search(rf"\b{name}\W{{1,4}}(?:is\s+)?(true|false|yes|no)\W*\Z", plain, re.IGNORECASE)
     if ended:
         return FLAGS[ended[1].casefold()]
-    denied = re.match(r"\W*I (?:would|will|can)(?: not|n't) (?:say|answer) [\"']?(yes|no)\b", plain, re.IGNORECASE)
+    denied = re.match(
+        r"\W*I (?:would|will|can)(?: not|n't) (?:say|answer) [\"']?(yes|no)\b", plain, re.IGNORECASE
+    )
     if denied:
         return not FLAGS[denied[1].casefold()]
     if "##" in plain or "<" in plain or plain.count("\n") > 4:
@@ -172,7 +174,9 @@ def _chosen(words: Sequence[str], text: str) -> Any:
     return marked.pop() if len(marked) == 1 else NO_MEANING
 
 
-_DENIED = re.compile(r",? (?:and |but )?(?:not|rather than|instead of|never|nor) [^,.;]{0,60}\Z", re.IGNORECASE)
+_DENIED = re.compile(
+    r",? (?:and |but )?(?:not|rather than|instead of|never|nor) [^,.;]{0,60}\Z", re.IGNORECASE
+)
 """What a clause denies at its end: "real-time, not merely fast-changing"."""
 _COMMON = frozenset(("answer", "finish", "search", "local", "open", "none", "web", "api"))
 

@@ -13,7 +13,18 @@ SUFFIX = ".py"
 
 READING = (
     *("meaning", "parsed", "json_objects", "prose", "refusals", "thoughts", "verdicts", "other_names"),
-    *("step_calls", "mending", "field_values", "labels", "markers", "tags", "listings", "steps", "sentences"),
+    *(
+        "step_calls",
+        "mending",
+        "field_values",
+        "labels",
+        "markers",
+        "tags",
+        "listings",
+        "steps",
+        "sole_texts",
+        "sentences",
+    ),
     *("cleaning", "parsers"),
 )
 """Modules that read replies, and that exported files have too; each needs those before it."""

@@ -1,0 +1,78 @@
+"""Free texts that say one value: without what stands beside it, and only where it is the only one.
+
+This module is part of exported Python files too: it needs nothing but the standard library of Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ragc.programs.calls.reading.prose import is_name
+
+_BESIDE_LINE = re.compile(
+    r"\n[ \t]{0,8}(?:[*_]{0,2}(?:answer|explanation|note|notes|reason|reasoning|rationale|source|context|passages?|"
+    r"evidence|comment|why|expected answer|gold answer)[*_]{0,2}(?: \([^()\n]{1,30}\))?[*_]{0,2}:"
+    r"|[(*_]{0,2}(?:this|the (?:new|rewritten|revised|better|improved|above)|my) (?:\w+ )?(?:query|question|rewrite|"
+    r"version|wording|search)\b"
+    r"|[(*_]{0,2}(?:i|it|we) (?:have |also )?(?:use[ds]?|add(?:s|ed)?|chose|rephrased|rewrote|changed|kept|made|removed|"
+    r"replaced)\b)",
+    re.IGNORECASE,
+)
+_ANSWER_LINE = re.compile(
+    r"^[ \t]{0,8}[*_]{0,2}(?:the |final |short |so the )*answer(?: is)?[*_]{0,2}\s?[:\uff1a][*_]{0,2}[ \t]*(\S[^\n]*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_EVIDENCE = re.compile(
+    r"\s*[(\[](?:see |from |in |source: ?|per )?(?:the )?(?:passages?|documents?|docs?|sources?|results?|evidence)\b"
+    r"[^()\n]{0,400}[)\]]\.?\s*\Z",
+    re.IGNORECASE,
+)
+_COUNT = re.compile(
+    r"\n\s*[(\[*_]{0,3}(?:(?:word|character|token)s? ?(?:count)?\s?:\s?\d+|\d+ (?:words|characters))[)\]*_.]{0,3}\s*\Z",
+    re.IGNORECASE,
+)
+_OWN_LABEL = re.compile(
+    r"\A[*_]{0,2}(?:answer|response|output|result|summary|passage|text)[*_]{0,2}(?: \([^()\n]{1,60}\))?\s?:[*_]{0,2}\s+",
+    re.IGNORECASE,
+)
+_RULES = re.compile(
+    r"\A(?:[^\n]{0,200}:\W{0,3}\n)?\s*(?:-{3,}|\*{3,}|={3,})\s*\n(.+?)\n\s*(?:-{3,}|\*{3,}|={3,})\s*(?:\n([^\n]{0,300}))?\Z",
+    re.DOTALL,
+)
+_ANY_TAG = re.compile(r"</?(?!(?:b|i|u|em|strong|sub|sup|br|p|code|s)\b)[A-Za-z][\w-]{1,30}\s?/?>")
+_STRANGE_LABEL = re.compile(r"^\W{0,4}[A-Z][\w]*(?: [\w]+){0,2}[*_]{0,2}:[*_]{0,2}\s+\S", re.MULTILINE)
+
+
+def without_beside(last: str, text: str) -> str:
+    """`text` without what stands below the value: `last` is the last word of the name of the output."""
+    if last in ("query", "question"):
+        beside = _BESIDE_LINE.search(text)
+        return text[: beside.start()].rstrip() if beside and text[: beside.start()].strip() else text
+    if last == "answer" and "\n" in text:
+        named = {one.strip().strip("*_ ") for one in _ANSWER_LINE.findall(text)}
+        return named.pop() if len(named) == 1 else text
+    return text
+
+
+def alone(name: str, text: str) -> str:
+    """A text that was not in the frame of its layout, without its label, its evidence and stray tags."""
+    text = re.sub(rf"\s*</?{re.escape(name)}\s*/?>\s*\Z", "", text.strip())
+    ruled = _RULES.match(text)
+    text = ruled[1].strip() if ruled else text
+    text = _OWN_LABEL.sub("", _COUNT.sub("", text))
+    if name.rpartition("_")[2] != "answer":
+        return text
+    shorter = _EVIDENCE.sub("", text)
+    return shorter if shorter.strip() and "\n" not in text else text
+
+
+def is_unmarked(name: str, text: str) -> bool:
+    """Whether a bare `text` holds a value that nothing marks off: several names, labels or tags of others."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if _ANY_TAG.search(text):
+        return True
+    last = name.rpartition("_")[2]
+    if last in ("query", "question") and len(lines) > 1:
+        return True
+    names = len(lines) > 1 and all(is_name(line.strip("*_ ")) for line in lines)
+    return last == "answer" and (names or len(_STRANGE_LABEL.findall(text)) > 1)
