@@ -81,6 +81,7 @@ from ragc.programs.calls.reading.meaning import (
 from ragc.programs.calls.reading.other_names import (
     chosen_under,
     flag_under,
+    is_another,
     is_two_valued,
     is_verdict_key,
     marked_option,
@@ -403,8 +404,11 @@ class Mender:
                 value = held
             elif len(kinds) == 1 and fold(key) not in _ASIDE_NAMES:
                 ((name, only),) = kinds.items()
-                if is_two_valued(self.resolve(only)) and isinstance(held, (bool, str)):
-                    meant = flag_under(name, self.resolve(only).get("enum", (True, False)), key, held)
+                only = self.resolve(only)
+                if is_another(name, key, text=is_text(only)):
+                    return {}
+                if is_two_valued(only) and isinstance(held, (bool, str)):
+                    meant = flag_under(name, only.get("enum", (True, False)), key, held)
                     held = held if meant is NO_MEANING else meant
                 self._count()
                 return {name: held}

@@ -143,6 +143,28 @@ def chosen_under(name: str, options: Sequence[Any], fields: Mapping[str, Any]) -
     return meant[0] if len(meant) == 1 else ""
 
 
+_OTHER_THINGS = word_set("""
+    scores ratings candidates options choices query queries question questions search tool action input passage
+    passages context keywords sql code
+    """)
+
+
+def is_another(name: str, key: str, *, text: bool) -> bool:
+    """Whether `key` says that what stands under it is something else than the output `name`."""
+    words = words_of(key)
+    if names_text(name, key) or not words:
+        return False
+    own = words_of(name)[-1:]
+    asks = (
+        own
+        and own[0] in ("query", "question")
+        and words[-1] in ("query", "question", "search", "keywords", "queries")
+    )
+    if OTHERS & set(words[:-1]):
+        return True
+    return not asks and (words[-1] in _OTHER_THINGS if text else words[-1] in ("scores", "ratings"))
+
+
 def is_verdict_key(name: str, key: str) -> bool:
     """Whether `key` is a word for a verdict, or means the output `name`."""
     return fold(key) in _VERDICT_KEYS or names_text(name, key)

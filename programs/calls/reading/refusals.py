@@ -15,7 +15,8 @@ _UNSAID = re.compile(
     r"(?:nothing|no \w+) is (?:missing|needed)\b[^\n]*|todo|n/a|null|(?:the |your )?(?:\w+ )?goes here\.?|"
     r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|"
     r"value|here)\s*(?: here)?[>\]})]"
-    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?"
+    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?|your (?:\w+ ){0,3}(?:answer|query|text|question|value)\.?"
+    r"|<[a-z0-9][a-z0-9 ,'_-]{1,80}>|\[[a-z][a-z _-]{0,80} here\]"
     r"|[<\[{(]{1,2}\s*(?:your|insert|put|write|fill|enter|add|type)\b[^\n<>\[\]{}]{0,120}[>\]})]{1,2}\.?",
     re.IGNORECASE,
 )
@@ -29,7 +30,7 @@ _REFUSES = re.compile(
     r"do not feel)\s+(?:\w+ ){0,2}"
     r"(?:help|assist|answer|respond|provide|comply|fulfil+|complete|do (?:that|this)|give|rank|discuss|"
     r"comment|process|"
-    r"access|browse|engage|improve|continue|offer|support|comfortable|see|share|open|read|search|determine|"
+    r"access|browse|engage|improve|continue|offer|support|comfortable|see|share|open|read|search|determine|find|locate|tell|"
     r"generate|create)\b"
     r"|(?:not able|unable|not allowed|not permitted|not in a position|programmed)\s+to\b|(?:just |"
     r"only )?an? (?:ai|language model)\b"
@@ -80,6 +81,15 @@ _PREAMBLE = re.compile(
     r"query)(?: to [^.\n]{0,60})? (?:is|are|would be)\W*\Z",
     re.IGNORECASE,
 )
+_LACKS = re.compile(
+    r"(?:(?:there is|there's|we have|i have) )?(?:not enough|insufficient|too little) (?:information|context|data|"
+    r"evidence|detail)|(?:some )?(?:more|additional|further) (?:information|context|details?|data) (?:is|are|would be) "
+    r"(?:needed|required|necessary)|(?:the|this|that) (?:draft|question|query|prompt) (?:does not|doesn't|cannot|is not|lacks)|"
+    r"(?:it|that|this|the answer) (?:is|was) (?:definitely |certainly |clearly |probably )?not\b|"
+    r"(?:possibly|perhaps|maybe|either)\b",
+    re.IGNORECASE,
+)
+"""A sentence that says what the answer is not, or what it lacks."""
 _UNDECIDED = re.compile(
     r"\b(?:not sure|unsure|uncertain|cannot (?:say|tell|decide)) (?:which|whether|if)\b|"
     r"could be [^\n]{2,80}\bcould (?:also )?be\b|"
@@ -134,6 +144,8 @@ def is_no_answer(text: str, name: str = "") -> bool:
     if name.rpartition("_")[2] in ("query", "question") and _NO_CHANGE.search(text):
         return True
     if is_answer(name) and (_PREAMBLE.match(text) or _UNDECIDED.search(text)):
+        return True
+    if name.rpartition("_")[2] == "answer" and _LACKS.match(text) and "\n" not in text:
         return True
     lead = LEAD.match(text)
     return bool(lead and text.endswith(":") and "\n" not in text)

@@ -142,6 +142,7 @@ _BEST = re.compile(
 _SCORE = re.compile(
     r"(?<![\d.])(\d{1,3}(?:\.\d{1,4})?)\s?(?:/\s?\d|%|points)|(?<=[Ss]core[:=] )\d{1,3}(?:\.\d{1,4})?"
 )
+_GIVEN = re.compile(r"\W*[A-Za-z]+\s?\W?\d{1,3}\W*\s(\d{1,3}(?:\.\d+)?)\W*")
 _RANKED = re.compile(
     r"\W*(?:\d{1,2}[.)]\s+)?\W{0,3}(?:(?:passage|document|doc)\s*\W?|\[)(\d{1,3})\b.*", re.IGNORECASE
 )
@@ -184,6 +185,11 @@ def _ranked(text: str) -> list[int] | None:
     chains = [line for line in lines if line.count(">") > 0 and len(numbers_in(line)) == line.count(">") + 1]
     if len(chains) == 1:
         return numbers_in(chains[0])
+    given = [_GIVEN.fullmatch(line) for line in lines]
+    if lines and all(given):
+        points = [float(one[1]) for one in given if one]
+        if points != sorted(points, reverse=True) or len(set(points)) < len(points):
+            return None
     scores = [[float(one) for one in _SCORE.findall(line)] for line in lines]
     if all(scores) and scores != sorted(scores, reverse=True):
         return None

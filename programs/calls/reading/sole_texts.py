@@ -41,6 +41,15 @@ _RULES = re.compile(
 )
 _ANY_TAG = re.compile(r"</?(?!(?:b|i|u|em|strong|sub|sup|br|p|code|s)\b)[A-Za-z][\w-]{1,30}\s?/?>")
 _STRANGE_LABEL = re.compile(r"^\W{0,4}[A-Z][\w]*(?: [\w]+){0,2}[*_]{0,2}:[*_]{0,2}\s+\S", re.MULTILINE)
+_PROPOSAL = re.compile(
+    r"\W*(?:you (?:might|may|could|can|should)|try (?:searching|to)|consider|i (?:would|'d) (?:search|look|try)|either\b.{2,80}\bor\b)",
+    re.IGNORECASE,
+)
+_NOT_ALONE = re.compile(
+    r"\s(?:->|=>|\u2192)\s|\A[A-Z][\w' -]{0,30} / [A-Z][\w' -]{0,30}\Z|\A[a-z_]{2,30}[(\[].*[)\]]\W?\Z"
+)
+"""An arrow from one text to another, two names, or a call."""
+_LETTERED_LINE = re.compile(r"\(?[A-Za-z][.)]\s")
 
 
 def without_beside(last: str, text: str) -> str:
@@ -72,7 +81,11 @@ def is_unmarked(name: str, text: str) -> bool:
     if _ANY_TAG.search(text):
         return True
     last = name.rpartition("_")[2]
-    if last in ("query", "question") and len(lines) > 1:
+    if last in ("query", "question") and (len(lines) > 1 or _PROPOSAL.match(text)):
+        return True
+    if last in ("query", "question", "answer") and len(lines) == 1 and _NOT_ALONE.search(text):
+        return True
+    if last == "answer" and len(lines) > 1 and all(map(_LETTERED_LINE.match, lines)):
         return True
     names = len(lines) > 1 and all(is_name(line.strip("*_ ")) for line in lines)
     return last == "answer" and (names or len(_STRANGE_LABEL.findall(text)) > 1)

@@ -27,7 +27,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         r"irrelevant|unrelated|useless|unhelpful|off[ -]topic|beside the point",
     ),
     "correct": (
-        r"correct\b(?! \w+ is)|right\b(?! \w+ is)|accurate|match(?:es)?\b",
+        r"correct\b(?! \w+ is| answers?\b)|right\b(?! \w+ is)|accurate|match(?:es)?\b",
         r"incorrect|wrong|inaccurate|mismatch",
     ),
     "entailed": (
@@ -74,7 +74,7 @@ _NOT = re.compile(
 )
 _HEDGE = re.compile(
     r"\?\s*\Z|\b(?:whether|if|unless|not clear|may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|"
-    r"difficult to (?:tell|say)|cannot (?:tell|say|decide|be determined)|"
+    r"difficult to (?:tell|say)|can(?:not|'t| not) (?:tell|say|decide|be determined)|"
     r"not sure|unsure|either way|mostly|largely|nearly|almost|not (?:entirely|quite|fully|completely)|"
     r"might|possibly|perhaps|maybe|partly|partially|in part|somewhat|"
     r"to some extent)\b",
@@ -114,6 +114,8 @@ def _holds(name: str, text: str) -> bool | None:
     ended = re.search(rf"\b{name}\W{{1,4}}(?:is\s+)?(true|false|yes|no)\W*\Z", plain, re.IGNORECASE)
     if ended:
         return FLAGS[ended[1].casefold()]
+    if re.search(r"\b(?:yes|true)\W{0,3}(?:/|\||or)\W{0,3}(?:no|false)\b", plain, re.IGNORECASE):
+        return None
     denied = re.match(
         r"\W*I (?:would|will|can)(?: not|n't) (?:say|answer) [\"']?(yes|no)\b", plain, re.IGNORECASE
     )
@@ -146,6 +148,8 @@ def _mentions(stem: str, plain: str) -> set[bool]:
     mentioned = set()
     for match in re.finditer(rf"\b(?:({negative})|({positive}))", plain, re.IGNORECASE):
         negated = _NOT.search(plain[: match.start()]) is not None
+        if stem == "entailed" and match[1] and negated:  # what is not contradicted need not follow
+            return {True, False}
         mentioned.add((match[1] is None) is not negated)
     return mentioned
 
