@@ -470,6 +470,8 @@ class Mender:
         if bare(value) in EMPTY or (kind.get("type") != "string" and NONE_SAID.fullmatch(value.strip())):
             return []
         if kind.get("type") == "integer":
+            if _GRADED.search(value):
+                return None
             return numbers_in(value) or numbers_in(_REMARKS.sub("", value)) or None
         if "enum" in kind:
             return [part for part in re.split(r"[,;\n]", value) if part.strip()]
@@ -634,6 +636,8 @@ class Mender:
 
 
 _NUMBERED_KEY = re.compile(r"(?:[A-Za-z]+[ _]?)?\d{1,3}")
+_GRADED = re.compile(r"^[^\w\n]{0,4}[A-Za-z]+ ?\W?\d{1,3}\W{0,2}[:=] ?\d", re.MULTILINE)
+"""A passage and what it is given: "Passage 2: 9"."""
 _REMARKS = re.compile(r"\s?\([^\W\d][^()]{0,200}\)")
 """What is said of a number in parentheses after it."""
 _ASIDE_NAMES = word_set("""

@@ -134,7 +134,7 @@ def marked_option(options: Sequence[Any], value: Any) -> Any:
 
 
 def chosen_under(name: str, options: Sequence[Any], fields: Mapping[str, Any]) -> str:
-    """The only key of `fields` that is a word for a verdict and holds one of `options`; "" where there is none."""
+    """The only key of `fields` that is a word for a verdict and holds one of `options`; "" for none."""
     meant = [
         key
         for key, held in fields.items()
@@ -144,8 +144,8 @@ def chosen_under(name: str, options: Sequence[Any], fields: Mapping[str, Any]) -
 
 
 _OTHER_THINGS = word_set("""
-    scores ratings candidates options choices query queries question questions search tool action input passage
-    passages context keywords sql code
+    scores ratings candidates options choices query queries question questions search tool action input
+    passage passages context keywords sql code
     """)
 
 

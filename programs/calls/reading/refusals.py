@@ -15,7 +15,8 @@ _UNSAID = re.compile(
     r"(?:nothing|no \w+) is (?:missing|needed)\b[^\n]*|todo|n/a|null|(?:the |your )?(?:\w+ )?goes here\.?|"
     r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|"
     r"value|here)\s*(?: here)?[>\]})]"
-    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?|your (?:\w+ ){0,3}(?:answer|query|text|question|value)\.?"
+    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?|your (?:\w+ ){0,3}(?:answer|query|text|question|"
+    r"value)\.?"
     r"|<[a-z0-9][a-z0-9 ,'_-]{1,80}>|\[[a-z][a-z _-]{0,80} here\]"
     r"|[<\[{(]{1,2}\s*(?:your|insert|put|write|fill|enter|add|type)\b[^\n<>\[\]{}]{0,120}[>\]})]{1,2}\.?",
     re.IGNORECASE,
@@ -34,7 +35,8 @@ _REFUSES = re.compile(
     r"generate|create)\b"
     r"|(?:not able|unable|not allowed|not permitted|not in a position|programmed)\s+to\b|(?:just |"
     r"only )?an? (?:ai|language model)\b"
-    r"|(?:would |will |'d |still )*(?:need|require|want|have to have) (?:some |a bit |much |a little )?(?:more|additional|"
+    r"|(?:would |will |'d |still )*(?:need|require|want|have to have) (?:some |a bit |much |"
+    r"a little )?(?:more|additional|"
     r"further) (?:information|context|details?|data|facts|evidence|passages?|background)\b"
     r"|(?:don'?t|do not) have (?:access|the ability|any passages|the passages|(?:enough|sufficient|any) \w+|"
     r"(?:real|up)-)\b)",
@@ -55,7 +57,8 @@ _ASKS = re.compile(
     r"(?:provide|share|send|give|supply|paste|specify|clarify|include|upload|enter|tell me|let me know|"
     r"rephrase|repeat)\b"
     r"|(?:what|which|where) (?:is|are) (?:the|your) (?:question|passages?|documents?|text)\b.{0,40}\?"
-    r"|(?:did|do) you mean\b|are you (?:asking|referring|looking|thinking)\b|which (?:one|of (?:these|those|them|the \w+)) "
+    r"|(?:did|do) you mean\b|are you (?:asking|referring|looking|thinking)\b|which (?:one|of (?:these|"
+    r"those|them|the \w+)) "
     r"(?:do you|did you|are you)\b"
     r"|(?:how (?:can|may) i (?:help|assist)|what would you like)\b"
     r"|\b(?:you (?:have not|haven't|did not|didn't) (?:provided?|given?|included?|shared?|asked?))\b"
@@ -82,9 +85,12 @@ _PREAMBLE = re.compile(
     re.IGNORECASE,
 )
 _LACKS = re.compile(
-    r"(?:(?:there is|there's|we have|i have) )?(?:not enough|insufficient|too little) (?:information|context|data|"
-    r"evidence|detail)|(?:some )?(?:more|additional|further) (?:information|context|details?|data) (?:is|are|would be) "
-    r"(?:needed|required|necessary)|(?:the|this|that) (?:draft|question|query|prompt) (?:does not|doesn't|cannot|is not|lacks)|"
+    r"(?:(?:there is|there's|we have|i have) )?(?:not enough|insufficient|too little) (?:information|"
+    r"context|data|"
+    r"evidence|detail)|(?:some )?(?:more|additional|further) (?:information|context|details?|"
+    r"data) (?:is|are|would be) "
+    r"(?:needed|required|necessary)|(?:the|this|that) (?:draft|question|query|prompt) (?:does not|"
+    r"doesn't|cannot|is not|lacks)|"
     r"(?:it|that|this|the answer) (?:is|was) (?:definitely |certainly |clearly |probably )?not\b|"
     r"(?:possibly|perhaps|maybe|either)\b",
     re.IGNORECASE,

@@ -136,7 +136,8 @@ def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
 
 
 _BEST = re.compile(
-    r"\b(?:passage|document|doc)\W{0,3}(\d{1,3})\W{1,4}(?:is|seems|would be|looks) (?:clearly |by far )?the (?:most|best)\b",
+    r"\b(?:passage|document|doc)\W{0,3}(\d{1,3})\W{1,4}(?:is|seems|would be|looks) (?:clearly |"
+    r"by far )?the (?:most|best)\b",
     re.IGNORECASE,
 )
 _SCORE = re.compile(
@@ -310,12 +311,14 @@ _QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,200})[\"\u201d]")
 
 
 _CONCLUDES = re.compile(
-    r"\A(?:thus|therefore|so|hence|consequently|(?:in )?conclusion|in (?:short|sum|summary|brief)|to conclude|"
+    r"\A(?:thus|therefore|so|hence|consequently|(?:in )?conclusion|in (?:short|sum|summary|brief)|"
+    r"to conclude|"
     r"to sum up|summary|overall|finally|all in all)\s?[:\uff1a\u2192]\s*",
     re.IGNORECASE,
 )
 _CONCLUDED = re.compile(
-    r"\b(?:so|therefore|thus|hence|makes|that means)\b[^.!?\n*]{0,80}? (?:is|was|are|were|be|it) \*\*([^*\n]{1,80})\*\*\W*\Z",
+    r"\b(?:so|therefore|thus|hence|makes|that means)\b[^.!?\n*]{0,80}? (?:is|was|are|were|be|"
+    r"it) \*\*([^*\n]{1,80})\*\*\W*\Z",
     re.IGNORECASE,
 )
 """The value in bold that a conclusion ends with."""

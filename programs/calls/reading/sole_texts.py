@@ -10,29 +10,36 @@ import re
 from ragc.programs.calls.reading.prose import is_name
 
 _BESIDE_LINE = re.compile(
-    r"\n[ \t]{0,8}(?:[*_]{0,2}(?:answer|explanation|note|notes|reason|reasoning|rationale|source|context|passages?|"
+    r"\n[ \t]{0,8}(?:[*_]{0,2}(?:answer|explanation|note|notes|reason|reasoning|rationale|source|"
+    r"context|passages?|"
     r"evidence|comment|why|expected answer|gold answer)[*_]{0,2}(?: \([^()\n]{1,30}\))?[*_]{0,2}:"
-    r"|[(*_]{0,2}(?:this|the (?:new|rewritten|revised|better|improved|above)|my) (?:\w+ )?(?:query|question|rewrite|"
+    r"|[(*_]{0,2}(?:this|the (?:new|rewritten|revised|better|improved|above)|my) (?:\w+ )?(?:query|"
+    r"question|rewrite|"
     r"version|wording|search)\b"
-    r"|[(*_]{0,2}(?:i|it|we) (?:have |also )?(?:use[ds]?|add(?:s|ed)?|chose|rephrased|rewrote|changed|kept|made|removed|"
+    r"|[(*_]{0,2}(?:i|it|we) (?:have |also )?(?:use[ds]?|add(?:s|ed)?|chose|rephrased|rewrote|changed|"
+    r"kept|made|removed|"
     r"replaced)\b)",
     re.IGNORECASE,
 )
 _ANSWER_LINE = re.compile(
-    r"^[ \t]{0,8}[*_]{0,2}(?:the |final |short |so the )*answer(?: is)?[*_]{0,2}\s?[:\uff1a][*_]{0,2}[ \t]*(\S[^\n]*)$",
+    r"^[ \t]{0,8}[*_]{0,2}(?:the |final |short |"
+    r"so the )*answer(?: is)?[*_]{0,2}\s?[:\uff1a][*_]{0,2}[ \t]*(\S[^\n]*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _EVIDENCE = re.compile(
-    r"\s*[(\[](?:see |from |in |source: ?|per )?(?:the )?(?:passages?|documents?|docs?|sources?|results?|evidence)\b"
+    r"\s*[(\[](?:see |from |in |source: ?|per )?(?:the )?(?:passages?|documents?|docs?|sources?|"
+    r"results?|evidence)\b"
     r"[^()\n]{0,400}[)\]]\.?\s*\Z",
     re.IGNORECASE,
 )
 _COUNT = re.compile(
-    r"\n\s*[(\[*_]{0,3}(?:(?:word|character|token)s? ?(?:count)?\s?:\s?\d+|\d+ (?:words|characters))[)\]*_.]{0,3}\s*\Z",
+    r"\n\s*[(\[*_]{0,3}(?:(?:word|character|token)s? ?(?:count)?\s?:\s?\d+|\d+ (?:words|"
+    r"characters))[)\]*_.]{0,3}\s*\Z",
     re.IGNORECASE,
 )
 _OWN_LABEL = re.compile(
-    r"\A[*_]{0,2}(?:answer|response|output|result|summary|passage|text)[*_]{0,2}(?: \([^()\n]{1,60}\))?\s?:[*_]{0,2}\s+",
+    r"\A[*_]{0,2}(?:answer|response|output|result|summary|passage|"
+    r"text)[*_]{0,2}(?: \([^()\n]{1,60}\))?\s?:[*_]{0,2}\s+",
     re.IGNORECASE,
 )
 _RULES = re.compile(
@@ -42,7 +49,8 @@ _RULES = re.compile(
 _ANY_TAG = re.compile(r"</?(?!(?:b|i|u|em|strong|sub|sup|br|p|code|s)\b)[A-Za-z][\w-]{1,30}\s?/?>")
 _STRANGE_LABEL = re.compile(r"^\W{0,4}[A-Z][\w]*(?: [\w]+){0,2}[*_]{0,2}:[*_]{0,2}\s+\S", re.MULTILINE)
 _PROPOSAL = re.compile(
-    r"\W*(?:you (?:might|may|could|can|should)|try (?:searching|to)|consider|i (?:would|'d) (?:search|look|try)|either\b.{2,80}\bor\b)",
+    r"\W*(?:you (?:might|may|could|can|should)|try (?:searching|to)|consider|i (?:would|'d) (?:search|"
+    r"look|try)|either\b.{2,80}\bor\b)",
     re.IGNORECASE,
 )
 _NOT_ALONE = re.compile(

@@ -32,8 +32,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     ),
     "entailed": (
         r"entail(?:s|ed|ment)?\b|follows\b|supported\b|implied\b",
-        r"contradict\w*|neutral|non-?entail\w*|unsupported|"
-        r"cannot be (?:sure|certain|concluded|inferred|deduced|derived|known)",
+        (
+            r"contradict\w*|neutral|non-?entail\w*|unsupported|"
+            r"cannot be (?:sure|certain|concluded|inferred|deduced|derived|known)"
+        ),
     ),
     "need": (
         r"needs?\b|needed|requires?\b|required|necessary|must be looked up",
@@ -46,7 +48,8 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         (
             r"(?:it|this|that|answer|claim|fact|query|question) (?:is|seems) (?:well |already |"
             r"widely )?known\b|\Aknown\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|"
-            r"required)|without (?:a )?search(?:ing)?|(?:likely|probably|surely|certainly|most likely) (?:right|"
+            r"required)|without (?:a )?search(?:ing)?|(?:likely|probably|surely|certainly|"
+            r"most likely) (?:right|"
             r"correct|true|known)"
         ),
         (
@@ -60,12 +63,17 @@ _WORDS: Mapping[str, tuple[str, str]] = {
             r"(?:adds?|brings?|gives?|provides?|contains?) (?:\w+ ){0,3}(?:new|relevant)|new (?:fact|"
             r"information)s? (?:is|are) (?:added|given)"
         ),
-        r"(?:adds?|brings?) nothing|repeats? what|nothing new|off the point|no new (?:fact|information|point)s?",
+        (
+            r"(?:adds?|brings?) nothing|repeats? what|nothing new|off the point|no new (?:fact|information|"
+            r"point)s?"
+        ),
     ),
 }
 _STATES = re.compile(
-    r"\W{0,4}(?:(?:the|this|that|his|her|its) )?(?:\w+ )?(?:prediction|answer|statement|response|claim|hypothesis|sentence|it|"
-    r"passages?|documents?|information|they|this|that) (?:(?:is|are|was|does|do|seems?) )?(?:[\w']+ ){0,10}?[\w-]+(?=\s*[:;.,\u2014])",
+    r"\W{0,4}(?:(?:the|this|that|his|her|its) )?(?:\w+ )?(?:prediction|answer|statement|response|claim|"
+    r"hypothesis|sentence|it|"
+    r"passages?|documents?|information|they|this|that) (?:(?:is|are|was|does|do|"
+    r"seems?) )?(?:[\w']+ ){0,10}?[\w-]+(?=\s*[:;.,\u2014])",
     re.IGNORECASE,
 )
 """The clause that a judgement begins with: "The prediction is wrong:"."""
