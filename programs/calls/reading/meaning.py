@@ -59,7 +59,8 @@ BULLET = re.compile(r"\A(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
 _NUMBER = re.compile(
     r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|grade|rating|points|about|"
     r"candidate|statement|option|sentence)\b[^\w+-]*)?"
-    r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?"
+    r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?|"
+    r"stars?)?"
     r"(?:\s(?:sure|certain|confident|confidence|likely))?\W*",
     re.IGNORECASE,
 )
@@ -225,6 +226,7 @@ _SAME = {
 
 _WEAKER = word_set("""
     not no never without mostly partly almost nearly hardly or neither cannot yet t should must
+    unclear unsure maybe perhaps possibly either whether depends
     """)
 
 

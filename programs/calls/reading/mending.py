@@ -555,9 +555,11 @@ class Mender:
             held = held[key]
         option = choose(held, options) if option is NO_MEANING else option
         if option is NO_MEANING and isinstance(held, str) and all(type(one) is int for one in options):
-            option = choose(rating(held), options)
+            option = choose(rating(held, numbered=False), options)
         if option is NO_MEANING:
-            return value
+            return (
+                str(value) if isinstance(value, bool) and all(type(one) is int for one in options) else value
+            )
         self._count()
         return option
 
@@ -584,7 +586,7 @@ class Mender:
             return str(held)  # no number: pydantic takes it for 0 or 1
         low, high = schema.get("minimum"), schema.get("maximum")
         number = number_in(held, high)
-        if number is None and isinstance(held, str) and (rated := rating(held)):
+        if number is None and isinstance(held, str) and (rated := rating(held, numbered=high is None)):
             number = number_in(rated, high)
         if number is None:
             return value

@@ -94,7 +94,8 @@ def text_under(name: str, fields: Mapping[str, Any]) -> str:
     """The only key of `fields` under which a text stands that `name` may be; "" where there is none."""
     texts = [key for key, held in fields.items() if isinstance(held, str) and held.strip()]
     same = [key for key in texts if names_text(name, key)]
-    alone = len(texts) == 1 and not any(isinstance(held, dict) for held in fields.values())
+    about = any(words_of(key)[-1:] in (["passage"], ["document"], ["doc"], ["rank"]) for key in fields)
+    alone = not about and len(texts) == 1 and not any(isinstance(held, dict) for held in fields.values())
     meant = same or [key for key in texts if alone and fold(key) in _TEXT_KEYS]
     return meant[0] if len(meant) == 1 else ""
 
@@ -113,10 +114,10 @@ def flag_under(name: str, options: Sequence[Any], key: str, value: Any) -> Any:
     elif words[-1] in _HOLDS:
         meant = flag is _HOLDS[words[-1]]
     else:
-        told = verdict(name, (True, False), " ".join(words))
-        if told is NO_MEANING:
+        meaning = verdict(name, (True, False), " ".join(words))
+        if meaning is NO_MEANING:
             return NO_MEANING
-        meant = flag is told
+        meant = flag is meaning
     return choose(meant, options) if options and not isinstance(options[0], bool) else meant
 
 
@@ -149,6 +150,11 @@ _OTHER_THINGS = word_set("""
     """)
 
 
+_LEFT_OUT_WORDS = word_set(
+    "rejected irrelevant excluded removed dropped discarded unrelated ignored omitted unused"
+)
+
+
 def is_another(name: str, key: str, *, text: bool) -> bool:
     """Whether `key` says that what stands under it is something else than the output `name`."""
     words = words_of(key)
@@ -160,7 +166,7 @@ def is_another(name: str, key: str, *, text: bool) -> bool:
         and own[0] in ("query", "question")
         and words[-1] in ("query", "question", "search", "keywords", "queries")
     )
-    if OTHERS & set(words[:-1]):
+    if OTHERS & set(words[:-1]) or _LEFT_OUT_WORDS & set(words):
         return True
     return not asks and (words[-1] in _OTHER_THINGS if text else words[-1] in ("scores", "ratings"))
 

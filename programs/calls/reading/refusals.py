@@ -15,7 +15,8 @@ _UNSAID = re.compile(
     r"(?:nothing|no \w+) is (?:missing|needed)\b[^\n]*|todo|n/a|null|(?:the |your )?(?:\w+ )?goes here\.?|"
     r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|"
     r"value|here)\s*(?: here)?[>\]})]"
-    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?|your (?:\w+ ){0,3}(?:answer|query|text|question|"
+    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?|answer (?:in|with|using|the question)\b[^\n]{0,80}|"
+    r"your (?:\w+ ){0,3}(?:answer|query|text|question|"
     r"value)\.?"
     r"|<[a-z0-9][a-z0-9 ,'_-]{1,80}>|\[[a-z][a-z _-]{0,80} here\]"
     r"|[<\[{(]{1,2}\s*(?:your|insert|put|write|fill|enter|add|type)\b[^\n<>\[\]{}]{0,120}[>\]})]{1,2}\.?",
@@ -98,7 +99,9 @@ _LACKS = re.compile(
 """A sentence that says what the answer is not, or what it lacks."""
 _UNDECIDED = re.compile(
     r"\b(?:not sure|unsure|uncertain|cannot (?:say|tell|decide)) (?:which|whether|if)\b|"
-    r"could be [^\n]{2,80}\bcould (?:also )?be\b|"
+    r"could be [^\n]{2,80}\bcould (?:also )?be\b|\b(?:but|or|and) (?:it |this |that )?(?:maybe|perhaps|"
+    r"possibly|"
+    r"(?:could|might|may) (?:also )?be)\b|\bwhich (?:one )?(?:is|of)\b[^.\n]{0,40} unclear\b|"
     r"\b(?:could|might|may) be (?:either )?[^\n]{2,60} or (?:perhaps |maybe |possibly )?|"
     r"^either\b[^\n]{2,80}\bor\b[^\n]{2,80}\bsure\b",
     re.IGNORECASE,
@@ -119,7 +122,8 @@ _CUT = re.compile(r"(?: \S+){3} (?:of|the|an|and|or|to|by|with|for|which|was|fro
 _NO_CHANGE = re.compile(
     r"\bno changes? (?:is |are )?(?:needed|required|necessary)|"
     r"^(?:the|this|your) (?:\w+ )?(?:query|question) "
-    r"(?:is (?:already|fine|good|clear)|should|must|needs|could|can be|does not need)\b",
+    r"(?:is (?:already|fine|good|clear|too|not|vague|ambiguous|unclear)|lacks|should|must|needs|could|"
+    r"can be|does not need)\b",
     re.IGNORECASE,
 )
 ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation", "improvement", "rationale"))

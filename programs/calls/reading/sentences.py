@@ -78,7 +78,8 @@ def parse_sentences(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     if listed is not None:
         value = listed
     elif kind.get("type") in ("integer", "number") or (options and all(type(one) is int for one in options)):
-        value = rating(text) if number_in(text, kind.get("maximum")) is None else ""
+        numbered = "maximum" not in kind and not options
+        value = rating(text, numbered=numbered) if number_in(text, kind.get("maximum")) is None else ""
         value = value or NO_MEANING
     elif options and choose(text, options) is NO_MEANING and not _begins_flag(text, options):
         value = verdict(name, options, text)
@@ -186,9 +187,9 @@ def _ranked(text: str) -> list[int] | None:
     chains = [line for line in lines if line.count(">") > 0 and len(numbers_in(line)) == line.count(">") + 1]
     if len(chains) == 1:
         return numbers_in(chains[0])
-    given = [_GIVEN.fullmatch(line) for line in lines]
-    if lines and all(given):
-        points = [float(one[1]) for one in given if one]
+    graded = [_GIVEN.fullmatch(line) for line in lines]
+    if lines and all(graded):
+        points = [float(one[1]) for one in graded if one]
         if points != sorted(points, reverse=True) or len(set(points)) < len(points):
             return None
     scores = [[float(one) for one in _SCORE.findall(line)] for line in lines]

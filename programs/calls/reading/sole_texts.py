@@ -38,7 +38,7 @@ _COUNT = re.compile(
     re.IGNORECASE,
 )
 _OWN_LABEL = re.compile(
-    r"\A[*_]{0,2}(?:answer|response|output|result|summary|passage|"
+    r"\A[(\[]answer[)\]]:?\s+|\A[*_]{0,2}(?:answer|response|output|result|summary|passage|"
     r"text)[*_]{0,2}(?: \([^()\n]{1,60}\))?\s?:[*_]{0,2}\s+",
     re.IGNORECASE,
 )
@@ -74,6 +74,7 @@ def without_beside(last: str, text: str) -> str:
 def alone(name: str, text: str) -> str:
     """A text that was not in the frame of its layout, without its label, its evidence and stray tags."""
     text = re.sub(rf"\s*</?{re.escape(name)}\s*/?>\s*\Z", "", text.strip())
+    text = re.sub(r"\A[|>][-+]?[ \t]*\n\s*", "", text)  # the mark of a block in YAML
     ruled = _RULES.match(text)
     text = ruled[1].strip() if ruled else text
     text = _OWN_LABEL.sub("", _COUNT.sub("", text))

@@ -237,7 +237,7 @@ _SCALE = re.compile(
 _RATES = re.compile(
     r"\b(?:rat(?:e|ed|ing)|scor(?:e|ed)|grade[ds]?|give|gave|assign(?:ed)?|confidence|confident|sure|"
     r"certain|utility|points|percent|"
-    r"likelihood|probability|chance|need)\b[^.\n\d]{0,60}?(-?\d+(?:\.\d+)?)(?![\d.]*\d|\s*(?:of the|"
+    r"likelihood|probability|chance|need)\b[^.\n\d]{0,60}?(-?\d+(?:\.\d+)?)(?![\d.]*\d|\s+\d|\s*(?:of the|"
     r"passages?|documents?))",
     re.IGNORECASE,
 )
@@ -256,7 +256,7 @@ _NUMBERED_ONE = re.compile(
 )
 
 
-def rating(text: str) -> str:
+def rating(text: str, *, numbered: bool = True) -> str:
     """The number that sentences give as a rating; "" where they give none, or several."""
     word = re.match(
         r"\W{0,4}(zero|one|two|three|four|five|six|seven|eight|nine|ten)[*_]{0,2}[.,:;\u2014]\s",
@@ -269,7 +269,7 @@ def rating(text: str) -> str:
     if first and not re.match(r"[\s*_`\"'(\[]*-?\d+\.\s", text):
         return first[1].lstrip("+")
     plain = _SCALE.sub("", text.replace("\u2212", "-"))
-    for pattern in (_RATES, _PERCENT, _NUMBERED_ONE):
+    for pattern in (_RATES, _PERCENT, *([_NUMBERED_ONE] if numbered else [])):
         mentioned = {match[1] for match in pattern.finditer(plain)}
         if len(mentioned) == 1:
             return mentioned.pop()
