@@ -52,7 +52,7 @@ def clean_texts(schema: Mapping[str, Any], parsed: ParsedReply) -> ParsedReply:
         text = _without_own_name(schema, name, value)
         if isinstance(text, str) and last in _QUESTIONS:
             text = without_beside(last, text)
-        if not parsed.exact and last == "input" and not text:
+        if not parsed.exact and last in ("input", "passage") and not text:
             raise ParseProblem(f"{name} is empty")
         if isinstance(text, str) and not parsed.exact and name not in ASIDES:
             text = alone(name, text)

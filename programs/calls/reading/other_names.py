@@ -146,7 +146,7 @@ def chosen_under(name: str, options: Sequence[Any], fields: Mapping[str, Any]) -
 
 _OTHER_THINGS = word_set("""
     scores ratings candidates options choices query queries question questions search tool action input
-    passage passages context keywords sql code
+    passage passages context keywords sql code analysis summary up plan task
     """)
 
 
@@ -168,7 +168,9 @@ def is_another(name: str, key: str, *, text: bool) -> bool:
     )
     if OTHERS & set(words[:-1]) or _LEFT_OUT_WORDS & set(words):
         return True
-    return not asks and (words[-1] in _OTHER_THINGS if text else words[-1] in ("scores", "ratings"))
+    if text:
+        return not asks and words[-1] in _OTHER_THINGS
+    return words[-1] in ("scores", "ratings")
 
 
 def is_verdict_key(name: str, key: str) -> bool:

@@ -53,7 +53,8 @@ _SORRY = re.compile(
     re.IGNORECASE,
 )
 _ASKS = re.compile(
-    r"(?:please|kindly|(?:could|can|would|will) you(?: please| kindly)?|i(?:'d| would)? (?:need|like|"
+    r"(?:please|kindly|you (?:need|have) to|you must|(?:could|can|would|will) you(?: please| kindly)?|"
+    r"i(?:'d| would)? (?:need|like|"
     r"want) you to)\s+"
     r"(?:provide|share|send|give|supply|paste|specify|clarify|include|upload|enter|tell me|let me know|"
     r"rephrase|repeat)\b"
@@ -97,6 +98,19 @@ _LACKS = re.compile(
     re.IGNORECASE,
 )
 """A sentence that says what the answer is not, or what it lacks."""
+_INTENDS = re.compile(
+    r"(?:(?:got it|okay|ok|sure|hmm|alright|understood)[!,.]?\s+)?(?:first|next|now)?,?\s?(?:i(?:'ll|"
+    r" will| am going to|'m going to"
+    r"| need to| should| must| have to)|we (?:need|have|should|must)(?: to)?) (?:now |first |"
+    r"also )?(?:search|look|find|write|answer|"
+    r"check|read|provide|try|rewrite|verify|think|start|begin)\b|searching\b|the user (?:asks|is asking|"
+    r"wants|asked)\b|"
+    r"(?:next|first), (?:look|search|find|check|read)\b|(?:re)?write (?:the|this|your) (?:query|"
+    r"question|passage)\b|"
+    r"(?:tbd|tba|to be determined|okay|ok|sure|got it|understood|no idea|not sure|i'?m not sure|unsure)\W*\Z",
+    re.IGNORECASE,
+)
+"""A sentence that says what will be done, and does not do it."""
 _UNDECIDED = re.compile(
     r"\b(?:not sure|unsure|uncertain|cannot (?:say|tell|decide)) (?:which|whether|if)\b|"
     r"could be [^\n]{2,80}\bcould (?:also )?be\b|\b(?:but|or|and) (?:it |this |that )?(?:maybe|perhaps|"
@@ -118,7 +132,9 @@ _POINTS = re.compile(
     r"(?:passages?|documents?) ?\[?\d[\d, and\[\]]*\W*|\W*(?:it )?cannot be determined\W*",
     re.IGNORECASE,
 )
-_CUT = re.compile(r"(?: \S+){3} (?:of|the|an|and|or|to|by|with|for|which|was|from|because)\Z")
+_CUT = re.compile(
+    r"(?: \S+){3} (?:of|the|an|and|or|to|by|with|for|which|was|from|because|that|whose|its|their)\Z"
+)
 _NO_CHANGE = re.compile(
     r"\bno changes? (?:is |are )?(?:needed|required|necessary)|"
     r"^(?:the|this|your) (?:\w+ )?(?:query|question) "
@@ -126,6 +142,7 @@ _NO_CHANGE = re.compile(
     r"can be|does not need)\b",
     re.IGNORECASE,
 )
+_SOLE = frozenset(("answer", "query", "question", "passage", "summary"))
 ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation", "improvement", "rationale"))
 """Outputs that are said beside the value of a call, where any sentence may stand."""
 
@@ -143,7 +160,7 @@ def is_no_answer(text: str, name: str = "") -> bool:
         return True
     if len(text) > 400:
         return False
-    if not text or (name and text[0] in "{<[" and fold(text) == fold(name)):
+    if not text or (name and text[0] in "{<[$" and fold(text) == fold(name)):
         return bool(text)
     if _UNSAID.fullmatch(text) or _BROKEN.match(text) or _REFUSES.match(text) or _SORRY.match(text):
         return True
@@ -154,6 +171,8 @@ def is_no_answer(text: str, name: str = "") -> bool:
     if name.rpartition("_")[2] in ("query", "question") and _NO_CHANGE.search(text):
         return True
     if is_answer(name) and (_PREAMBLE.match(text) or _UNDECIDED.search(text)):
+        return True
+    if name.rpartition("_")[2] in _SOLE and "\n" not in text and _INTENDS.match(text):
         return True
     if name.rpartition("_")[2] == "answer" and _LACKS.match(text) and "\n" not in text:
         return True

@@ -27,13 +27,13 @@ _ANSWER_LINE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _EVIDENCE = re.compile(
-    r"\s*[(\[](?:see |from |in |source: ?|per )?(?:the )?(?:passages?|documents?|docs?|sources?|"
+    r"\s{0,3}[(\[](?:see |from |in |source: ?|per )?(?:the )?(?:passages?|documents?|docs?|sources?|"
     r"results?|evidence)\b"
     r"[^()\n]{0,400}[)\]]\.?\s*\Z",
     re.IGNORECASE,
 )
 _COUNT = re.compile(
-    r"\n\s*[(\[*_]{0,3}(?:(?:word|character|token)s? ?(?:count)?\s?:\s?\d+|\d+ (?:words|"
+    r"\n[ \t]{0,8}[(\[*_]{0,3}(?:(?:word|character|token)s? ?(?:count)?\s?:\s?\d+|\d+ (?:words|"
     r"characters))[)\]*_.]{0,3}\s*\Z",
     re.IGNORECASE,
 )
@@ -57,6 +57,10 @@ _NOT_ALONE = re.compile(
     r"\s(?:->|=>|\u2192)\s|\A[A-Z][\w' -]{0,30} / [A-Z][\w' -]{0,30}\Z|\A[a-z_]{2,30}[(\[].*[)\]]\W?\Z"
 )
 """An arrow from one text to another, two names, or a call."""
+_POINTERS = re.compile(
+    r"(?:\W{0,3}(?:(?:passage|document|doc|source) ?\d{1,3}|\[\d{1,3}\])){1,20}\W{0,3}", re.IGNORECASE
+)
+"""Nothing but passages by number."""
 _LETTERED_LINE = re.compile(r"\(?[A-Za-z][.)]\s")
 
 
@@ -73,9 +77,9 @@ def without_beside(last: str, text: str) -> str:
 
 def alone(name: str, text: str) -> str:
     """A text that was not in the frame of its layout, without its label, its evidence and stray tags."""
-    text = re.sub(rf"\s*</?{re.escape(name)}\s*/?>\s*\Z", "", text.strip())
+    text = re.sub(rf"\s{{0,3}}</?{re.escape(name)}\s*/?>\s*\Z", "", text.strip())
     text = re.sub(r"\A[|>][-+]?[ \t]*\n\s*", "", text)  # the mark of a block in YAML
-    ruled = _RULES.match(text)
+    ruled = _RULES.match(text) if len(text) < 5_000 else None
     text = ruled[1].strip() if ruled else text
     text = _OWN_LABEL.sub("", _COUNT.sub("", text))
     if name.rpartition("_")[2] != "answer":
@@ -93,6 +97,8 @@ def is_unmarked(name: str, text: str) -> bool:
     if last in ("query", "question") and (len(lines) > 1 or _PROPOSAL.match(text)):
         return True
     if last in ("query", "question", "answer") and len(lines) == 1 and _NOT_ALONE.search(text):
+        return True
+    if last == "answer" and _POINTERS.fullmatch(text):
         return True
     if last == "answer" and len(lines) > 1 and all(map(_LETTERED_LINE.match, lines)):
         return True

@@ -23,7 +23,10 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "relevant": (
-        r"relevant|helps?\b|helpful|useful|pertinent|of (?:use|help)|on[ -]topic",
+        (
+            r"relevant\b(?! (?:passages?|parts?|documents?|facts?|ones?)\b)|helps?\b|helpful|useful|"
+            r"pertinent|of (?:use|help)|on[ -]topic"
+        ),
         r"irrelevant|unrelated|useless|unhelpful|off[ -]topic|beside the point",
     ),
     "correct": (
@@ -81,7 +84,8 @@ _NOT = re.compile(
     r"(?:\b(?:not|no|never|cannot|neither|nor|hardly|without|nothing)\b|n't)[^.,;:\n]{0,40}\Z", re.IGNORECASE
 )
 _HEDGE = re.compile(
-    r"\?\s*\Z|\b(?:whether|if|unless|not clear|may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|"
+    r"\?\s*\Z|\bbut (?:not|only)\b|\b(?:one|a) part\b|\b(?:part|half) only\b|\bmay be\b|\b(?:whether|if|"
+    r"unless|not clear|may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|"
     r"difficult to (?:tell|say)|can(?:not|'t| not) (?:tell|say|decide|be determined)|"
     r"not sure|unsure|either way|mostly|largely|nearly|almost|not (?:entirely|quite|fully|completely)|"
     r"might|possibly|perhaps|maybe|partly|partially|in part|somewhat|"
@@ -271,6 +275,8 @@ def rating(text: str, *, numbered: bool = True) -> str:
     plain = _SCALE.sub("", text.replace("\u2212", "-"))
     for pattern in (_RATES, _PERCENT, *([_NUMBERED_ONE] if numbered else [])):
         mentioned = {match[1] for match in pattern.finditer(plain)}
+        if pattern is _NUMBERED_ONE and re.search(r"\b(?:not|neither|nor)\b|n't\b", plain):
+            return ""
         if len(mentioned) == 1:
             return mentioned.pop()
         if mentioned:
