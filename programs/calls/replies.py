@@ -189,7 +189,8 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
         unclear = value not in ("", *options) and (
             hedged or lists_options(value, options) or value[:1].isdigit()
         )
-        if (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
+        form = not options and value in _forms(signature)
+        if form or (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
 
