@@ -258,10 +258,10 @@ def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None
         text = held
     elif len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" and text[0] not in text[1:-1]:
         text = text[1:-1]
-    elif tagged := re.fullmatch(r"<(\w+)>\s*([^<>]+?)\s*</\1>", text):
+    elif tagged := re.fullmatch(r"<(\w{1,40})>([^<>]+)</\1>", text):
         if is_text(kind) and not _means(schema, name, tagged[1]):
             return None
-        text = tagged[2]
+        text = tagged[2].strip()
     if held == "" and name not in schema.get("required", [name]):
         return ParsedReply({name: ""})
     if not re.search(r"\w", text) and not _means_something(kind, text):
