@@ -19,12 +19,13 @@ from typing import Any
 
 import json_repair
 import pydantic
+import pydantic_core
 from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
+from ragc.programs.calls.described import descriptions, on_scale, texts_of
 from ragc.programs.calls.reading.cleaning import clean_texts
-from ragc.programs.calls.reading.descriptions import descriptions, on_scale, texts_of
 from ragc.programs.calls.reading.field_values import field_value
 from ragc.programs.calls.reading.json_objects import Tally, objects_in, offers_choice, places_in, whole_part
 from ragc.programs.calls.reading.labels import is_labelled_object
@@ -33,7 +34,7 @@ from ragc.programs.calls.reading.mending import Mender
 from ragc.programs.calls.reading.parsed import ParseProblem
 from ragc.programs.calls.reading.parsers import parsers_for
 from ragc.programs.calls.reading.prose import is_retraction, starts_new_turn
-from ragc.programs.calls.reading.refusals import is_no_answer
+from ragc.programs.calls.reading.refusals import holds_no_answer, is_no_answer
 from ragc.programs.calls.reading.steps import step_shape
 from ragc.programs.calls.reading.thoughts import answering_part
 from ragc.targets.base import TokenLogprob
@@ -180,13 +181,16 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
     kinds = reading_schema(signature).get("properties", {})
     for name, value in reading.outputs.items():
         if not isinstance(value, str):
+            if isinstance(value, list) and holds_no_answer(pydantic_core.to_jsonable_python(value), name):
+                raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
             continue
         options = kinds.get(name, {}).get("enum", ())
         hedged = "{" not in text and {"yes", "no"} <= set(options)
         unclear = value not in ("", *options) and (
             hedged or lists_options(value, options) or value[:1].isdigit()
         )
-        if (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
+        form = not options and value in _forms(signature)
+        if form or (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
 

@@ -8,7 +8,8 @@ from experiments.benchmarks.scoring.replies.__main__ import outcome, read, rows_
 
 
 @pytest.mark.parametrize(
-    ("file", "share"), [("work.jsonl", 0.98), ("held.jsonl", 0.95), ("work2.jsonl", 0.9)]
+    ("file", "share"),
+    [("work.jsonl", 0.98), ("held.jsonl", 0.95), ("work2.jsonl", 0.9), ("held2.jsonl", 0.93)],
 )
 def test_replies_as_models_write_them_are_read_or_refused_and_hardly_ever_read_wrong(
     file: str, share: float
