@@ -8,22 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 from ragc.programs.calls.reading.meaning import fold
+from ragc.signatures.wording import output_texts
 
 
 @lru_cache(maxsize=512)
 def descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
     """What prompts say of each output that is a text, in both wordings, without blanks and marks."""
-    return {name: frozenset(map(fold, texts)) for name, texts in texts_of(signature).items()}
-
-
-def texts_of(signature: Any) -> dict[str, list[str]]:
-    """The descriptions of each output of more than a word, in both wordings where it has both."""
-    texts: dict[str, list[str]] = {}
-    for name, info in signature.output_fields.items():
-        extra = info.json_schema_extra or {}
-        both = (str(extra.get("desc") or ""), str(getattr(extra.get("brief"), "desc", "")))
-        texts[name] = [one for one in both if " " in one]
-    return texts
+    return {name: frozenset(map(fold, texts)) for name, texts in output_texts(signature).items()}
 
 
 _SCALE = re.compile(r"(-?\d+)\s+(?!to\b|\()([^,;:\d]+)")
@@ -35,6 +26,8 @@ def on_scale(signature: Any, text: str) -> dict[str, Any] | None:
         return None
     (name,) = signature.output_fields
     said_of = {
-        fold(about): int(points) for one in texts_of(signature)[name] for points, about in _SCALE.findall(one)
+        fold(about): int(points)
+        for one in output_texts(signature)[name]
+        for points, about in _SCALE.findall(one)
     }
     return {name: said_of[fold(text)]} if fold(text) in said_of else None

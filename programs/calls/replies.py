@@ -24,7 +24,7 @@ from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
-from ragc.programs.calls.described import descriptions, on_scale, texts_of
+from ragc.programs.calls.described import descriptions, on_scale
 from ragc.programs.calls.reading.cleaning import clean_texts
 from ragc.programs.calls.reading.field_values import field_value
 from ragc.programs.calls.reading.json_objects import Tally, objects_in, offers_choice, places_in, whole_part
@@ -37,6 +37,7 @@ from ragc.programs.calls.reading.prose import is_retraction, starts_new_turn
 from ragc.programs.calls.reading.refusals import holds_no_answer, is_no_answer
 from ragc.programs.calls.reading.steps import step_shape
 from ragc.programs.calls.reading.thoughts import answering_part
+from ragc.signatures.wording import output_texts
 from ragc.targets.base import TokenLogprob
 
 log = logging.getLogger("ragc.programs")
@@ -228,7 +229,7 @@ def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
 @lru_cache(maxsize=512)
 def _forms(signature: Any) -> frozenset[str]:
     """What stands for the outputs in a form that is not filled in."""
-    texts = texts_of(signature)
+    texts = output_texts(signature)
     blanks = {
         mark.format(name)
         for name in texts
