@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import optuna
     from dspy import BaseLM, Module
 
+    from ragc.compiled.base import CompiledProgram
+    from ragc.compiled.evaluate import Evaluation
+    from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.core.progress.bars import Display
     from ragc.corpora.sources.base import Source
@@ -24,22 +27,19 @@ if TYPE_CHECKING:
     from ragc.exports.write import Exported
     from ragc.finetuning.train import Trained
     from ragc.metrics.reports.compare_runs import RunComparison
-    from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
     from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.grids.tables.result import Reproduction
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
-    from ragc.optimizers.results.compiled import CompiledProgram
-    from ragc.optimizers.results.evaluate import Evaluation
-    from ragc.optimizers.results.trust_listing import TrustListing
     from ragc.optimizers.search.status import StudyStatus
     from ragc.programs.base import RagProgram
     from ragc.records import Passage
     from ragc.reports.rows import RowsSummary
     from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
+    from ragc.task.answering import Row
     from ragc.training.data.build import TrainingData
 
 
@@ -233,7 +233,7 @@ def training_data(
     from ragc.training.data import build, demonstrations
 
     if kind == demonstrations.KIND:
-        from ragc.optimizers.results.resolve import Opening
+        from ragc.compiled.resolve import Opening
 
         how = Opening(tuple(sets), access.absolute())
         return demonstrations.build(recipe, out, format=format, how=how)
@@ -421,8 +421,8 @@ def load(
     Raises ArtefactError when `path` is not a compiled program, Untrusted for what is not allowed, and
     UsageError where `sets` name knobs or prompts, which a compiled program has already.
     """
-    from ragc.optimizers.results.resolve import Opening
-    from ragc.optimizers.results.session import load_to_answer
+    from ragc.compiled.resolve import Opening
+    from ragc.compiled.session import load_to_answer
 
     return load_to_answer(path, Opening(tuple(sets), access.absolute()))
 
@@ -448,7 +448,7 @@ def ask(
 
     Raises UsageError, Untrusted and TargetError.
     """
-    from ragc.optimizers.results import evaluate as examples
+    from ragc.compiled import evaluate as examples
 
     program = examples.open_program(
         path,
@@ -483,7 +483,7 @@ def evaluate(
 
     Raises UsageError for a split without questions, Untrusted, and TargetError.
     """
-    from ragc.optimizers.results import evaluate as examples
+    from ragc.compiled import evaluate as examples
 
     program = examples.open_program(
         path,
@@ -515,7 +515,7 @@ def trust_listing(path: str | Path, *, base: str | Path | None = None) -> TrustL
 
     Raises ArtefactError when `path` is not a compiled program.
     """
-    from ragc.optimizers.results.trust_listing import listing
+    from ragc.compiled.trust_listing import listing
 
     return listing(path, base)
 
@@ -554,7 +554,7 @@ def compare(
 
     Raises UsageError where the runs share no question or no metric, and what `evaluate` raises.
     """
-    from ragc.optimizers.results import comparison
+    from ragc.compiled import comparison
 
     score = partial(
         evaluate,
@@ -577,7 +577,7 @@ def index(
     SourceError.
     """
     from ragc import recipe as recipes
-    from ragc.optimizers import indexing
+    from ragc.task import indexing
 
     return indexing.index(recipes.load(recipe, sets), progress=progress or indexing.SILENT)
 
@@ -605,7 +605,7 @@ def export(
     or a program that the format cannot express.
     """
     from ragc import exports
-    from ragc.optimizers.results.resolve import Opening
+    from ragc.compiled.resolve import Opening
 
     how = Opening(tuple(sets), access)
     return exports.export_directory(
@@ -627,7 +627,7 @@ def check_export(
     first difference.
     """
     from ragc import exports
-    from ragc.optimizers.results.resolve import Opening
+    from ragc.compiled.resolve import Opening
 
     how = Opening(tuple(sets), access)
     return exports.check_directory(path, exported, how=how, questions=questions)
