@@ -20,7 +20,7 @@ LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
 ORDER = (
     ("errors", "version"),
     ("core",),
-    ("access", "records"),
+    ("records",),
     ("store",),
     ("downloads",),
     ("signatures",),
@@ -35,7 +35,7 @@ ORDER = (
     ("optimizers",),
     ("exports",),
     ("reports",),
-    ("doctor", "finetuning", "testing", "training"),
+    ("doctor", "testing", "training"),
     ("api",),
     ("",),
     ("cli",),

@@ -22,7 +22,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ragc.access import Access
 from ragc.api import (
     ask,
     check_export,
@@ -54,6 +53,7 @@ from ragc.api import (
     trust,
     trust_listing,
 )
+from ragc.compiled.access import Access
 from ragc.errors import (
     ArtefactError,
     BudgetExhausted,

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ragc.access import Access
+from ragc.compiled.access import Access
 
 if TYPE_CHECKING:
     import optuna
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ragc.doctor.check import Check
     from ragc.doctor.targets import TargetCheck
     from ragc.exports.write import Exported
-    from ragc.finetuning.train import Trained
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from ragc.targets.base import Target
     from ragc.task.answering import Row
     from ragc.training.data.build import TrainingData
+    from ragc.training.finetune.train import Trained
 
 
 def compile(
@@ -98,7 +98,7 @@ def train(
     Raises RecipeError with all problems of the file, DataError with those of its rows, UsageError where the
     extra `train` is absent or `out` holds something else, and RagcError.
     """
-    from ragc.finetuning import train as training
+    from ragc.training.finetune import train as training
 
     return training.train(config, out, sets=sets, progress=progress)
 
@@ -109,7 +109,7 @@ def write_base(base: str, *, out: str | Path, progress: Progress | None = None) 
     Raises UsageError, also where the extra `train` is absent or `out` is not empty.
     """
     from ragc.core.progress import Silent
-    from ragc.finetuning.base_models import write_base as write
+    from ragc.training.finetune.base_models import write_base as write
 
     return Path(write(base, out, progress or Silent()).path)
 

@@ -12,10 +12,10 @@ import pytest
 
 import ragc
 from ragc import recipe as recipes
-from ragc.access import Access
 from ragc.cli import console
 from ragc.cli.main import main
 from ragc.compiled import comparison
+from ragc.compiled.access import Access
 from ragc.compiled.contamination import BEGUN_BEFORE, NO_MARKS_NOTE
 from ragc.compiled.evaluate import (
     FLATTERED,

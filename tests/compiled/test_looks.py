@@ -13,10 +13,10 @@ import pytest
 
 import ragc
 from ragc import recipe as recipes
-from ragc.access import Access
 from ragc.cli import console
 from ragc.cli.main import main
 from ragc.compiled import comparison
+from ragc.compiled.access import Access
 from ragc.compiled.evaluate import Evaluation, open_program, score
 from ragc.core.digest import add_digest, digest
 from ragc.core.progress import Silent

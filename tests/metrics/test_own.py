@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
-from ragc.access import Access
 from ragc.compiled import trust
+from ragc.compiled.access import Access
 from ragc.errors import RagcError, RecipeError, Untrusted, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.recipe import Recipe

@@ -16,7 +16,7 @@ import pytest
 
 import ragc
 from ragc import recipe as recipes
-from ragc.access import Access
+from ragc.compiled.access import Access
 from ragc.compiled.evaluate import ask, open_program
 from ragc.errors import Untrusted
 from ragc.optimizers import compile as compiling

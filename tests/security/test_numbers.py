@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragc.access import Access
+from ragc.compiled.access import Access
 from ragc.compiled.base import load
 from ragc.compiled.evaluate import open_program
 from ragc.errors import ArtefactError, RagcError, UsageError

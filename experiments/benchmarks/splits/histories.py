@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc import recipe as recipes
-from ragc.access import Access
+from ragc.compiled.access import Access
 from ragc.compiled.evaluate import open_program, score
 from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling

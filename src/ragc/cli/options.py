@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ragc.access import Access
+from ragc.compiled.access import Access
 
 
 def add_sets(command: argparse.ArgumentParser) -> None:

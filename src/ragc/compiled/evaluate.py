@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from ragc import recipe
-from ragc.access import Access
+from ragc.compiled.access import Access
 from ragc.compiled.base import CompiledProgram, load, shown_as
 from ragc.compiled.contamination import (
     CLEAN,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ragc.access import Access
 from ragc.compiled import trust
+from ragc.compiled.access import Access
 from ragc.compiled.base import CompiledProgram, ProgramState
 from ragc.compiled.trust_record import base_of, is_trusted
 from ragc.core import inputs

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any, Literal
 
-from ragc.access import Access
+from ragc.compiled.access import Access
 from ragc.core.redact import shorten
 from ragc.core.user_code import is_reference
 from ragc.corpora.embed import base

@@ -14,8 +14,8 @@ import pytest
 from dspy.teleprompt import Teleprompter
 
 import ragc
-from ragc.access import Access
 from ragc.cli.main import main
+from ragc.compiled.access import Access
 from ragc.compiled.resolve import Opening, resolve
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers.integrations import dspy_compile

@@ -14,10 +14,10 @@ from ragc.cli.main import main
 from ragc.core import extras
 from ragc.core.progress import Silent
 from ragc.errors import UsageError
-from ragc.finetuning import train, trainers
-from ragc.finetuning.base_models import resolve
-from ragc.finetuning.card import ends, markdown, summary_lines
-from ragc.finetuning.train import Trained
+from ragc.training.finetune import train, trainers
+from ragc.training.finetune.base_models import resolve
+from ragc.training.finetune.card import ends, markdown, summary_lines
+from ragc.training.finetune.train import Trained
 
 ROW = {"prompt": "Sky?", "completion": " blue"}
 CONFIG = 'base = "model"\ndata = "rows.jsonl"\nmethod = "sft"\nsteps = 4\n'

@@ -21,10 +21,10 @@ from ragc.core.progress import Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line
 from ragc.errors import RagcError, UsageError
-from ragc.finetuning import encode, gguf_file
-from ragc.finetuning.base_models import BaseModel, quiet_libraries, share
-from ragc.finetuning.rows import TrainRow
-from ragc.finetuning.settings import TrainSettings
+from ragc.training.finetune import encode, gguf_file
+from ragc.training.finetune.base_models import BaseModel, quiet_libraries, share
+from ragc.training.finetune.rows import TrainRow
+from ragc.training.finetune.settings import TrainSettings
 
 _STATE = "trainer_state.json"
 """The last file that is written to a checkpoint: without it the checkpoint is not whole."""

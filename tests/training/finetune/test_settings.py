@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragc.errors import RecipeError, UsageError
-from ragc.finetuning.settings import TrainSettings, load
+from ragc.training.finetune.settings import TrainSettings, load
 from tests.paths import ROOT
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragc.errors import UsageError
-from ragc.finetuning.encode import (
+from ragc.training.finetune.encode import (
     UNLEARNED,
     check_base,
     check_template,
@@ -16,7 +16,7 @@ from ragc.finetuning.encode import (
     example,
     preference_length,
 )
-from ragc.finetuning.rows import TrainRow
+from ragc.training.finetune.rows import TrainRow
 
 START, END = "<s>", "</s>"
 

@@ -27,8 +27,8 @@ from ragc.core.progress import Progress
 from ragc.core.redact import redact
 from ragc.core.text import first_line
 from ragc.errors import UsageError
-from ragc.finetuning.settings import EMBEDDED
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
+from ragc.training.finetune.settings import EMBEDDED
 
 ORIGIN = "ragc-base.json"
 """The file in a converted directory that says what it was converted from."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.errors import DataError, UsageError
-from ragc.finetuning.rows import hold_out, read
+from ragc.training.finetune.rows import hold_out, read
 
 ASK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which colour?"}]
 RED, BLUE = ([{"role": "assistant", "content": word}] for word in ("red", "blue"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.finetuning.rows import TrainRow
+from ragc.training.finetune.rows import TrainRow
 
 UNLEARNED = -100
 """The label of a token that counts for nothing in the loss."""

@@ -27,10 +27,10 @@ from ragc.core.digest import digest, file_digest, folder_digests, pretty
 from ragc.core.inputs import read_text
 from ragc.core.progress import Progress, Silent
 from ragc.errors import UsageError
-from ragc.finetuning import base_models, rows, trainers
-from ragc.finetuning.base_models import BaseModel
-from ragc.finetuning.card import markdown, summary_lines
-from ragc.finetuning.settings import TrainSettings, load
+from ragc.training.finetune import base_models, rows, trainers
+from ragc.training.finetune.base_models import BaseModel
+from ragc.training.finetune.card import markdown, summary_lines
+from ragc.training.finetune.settings import TrainSettings, load
 
 STATE, CARD = "training.json", "card.json"
 _FORMAT, _CARD_FORMAT = "ragc.training/1", "ragc.training-card/1"
