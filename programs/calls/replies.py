@@ -24,7 +24,6 @@ from pydantic.fields import FieldInfo
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
 from ragc.programs.calls.reading.cleaning import clean_texts
-from ragc.programs.calls.reading.descriptions import descriptions, on_scale, texts_of
 from ragc.programs.calls.reading.field_values import field_value
 from ragc.programs.calls.reading.json_objects import Tally, objects_in, offers_choice, places_in, whole_part
 from ragc.programs.calls.reading.labels import is_labelled_object
@@ -587,3 +586,33 @@ def _crop_tokens(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[Toke
 def mean_probability(tokens: Sequence[TokenLogprob]) -> float:
     """The exponential of the mean log probability of `tokens`; 0 when there are none."""
     return math.exp(min(0.0, sum(token.logprob for token in tokens) / len(tokens))) if tokens else 0.0
+
+
+@lru_cache(maxsize=512)
+def descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
+    """What prompts say of each output that is a text, in both wordings, without blanks and marks."""
+    return {name: frozenset(map(fold, texts)) for name, texts in texts_of(signature).items()}
+
+
+def texts_of(signature: Any) -> dict[str, list[str]]:
+    """The descriptions of each output of more than a word, in both wordings where it has both."""
+    texts: dict[str, list[str]] = {}
+    for name, info in signature.output_fields.items():
+        extra = info.json_schema_extra or {}
+        both = (str(extra.get("desc") or ""), str(getattr(extra.get("brief"), "desc", "")))
+        texts[name] = [one for one in both if " " in one]
+    return texts
+
+
+_SCALE = re.compile(r"(-?\d+)\s+(?!to\b|\()([^,;:\d]+)")
+
+
+def on_scale(signature: Any, text: str) -> dict[str, Any] | None:
+    """The points on the scale of the one output whose description says of them what `text` says."""
+    if len(signature.output_fields) != 1 or len(text) > 200:
+        return None
+    (name,) = signature.output_fields
+    said_of = {
+        fold(about): int(points) for one in texts_of(signature)[name] for points, about in _SCALE.findall(one)
+    }
+    return {name: said_of[fold(text)]} if fold(text) in said_of else None

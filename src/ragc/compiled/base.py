@@ -2,6 +2,15 @@
 
 `program.json`, `provenance.json`, `recipe.toml` and `prompts/` are byte-identical for the same recipe, seed,
 store and ledger of uses. `run.json` records the requests and the time of one run and may differ.
+
+Some fields of typed calls had other names or types when a program was compiled:
+
+    steps: list of texts      ->  trajectory      ReAct and Self-Ask, until 0.1
+    trajectory: one text      ->  one text a step PrefRAG, until 0.1
+    need: {"percent": 40}     ->  40              Self-RAG and RQ-RAG, until 0.1
+
+A compiled program of then is read as if it had been written with the fields of now. What a store holds of its
+calls is not found again, as prompts name the fields.
 """
 
 from __future__ import annotations
@@ -9,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pydantic
 
-from ragc.compiled.older_fields import present_demo, present_name
 from ragc.compiled.trust_record import DIGESTED, code_in, digest_of, remember_written
 from ragc.core import inputs, outputs
 from ragc.core.activity import doing
@@ -469,3 +477,27 @@ def _inputs(predictor: RagPredict) -> list[tuple[str, Any]]:
 
 def _is_list(info: Any) -> bool:
     return str(info.annotation).startswith("list")
+
+
+RENAMED = {"steps": "trajectory"}
+"""Names of now by names of then."""
+
+NOTHING = "none"
+"""PrefRAG's trajectory before the first step, when it was one text."""
+
+
+def present_name(name: str, present: Collection[str]) -> str:
+    """Returns the name that field `name` has now, where a call has the fields `present`."""
+    now = RENAMED.get(name, name)
+    return now if name not in present and now in present else name
+
+
+def present_demo(demo: Mapping[str, Any], present: Collection[str]) -> dict[str, Any]:
+    """Returns a demonstration with the names and types of now, where a call has the fields `present`."""
+    values = {present_name(name, present): value for name, value in demo.items()}
+    match values:
+        case {"trajectory": str(text)}:
+            values["trajectory"] = [] if text in ("", NOTHING) else [text]
+        case {"need": {"percent": percent}}:
+            values["need"] = percent
+    return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.cli import console, options
+from ragc.cli import console, main
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -14,9 +14,9 @@ def register(command: argparse.ArgumentParser) -> None:
         "program", metavar="COMPILED|RECIPE", help="a compiled directory, or a recipe as it is"
     )
     command.add_argument("question", metavar="QUESTION", help="the question, in quotes")
-    options.add_sets(command)
-    options.add_trust(command)
-    options.add_allow_loss(command)
+    main.add_sets(command)
+    main.add_trust(command)
+    main.add_allow_loss(command)
     command.add_argument("--trace", action="store_true", help="show every search and call")
     command.add_argument("--again", action="store_true", help="ask the models anew, not the kept replies")
     command.set_defaults(run=run)
@@ -24,7 +24,7 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answers the question; returns the exit code, 1 where there is no answer."""
-    row = api.ask(args.program, args.question, again=args.again, **options.opening_options(args))
+    row = api.ask(args.program, args.question, again=args.again, **main.opening_options(args))
     console.print_json(row.to_json()) if args.json else console.print_answer(row, trace=args.trace)
     if row.failure:
         from ragc.task.answering import was_replayed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.cli import console, options
+from ragc.cli import console, main
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -16,9 +16,9 @@ def register(command: argparse.ArgumentParser) -> None:
         "program", metavar="COMPILED|RECIPE|ROWS.jsonl", help="what is scored, or the rows of an earlier run"
     )
     command.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
-    options.add_sets(command)
-    options.add_trust(command)
-    options.add_allow_loss(command)
+    main.add_sets(command)
+    main.add_trust(command)
+    main.add_allow_loss(command)
     command.add_argument(
         "--by",
         default="",
@@ -29,7 +29,7 @@ def register(command: argparse.ArgumentParser) -> None:
         "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
     )
     command.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
-    options.add_include_seen(command)
+    main.add_include_seen(command)
     command.set_defaults(run=run)
 
 
@@ -54,7 +54,7 @@ def _evaluate(args: argparse.Namespace) -> int:
             split=args.split,
             progress=progress,
             include_seen=args.include_seen,
-            **options.opening_options(args),
+            **main.opening_options(args),
         )
     if out:
         out.write(evaluation.row_values(prompts=True))
@@ -85,7 +85,7 @@ def _compare(args: argparse.Namespace) -> int:
             by=args.by,
             progress=progress,
             include_seen=args.include_seen,
-            **options.opening_options(args),
+            **main.opening_options(args),
         )
     console.print_json(comparison.to_json()) if args.json else console.print_comparison(comparison)
     return 0

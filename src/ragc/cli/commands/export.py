@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.cli import console, options
+from ragc.cli import console, main
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -25,8 +25,8 @@ def register(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="dev questions to go along as cases, answered first",
     )
-    options.add_sets(command)
-    options.add_trust(command)
+    main.add_sets(command)
+    main.add_trust(command)
     command.set_defaults(run=run)
 
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     formats = api.check_export(
-        args.program, args.check, questions=args.questions, **options.opening_options(args)
+        args.program, args.check, questions=args.questions, **main.opening_options(args)
     )
     if args.json:
         console.print_json({"checked": args.check, "formats": formats.split(", ")})
@@ -61,7 +61,7 @@ def _export(args: argparse.Namespace) -> int:
             force=args.force,
             questions=args.questions,
             progress=progress,
-            **options.opening_options(args),
+            **main.opening_options(args),
         )
     console.print_json(result.to_json()) if args.json else console.print_export(result)
     return 0

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ragc import api
-from ragc.cli import console, options
+from ragc.cli import console, main
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -34,7 +34,7 @@ def register(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
     command.add_argument("--dry-run", action="store_true", help="check everything and bound the LM calls")
-    options.add_sets(command)
+    main.add_sets(command)
     command.set_defaults(run=run)
 
 
