@@ -85,7 +85,7 @@ class DraftSentence(dspy.Signature):
     sentence="written from memory",
     doubts="words copied from the sentence, each with how sure you are of it; an empty list if all is sure",
 )
-class FindUncertainSpans(dspy.Signature):
+class UncertainSpans(dspy.Signature):
     """Find the names, numbers and dates in the sentence that may be wrong.
 
     Take each fact in the sentence in turn and ask yourself how often a fact that you feel like this about

@@ -85,7 +85,7 @@ class SupportGrade(dspy.Signature):
     "Rate how well the answer serves somebody who asked the question.",
     utility="5 it answers all of the question, however briefly; 3 a part of it; 1 nothing of it",
 )
-class RateUtility(dspy.Signature):
+class Utility(dspy.Signature):
     """Rate how well the answer serves somebody who asked the question.
 
     Ask whether it says what was asked for, whole and to the point. Brevity is no fault: a bare name can be a

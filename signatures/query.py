@@ -177,7 +177,7 @@ class AnswerPath(dspy.Signature):
     reason="what the searches say of it, in a few words",
     score="0 (not at all) to 100 (fully)",
 )
-class JudgeTrajectory(dspy.Signature):
+class TrajectoryJudge(dspy.Signature):
     """Score how well the searches support this answer to the question.
 
     Go from fact to fact: does a result state each fact that the question needs, and do they lead to this

@@ -186,6 +186,16 @@ def description(name: str, info: Any) -> str:
     return "" if desc == f"${{{name}}}" else desc
 
 
+def output_texts(signature: Any) -> dict[str, list[str]]:
+    """What is said of each output in more than a word, in both wordings where it has both."""
+    texts: dict[str, list[str]] = {}
+    for name, info in signature.output_fields.items():
+        extra = _extra(info)
+        both = (str(extra.get("desc") or ""), str(getattr(extra.get(_KEY), "desc", "")))
+        texts[name] = [text for text in both if " " in text]
+    return texts
+
+
 @derived
 def worded(signature: Any, wording: str) -> Any:
     """`signature` with its texts of one `wording`, `full` or `brief`; one with a single text as it is."""

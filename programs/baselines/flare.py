@@ -35,7 +35,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.sentences import first_sentence
 from ragc.programs.trace import Note, at_least, record, together
 from ragc.records import Hit, Passage
-from ragc.signatures.draft import AskAboutSpan, Conclude, DraftSentence, FindUncertainSpans
+from ragc.signatures.draft import AskAboutSpan, Conclude, DraftSentence, UncertainSpans
 
 _WIDE = "\u2e80"  # the first of the East Asian scripts
 Part = tuple[str, float]
@@ -144,7 +144,7 @@ class Flare(RagProgram):
         self.local = self.cut_source("local")
         self.draft = self.predictor(self.reading(DraftSentence), max_tokens=80, logprobs=measured)
         if knobs.uncertainty == "spans":
-            self.doubts = self.predictor(FindUncertainSpans, max_tokens=160)
+            self.doubts = self.predictor(UncertainSpans, max_tokens=160)
         if knobs.queries == "questions":
             self.ask = self.predictor(AskAboutSpan, max_tokens=60)
 

@@ -29,7 +29,7 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note, above, at_least, record, together
 from ragc.records import Passage
 from ragc.signatures.answer import ClosedBookAnswer, ShortAnswer
-from ragc.signatures.grade import CheckRelevance, NeedRetrieval, RateUtility, RephraseQuery, SupportGrade
+from ragc.signatures.grade import CheckRelevance, NeedRetrieval, RephraseQuery, SupportGrade, Utility
 
 SUPPORT = {"fully": 1.0, "partially": 0.5, "none": 0.0}
 
@@ -67,7 +67,7 @@ class SelfRag(RagProgram):
         if not scored or knobs.w_sup:
             self.support = self.predictor(SupportGrade, max_tokens=16)
         if not scored or knobs.w_use:
-            self.utility = self.predictor(RateUtility, max_tokens=16)
+            self.utility = self.predictor(Utility, max_tokens=16)
         if not scored:
             self.query = self.predictor(RephraseQuery, max_tokens=60)
         self.closed = self.answer_call(ClosedBookAnswer)

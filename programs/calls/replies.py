@@ -19,10 +19,12 @@ from typing import Any
 
 import json_repair
 import pydantic
+import pydantic_core
 from pydantic.fields import FieldInfo
 
 from ragc.core.text import repair_surrogates, repair_value
 from ragc.errors import ParseFailure
+from ragc.programs.calls.described import descriptions, on_scale
 from ragc.programs.calls.reading.cleaning import clean_texts
 from ragc.programs.calls.reading.field_values import field_value
 from ragc.programs.calls.reading.json_objects import Tally, objects_in, offers_choice, places_in, whole_part
@@ -32,9 +34,10 @@ from ragc.programs.calls.reading.mending import Mender
 from ragc.programs.calls.reading.parsed import ParseProblem
 from ragc.programs.calls.reading.parsers import parsers_for
 from ragc.programs.calls.reading.prose import is_retraction, starts_new_turn
-from ragc.programs.calls.reading.refusals import is_no_answer
+from ragc.programs.calls.reading.refusals import holds_no_answer, is_no_answer
 from ragc.programs.calls.reading.steps import step_shape
 from ragc.programs.calls.reading.thoughts import answering_part
+from ragc.signatures.wording import output_texts
 from ragc.targets.base import TokenLogprob
 
 log = logging.getLogger("ragc.programs")
@@ -179,13 +182,16 @@ def _checked(signature: Any, reading: Reading, text: str) -> Reading:
     kinds = reading_schema(signature).get("properties", {})
     for name, value in reading.outputs.items():
         if not isinstance(value, str):
+            if isinstance(value, list) and holds_no_answer(pydantic_core.to_jsonable_python(value), name):
+                raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
             continue
         options = kinds.get(name, {}).get("enum", ())
         hedged = "{" not in text and {"yes", "no"} <= set(options)
         unclear = value not in ("", *options) and (
             hedged or lists_options(value, options) or value[:1].isdigit()
         )
-        if (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
+        form = not options and value in _forms(signature)
+        if form or (options and unclear) or is_no_answer(value, name) or fold(value) in echoes.get(name, ()):
             raise ParseFailure(f"A reply gives no {name}. It {_beginning(text)}.")
     return reading
 
@@ -223,7 +229,7 @@ def _has_shape(fields: Mapping[str, Any], value: Any) -> bool:
 @lru_cache(maxsize=512)
 def _forms(signature: Any) -> frozenset[str]:
     """What stands for the outputs in a form that is not filled in."""
-    texts = texts_of(signature)
+    texts = output_texts(signature)
     blanks = {
         mark.format(name)
         for name in texts
@@ -586,33 +592,3 @@ def _crop_tokens(tokens: Sequence[TokenLogprob], spelled: Spelled) -> tuple[Toke
 def mean_probability(tokens: Sequence[TokenLogprob]) -> float:
     """The exponential of the mean log probability of `tokens`; 0 when there are none."""
     return math.exp(min(0.0, sum(token.logprob for token in tokens) / len(tokens))) if tokens else 0.0
-
-
-@lru_cache(maxsize=512)
-def descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
-    """What prompts say of each output that is a text, in both wordings, without blanks and marks."""
-    return {name: frozenset(map(fold, texts)) for name, texts in texts_of(signature).items()}
-
-
-def texts_of(signature: Any) -> dict[str, list[str]]:
-    """The descriptions of each output of more than a word, in both wordings where it has both."""
-    texts: dict[str, list[str]] = {}
-    for name, info in signature.output_fields.items():
-        extra = info.json_schema_extra or {}
-        both = (str(extra.get("desc") or ""), str(getattr(extra.get("brief"), "desc", "")))
-        texts[name] = [one for one in both if " " in one]
-    return texts
-
-
-_SCALE = re.compile(r"(-?\d+)\s+(?!to\b|\()([^,;:\d]+)")
-
-
-def on_scale(signature: Any, text: str) -> dict[str, Any] | None:
-    """The points on the scale of the one output whose description says of them what `text` says."""
-    if len(signature.output_fields) != 1 or len(text) > 200:
-        return None
-    (name,) = signature.output_fields
-    said_of = {
-        fold(about): int(points) for one in texts_of(signature)[name] for points, about in _SCALE.findall(one)
-    }
-    return {name: said_of[fold(text)]} if fold(text) in said_of else None

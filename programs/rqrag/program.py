@@ -55,8 +55,8 @@ from ragc.signatures.query import (
     AnswerPath,
     DecomposeQuery,
     DisambiguateQuery,
-    JudgeTrajectory,
     RewriteQuery,
+    TrajectoryJudge,
     choosing,
     with_confidence,
 )
@@ -126,7 +126,7 @@ class RqRag(RagProgram):
         )
         if self.select == "judge":
             role: Any = "judge" if "judge" in runtime.targets else "main"
-            self.judge = self.predictor(JudgeTrajectory, role=role, max_tokens=REASONED)
+            self.judge = self.predictor(TrajectoryJudge, role=role, max_tokens=REASONED)
 
     def most_calls(self) -> int:
         """On demand two a search and the answer; of a tree its queries, and its answers with their scores."""

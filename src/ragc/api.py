@@ -310,6 +310,7 @@ def plan_reproduce(
     data: str | Path = "data",
     sets: Sequence[str] = (),
     limit: int | None = None,
+    beside: str = "",
     out: str | Path | None = None,
 ) -> dict[str, Any]:
     """Bound the LM calls of `reproduce` with these arguments, as a JSON object by cell. Sends nothing.
@@ -318,7 +319,9 @@ def plan_reproduce(
     """
     from ragc.optimizers.grids.tables.run import estimate
 
-    return estimate(table, rows=rows, data_sets=data_sets, data=data, sets=sets, limit=limit, out=out)
+    return estimate(
+        table, rows=rows, data_sets=data_sets, data=data, sets=sets, limit=limit, beside=beside, out=out
+    )
 
 
 def paper_tables(*, data: str | Path = "data") -> dict[str, Any]:

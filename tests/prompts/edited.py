@@ -60,7 +60,7 @@ DEMONSTRATIONS: Mapping[str, Mapping[str, list[dict[str, Any]]]] = {
         "answer": [
             {
                 "question": "When was Emma published?",
-                "trajectory": f'search local "Emma novel"\n{_BOOK}',
+                "trajectory": [f'search local "Emma novel"\n{_BOOK}'],
                 "answer": "December 1815",
             }
         ],

@@ -10,15 +10,15 @@ import pytest
 
 from ragc.programs.calls.replies import reply_schema
 from ragc.signatures.answer import ReadingNotes
-from ragc.signatures.draft import AskAboutSpan, Conclude, DraftSentence, FindUncertainSpans
+from ragc.signatures.draft import AskAboutSpan, Conclude, DraftSentence, UncertainSpans
 from ragc.signatures.grade import (
     CheckRelevance,
     ExtractKeywords,
     NeedRetrieval,
-    RateUtility,
     RelevanceGrade,
     RephraseQuery,
     SupportGrade,
+    Utility,
 )
 from ragc.targets.embedded.schema import NarrowedSchema
 
@@ -26,9 +26,9 @@ from ragc.targets.embedded.schema import NarrowedSchema
 @pytest.mark.parametrize(
     "signature",
     [
-        RelevanceGrade, CheckRelevance, SupportGrade, RateUtility, NeedRetrieval, ExtractKeywords,
+        RelevanceGrade, CheckRelevance, SupportGrade, Utility, NeedRetrieval, ExtractKeywords,
         RephraseQuery,
-        DraftSentence, AskAboutSpan, FindUncertainSpans, Conclude, ReadingNotes,
+        DraftSentence, AskAboutSpan, UncertainSpans, Conclude, ReadingNotes,
     ],
 )  # fmt: skip
 def test_reply_schemas_are_strict_and_enforced_whole_by_the_embedded_engine(signature: Any) -> None:
@@ -58,8 +58,8 @@ def test_bounded_outputs_keep_their_bounds() -> None:
         "minimum": -100,
         "maximum": 100,
     }
-    assert dict(found_in(schema(RateUtility), ("enum",))) == {"enum": [1, 2, 3, 4, 5]}
-    assert dict(found_in(schema(FindUncertainSpans), ("maxItems", "maxLength", "maximum"))) == {
+    assert dict(found_in(schema(Utility), ("enum",))) == {"enum": [1, 2, 3, 4, 5]}
+    assert dict(found_in(schema(UncertainSpans), ("maxItems", "maxLength", "maximum"))) == {
         "maxItems": 4, "maxLength": 80, "maximum": 100
     }  # fmt: skip
     assert dict(found_in(schema(ReadingNotes), ("maxItems", "minimum"))) == {

@@ -12,10 +12,11 @@ from typing import Any
 from ragc.programs.calls.reading.field_values import resolved
 from ragc.programs.calls.reading.labels import parse_labels, without_remark
 from ragc.programs.calls.reading.listings import parse_records
-from ragc.programs.calls.reading.meaning import fold, is_text, loads
-from ragc.programs.calls.reading.parsed import ParsedReply, ParseProblem
+from ragc.programs.calls.reading.meaning import EMPTY, fold, is_text, loads
+from ragc.programs.calls.reading.parsed import ParsedReply, ParseProblem, has_tag
 from ragc.programs.calls.reading.prose import named_answer
 from ragc.programs.calls.reading.refusals import ASIDES, is_unsettled
+from ragc.programs.calls.reading.sole_texts import alone, without_beside
 from ragc.programs.calls.reading.step_calls import call_in
 from ragc.programs.calls.reading.steps import step_shape
 
@@ -38,12 +39,25 @@ def clean_texts(schema: Mapping[str, Any], parsed: ParsedReply) -> ParsedReply:
     values = dict(parsed.values)
     for name, value in parsed.values.items():
         kind = resolved(schema, schema["properties"].get(name, {}))
-        if not isinstance(value, str) or not is_text(kind):
+        inner = name not in schema["properties"]
+        if not isinstance(value, str) or not ((inner and name in ASIDES) or is_text(kind)):
             values[name] = _structured(schema, name, kind, value) if isinstance(value, str) else value
             continue
         if not parsed.exact and "[[ ##" in value and name not in ASIDES:
             raise ParseProblem(f"{name} holds a marker")
+        if name in ASIDES and not parsed.exact and value.strip("*_. ").casefold() in EMPTY:
+            values[name] = ""
+            continue
+        last = name.rpartition("_")[2]
         text = _without_own_name(schema, name, value)
+        if isinstance(text, str) and last in _QUESTIONS:
+            text = without_beside(last, text)
+        if not parsed.exact and last in ("input", "passage") and not text:
+            raise ParseProblem(f"{name} is empty")
+        if isinstance(text, str) and not parsed.exact and name not in ASIDES:
+            text = alone(name, text)
+            if has_tag(schema, text):
+                raise ParseProblem(f"{name} holds a tag")
         if isinstance(text, str) and not parsed.exact and name.rpartition("_")[2] in _QUESTIONS:
             text = without_remark(_without_sentence(name, text))
             quoted = _QUOTED_VALUE.fullmatch(text)

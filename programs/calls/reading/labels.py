@@ -13,11 +13,13 @@ from ragc.programs.calls.reading.field_values import resolved
 from ragc.programs.calls.reading.json_objects import Tally
 from ragc.programs.calls.reading.meaning import fold, is_form_of, is_text, word_set
 from ragc.programs.calls.reading.mending import Mender
+from ragc.programs.calls.reading.other_names import ALIASES, OTHERS, VERDICTS, is_form_of_name
 from ragc.programs.calls.reading.parsed import (
     ParsedReply,
     ParseProblem,
     folded_names,
     has_brace,
+    has_tag,
     split_header,
     unfenced,
 )
@@ -25,7 +27,7 @@ from ragc.programs.calls.reading.prose import final_answer, is_answer, is_name, 
 
 _LABEL = re.compile(
     r"(?:\W{0,3}\d{1,2}[.)]\s+)?[\W_]{0,6}([^\W\d][\w -]{0,60}?(?:\s*\([\w ,%-]{1,30}\))?)[*_`\"']{0,3}"
-    r"(?:\s?[:\uff1a]|\s+[\u2013\u2014-](?=\s)|\s=(?=\s))[*_`]{0,3}\s*"
+    r"(?:\s?[:\uff1a]|\s+(?:[\u2013\u2014\u2192-]|[=-]>)(?=\s)|\s=(?=\s))[*_`]{0,3}\s*"
 )
 
 
@@ -141,36 +143,6 @@ _AFTER = word_set("""
     observation observations intermediateanswer question human user assistant result results newquestion
     nextquestion passage passages input instruction example q
     """)
-_OTHERS = word_set("""
-    original old previous initial first intermediate wrong given user current possible candidate
-    tentative alternative other example rejected incorrect her his their this that no not an a expected
-    gold reference partial
-    """)
-_ALIASES: Mapping[str, frozenset[str]] = {
-    "answer": word_set("""
-        a réponse reponse antwort respuesta risposta resposta ответ 答案 回答 答え 答 정답 답 답변
-        odpowiedź
-        antwoord yanıt cevap उत्तर ans response
-        """),
-    "query": frozenset(("search", "queries", "keywords", "words", "terms")),
-    "action": frozenset(("tool", "choice", "decision")),
-    "improvement": frozenset(("improve", "suggestion", "suggestions")),
-    "score": frozenset(("rating", "grade", "points", "score")),
-    "grade": frozenset(("rating", "score", "points", "verdict", "relevance")),
-    "utility": frozenset(("rating", "score", "grade", "usefulness")),
-    "points": frozenset(("rating", "score", "grade")),
-    "order": frozenset(("ranking", "rank", "ranked")),
-    "ids": frozenset(("documents", "selected", "passages", "numbers", "id", "selection")),
-    "reasoning": frozenset(
-        ("reason", "thought", "thoughts", "rationale", "explanation", "thinking", "analysis", "why")
-    ),
-    "reason": frozenset(("reasoning", "thought", "rationale", "explanation", "analysis", "why")),
-    "thought": frozenset(("reasoning", "reason", "thoughts", "thinking", "analysis")),
-    "explanation": frozenset(("reasoning", "reason", "rationale", "justification", "analysis", "why")),
-    "analysis": frozenset(("reasoning", "reason", "rationale", "explanation", "thought")),
-    "input": frozenset(("query", "argument")),
-}
-"""Other words for the last word of an output's name, as labels."""
 _REMARK = re.compile(
     r"\n[ \t]{0,8}[*_]{0,2}(?:explanation|reasoning|rationale|justification|note|notes|source|sources|"
     r"evidence)[*_]{0,2}:",
@@ -197,15 +169,20 @@ def label_reader(schema: Mapping[str, Any]) -> Callable[[str], str | None]:
         words = re.findall(r"[^\W\d_]+", label.casefold())
         if len(words) > 1 and words[-1] in ("es", "ist", "est", "è", "é", "for", "is"):
             words.pop()
-        if not words or len(words) > 4 or (words[0] in _OTHERS and words != ["a"]):
+        if not words or len(words) > 4 or (words[0] in OTHERS and words != ["a"]):
             return ENDS if folded in _AFTER or (len(words) == 2 and words[1] in lasts.values()) else None
         named = [
             name for name, last in lasts.items() if words[-1] == last and (len(words) > 1 or "_" in name)
         ]
-        named = named or [name for name, last in lasts.items() if words[-1] in _ALIASES.get(last, ())]
+        named = named or [name for name, last in lasts.items() if words[-1] in ALIASES.get(last, ())]
         named = named or [
             n for n in spelled.values() if len(words) == 1 and len(n) > 5 and is_form_of(words[0], n)
         ]
+        named = named or [name for name in schema["properties"] if is_form_of_name(words, name)]
+        if not named and words[-1] in VERDICTS and len(words) < 3:
+            named = [
+                name for name, kind in schema["properties"].items() if not is_text(resolved(schema, kind))
+            ]
         if len(named) == 1:
             return named[0]
         return ENDS if folded in _AFTER | _BESIDE else None
@@ -223,7 +200,7 @@ def _label_in(words: str, name_of: Callable[[str], str | None], schema: Mapping[
 
 def parse_inline_labels(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     """Outputs after their names and a colon in the midst of a line; what stands before is the one without."""
-    if has_brace(text) or len(text) > 2000:
+    if has_brace(text) or len(text) > 2000 or has_tag(schema, text):
         return None
     name_of = label_reader(schema)
     matches: list[tuple[str, int, int]] = []

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragc.programs.calls.reading.field_values import resolved
 from ragc.programs.calls.reading.json_objects import Tally
 from ragc.programs.calls.reading.labels import label_reader
 from ragc.programs.calls.reading.meaning import (
@@ -117,10 +118,18 @@ def parse_records(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     name_of = label_reader({"properties": kind["properties"]})
     inner = Mender(schema.get("$defs", {}), Tally()).resolve(schema["properties"][name]).get("properties", {})
     items: list[dict[str, str]] = []
+    first = resolved(schema, next(iter(kind["properties"].values())))
     for line in text.splitlines():
         label = _FIELD_LABEL.fullmatch(line.strip()[:LONGEST_LINE])
         field = name_of(label[1]) if label else None
         heads = label is not None and not label[2] and fold(label[1]) in (fold(name), *map(fold, inner))
+        if (
+            (label is None or field not in kind["properties"])
+            and _NUMBERED_LINE.match(line)
+            and is_text(first)
+        ):
+            items.append({next(iter(kind["properties"])): _NUMBERED_LINE.sub("", line).strip('*`" ')})
+            continue
         if label is None or field not in kind["properties"] or heads:
             continue
         if re.search(r"\d\s*\Z", label[1]) and not is_text(kind["properties"][field]):
@@ -128,12 +137,25 @@ def parse_records(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
         if not items or field in items[-1]:
             items.append({})
         items[-1][str(field)] = label[2].strip().strip('*`"')
-    if items and all(next(iter(kind["properties"])) in item for item in items):
+    numbered = bool(items) and not any(len(item) > 1 for item in items) and len(kind["properties"]) > 1
+    if items and not numbered and all(next(iter(kind["properties"])) in item for item in items):
         return ParsedReply({name: items})
-    pairs = pairs_in(schema, kind, text)
+    pairs = _piped(schema, kind, text) or pairs_in(schema, kind, text)
     if not pairs and not kind.get("required"):
         pairs = _sentences(text)
     return ParsedReply({name: pairs}) if pairs else None
+
+
+def _piped(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> list[dict[str, str]]:
+    """The items of lines that have all fields with bars between them; none where a line is another."""
+    lines = [BULLET.sub("", line.strip()).strip("| ") for line in text.splitlines() if line.strip()]
+    cells = [[cell.strip().strip('*`"') for cell in line.split("|")] for line in lines]
+    fields = list(kind["properties"])
+    if len(fields) < 2 or any(len(row) != len(fields) or not row[0] for row in cells):
+        return []
+    mender = Mender(schema.get("$defs", {}), Tally())
+    items = [dict(zip(fields, row)) for row in cells]  # noqa: B905 (Python 3.9)
+    return items if all(mender.fits(kind, mender.mend(kind, item)) for item in items) else []
 
 
 def _sentences(text: str) -> list[Any]:
@@ -145,7 +167,11 @@ def _sentences(text: str) -> list[Any]:
     return [BULLET.sub("", line).strip('*`"') for line in lines]
 
 
+_NUMBERED_LINE = re.compile(r"\A[*_]{0,2}\d{1,2}[.)][*_]{0,2}\s+(?=\S)")
 _BETWEEN = re.compile(r"\s*(?:->|=>|\u2192|\u27a1|:|\u2013|\u2014|\s-\s|=|\|)\s*")
+
+
+_BESIDE_FIELD = re.compile(r"\s?[(\[](\w{1,40})\s?[:=]\s?([\w -]{1,40})[)\]]\W{0,3}\Z")
 
 
 def pairs_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> list[dict[str, Any]]:
@@ -159,7 +185,12 @@ def pairs_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if any(len(line) > LONGEST_LINE for line in lines):
         return []
-    items = [_pair(words[0], marks[0], kinds[marks[0]], line) for line in lines]
+    items = []
+    for line in lines:
+        beside = _BESIDE_FIELD.search(line)
+        own = beside is not None and beside[1] in kinds
+        item = _pair(words[0], marks[0], kinds[marks[0]], line[: beside.start()] if beside and own else line)
+        items.append({**item, beside[1]: beside[2]} if item and beside and own else item)
     return [item for item in items if item] if all(items) else []
 
 

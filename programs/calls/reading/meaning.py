@@ -26,6 +26,13 @@ FLAGS = {
     **dict.fromkeys(("\u2717", "\u2718", "\u274c"), False),
     **dict.fromkeys(("yeah", "yep", "yup", "pass", "passed"), True),
     **dict.fromkeys(("nope", "nah", "fail", "failed"), False),
+    **dict.fromkeys(
+        ("\u662f", "\u5bf9", "\u6b63\u786e", "\u306f\u3044", "oui", "ja", "s\u00ed", "\u0434\u0430"), True
+    ),
+    **dict.fromkeys(
+        ("\u5426", "\u4e0d\u662f", "\u9519\u8bef", "\u3044\u3044\u3048", "nein", "non", "\u043d\u0435\u0442"),
+        False,
+    ),
     **dict.fromkeys(("true", "yes", "y", "on", "t", "1"), True),
     **dict.fromkeys(("false", "no", "n", "off", "f", "0"), False),
 }
@@ -34,6 +41,10 @@ _RANGE = re.compile(r"(?<![\d-])\d{1,4}\s?[-\u2013]\s?\d{1,4}(?!\s?[-\u2013]?\d)
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _ORDINAL_WORD = re.compile(
     rf"(?:the )?({'|'.join(_ORDINALS)})(?: (?:one|candidate|statement|passage|document|option))?"
+)
+_WORD_OF = re.compile(
+    rf"({'|'.join(_NUMBER_WORDS)}) (?:points? |stars? )?(?:out )?of (?:a |the )?(?:possible )?"
+    rf"({'|'.join(_NUMBER_WORDS)}|a hundred|one hundred|\d{{1,3}})(?: points?| stars?)?"
 )
 _DIGITS = re.compile(r"[0-9]+")
 _ORDINAL = re.compile(r"^[^\w\n]{0,8}([0-9]{1,3})\s*[.):]\s+(?=.*[0-9])", re.MULTILINE)
@@ -48,13 +59,22 @@ BULLET = re.compile(r"\A(?:[-*\u2022]|\(?\d{1,2}[.):])\s+")
 _NUMBER = re.compile(
     r"[^\w.+-]*(?:(?:passage|document|doc|id|number|no|part|component|score|grade|rating|points|about|"
     r"candidate|statement|option|sentence)\b[^\w+-]*)?"
-    r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?)?"
+    r"([-+]?[0-9]{1,15}(?:\.[0-9]{1,15})?)(?:\s*(?:/|out of|of)\s*([0-9]{1,6}))?\s*(?:%|percent|points?|"
+    r"stars?)?"
     r"(?:\s(?:sure|certain|confident|confidence|likely))?\W*",
     re.IGNORECASE,
 )
 _LABELLED = re.compile(
     r"(?:the\s+|my\s+)?(?:\w+\s+)?(?:answer|option|choice|action|verdict)\s*(?:is|:|=)?\s*", re.IGNORECASE
 )
+_LETTERED = re.compile(r"\W{0,4}[A-Z][_.):-]\s?")
+NONE_SAID = re.compile(
+    r"(?:none|no (?:\w+ ){0,2}(?:documents?|passages?|spans?|claims?|parts?|entit(?:y|ies)|words?|names?|"
+    r"items?|questions?)"
+    r"|there (?:are|is) (?:no|none|nothing)|nothing|not any)\b[^\n]{0,120}",
+    re.IGNORECASE,
+)
+"""A sentence that says that a list has no items."""
 _ALTERNATIVE = re.compile(r"[^\w\n]{0,4}(?:\b(?:and|or)\b|[/|,])[^\w\n]{0,4}")
 MARKS = " \t\r\n.,;:!?()[]{}<>\"'`*_\u201c\u201d\u2018\u2019"
 
@@ -143,6 +163,11 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         len(bare(text)) > 3 or {FLAGS.get(w.casefold()) for w in words} >= {True, False}
     ):
         return next((w for w in words if FLAGS.get(w.casefold()) is FLAGS[bare(text)]), NO_MEANING)
+    lettered = _LETTERED.match(text) if all(len(word) > 2 for word in words) else None
+    if lettered and (exact := [word for word in words if fold(word) == fold(text[lettered.end() :])]):
+        return exact[0]
+    if _lists_both(text, words):
+        return "both"
     if lists_options(text, words):
         return NO_MEANING
     label = _LABELLED.match(text)
@@ -151,6 +176,23 @@ def _choose_word(text: str, words: Sequence[str]) -> Any:
         if begun:
             return max(begun, key=len)
     return _same_word(bare(text), words)
+
+
+def _lists_both(text: str, words: Sequence[str]) -> bool:
+    """Whether `text` lists the two options of which a third one is "both"."""
+    others = [word for word in words if word != "both"]
+    if len(others) != 2 or len(words) != 3 or len(text) > 400:
+        return False
+    lines = [BULLET.sub("", line.strip()).strip("*`\"' ") for line in text.splitlines() if line.strip()]
+    if len(lines) == 1:
+        lines = re.split(r"\s*(?:,|&|\+|\band\b)\s*", lines[0])
+    begun = [
+        word
+        for line in lines
+        for word in others
+        if re.match(rf"{_as_word(word)}\W*(?:\(.*)?\Z", line, re.IGNORECASE)
+    ]
+    return len(lines) == 2 and sorted(begun) == sorted(others)
 
 
 def lists_options(text: str, words: Sequence[str]) -> bool:
@@ -184,6 +226,7 @@ _SAME = {
 
 _WEAKER = word_set("""
     not no never without mostly partly almost nearly hardly or neither cannot yet t should must
+    unclear unsure maybe perhaps possibly either whether depends
     """)
 
 
@@ -256,14 +299,22 @@ def number_in(value: Any, most: Any = None) -> Any:
         return _NUMBER_WORDS.index(bare(value))
     if bare(value) in ("one hundred", "a hundred"):
         return 100
+    whole = _WORD_OF.fullmatch(bare(value))
+    if whole is not None and most is not None and number_in(whole[2]) == most:
+        return number_in(whole[1])
     ordinal = _ORDINAL_WORD.fullmatch(bare(value))
     if ordinal:
         return _ORDINALS.index(ordinal[1]) + 1
     if _STARS.fullmatch(value):
         return value.count("\u2605") + value.count("\u2b50")
     spelled = _NUMBER.fullmatch(_MINUS.sub("-", value))
-    if spelled is None or (spelled[2] is not None and (most is None or int(spelled[2]) != most)):
+    if spelled is None:
         return None
+    if spelled[2] is not None and (most is None or int(spelled[2]) != most):
+        if most is None and " of " in value and int(spelled[1].split(".")[0]) <= int(spelled[2]):
+            return int(spelled[1]) if spelled[1].isdigit() else None
+        tenths = most == 100 and spelled[2] == "10" and 0 <= float(spelled[1]) <= 10
+        return nearest_integer(float(spelled[1]) * 10, 0, 100) if tenths else None
     return float(spelled[1]) if "." in spelled[1] else int(spelled[1])
 
 

@@ -64,6 +64,7 @@ from ragc.programs.calls.reading.meaning import (
     EMPTY,
     FLAGS,
     NO_MEANING,
+    NONE_SAID,
     bare,
     choose,
     first_words,
@@ -76,6 +77,15 @@ from ragc.programs.calls.reading.meaning import (
     numbers_in,
     word_set,
     written,
+)
+from ragc.programs.calls.reading.other_names import (
+    chosen_under,
+    flag_under,
+    is_another,
+    is_two_valued,
+    is_verdict_key,
+    marked_option,
+    text_under,
 )
 from ragc.programs.calls.reading.step_calls import call_in, call_of, held_in
 from ragc.programs.calls.reading.verdicts import rating, verdict
@@ -192,6 +202,14 @@ class Mender:
                 return value
         fields = self._called(schema, self._gathered(kinds, self._fields(schema, value)))
         fields = self._renamed(schema, fields)
+        first = next(iter(kinds))
+        strange = [key for key in fields if key not in kinds and fold(key) not in _BESIDE_NAMES]
+        if (
+            first not in fields
+            and is_text(self.resolve(kinds[first]))
+            and any(isinstance(fields[k], str) for k in strange)
+        ):
+            fields[first] = {}  # no text: what stands under another name may be it
         for name, kind in kinds.items():
             if name not in fields:
                 continue
@@ -216,9 +234,9 @@ class Mender:
             texts = {one for one in value if isinstance(one, str) and len(one.split()) > 2}
             return value if len(texts) < 2 else None  # several, and no word of which counts
         options = [True, False] if kind.get("type") == "boolean" else kind.get("enum", ())
-        if not isinstance(value, str) or len(options) != 2 or choose(value, options) is not NO_MEANING:
+        if not isinstance(value, str) or len(options) < 2 or choose(value, options) is not NO_MEANING:
             return value
-        if choose(value, ("true", "false", "yes", "no")) is not NO_MEANING:
+        if len(options) == 2 and choose(value, ("true", "false", "yes", "no")) is not NO_MEANING:
             return value
         meant = verdict(name, options, value)
         if meant is NO_MEANING:
@@ -232,6 +250,15 @@ class Mender:
         if len(kinds) == 1:
             self._count()
             return {next(iter(kinds)): value}
+        if (
+            isinstance(value, list)
+            and len(value) == len(kinds)
+            and not any(isinstance(v, (list, dict)) for v in value)
+        ):
+            placed = dict(zip(kinds, value))  # noqa: B905 (Python 3.9)
+            if self.fits(schema, placed):
+                self._count()
+                return placed
         if not isinstance(value, str) or not value.strip():
             return value
         first, *others = kinds
@@ -288,22 +315,36 @@ class Mender:
         missing = missing or [
             name for name in kinds if name not in fields and is_text(self.resolve(kinds[name]))
         ]
-        others = [name for name in fields if name not in kinds and fold(name) not in _BESIDE_NAMES]
-        if (
-            len(missing) != 1
-            or len(others) != 1
-            or len(kinds) < 2
-            or not isinstance(fields[others[0]], (str, bool, int))
-        ):
+        others = {
+            key: held for key, held in fields.items() if key not in kinds and fold(key) not in _BESIDE_NAMES
+        }
+        if len(missing) != 1 or any(fold(key) in _SCALE_NAMES for key in others):
             return fields
-        (name,), (other,) = missing, others
-        kind, value = self.resolve(kinds[name]), fields[other]
-        if is_text(kind) and (not isinstance(value, str) or fold(other) not in _TEXT_KEYS):
-            return fields
-        if not self.fits(kind, Mender(self._named, Tally()).mend(kind, value)):
+        kind = self.resolve(kinds[missing[0]])
+        key, value = self._under_other_key(missing[0], kind, others, alone=len(kinds) == 1)
+        if not key or not self.fits(kind, Mender(self._named, Tally()).mend(kind, value)):
             return fields
         self._count()
-        return {**{key: held for key, held in fields.items() if key != other}, name: value}
+        return {**{other: held for other, held in fields.items() if other != key}, missing[0]: value}
+
+    def _under_other_key(
+        self, name: str, kind: Mapping[str, Any], others: Mapping[str, Any], *, alone: bool
+    ) -> tuple[str, Any]:
+        """The key among `others` that means the output `name`, and the value for it; "" where none does."""
+        if is_text(kind):
+            key = text_under(name, others)
+            return key, others.get(key)
+        scalars = {key: held for key, held in others.items() if isinstance(held, (str, bool, int, float))}
+        if "enum" in kind and (key := chosen_under(name, kind["enum"], scalars)):
+            return key, others[key]
+        named = [key for key in scalars if is_verdict_key(name, key)]
+        if len(named) != 1 and (len(others) != 1 or len(scalars) != 1 or alone):
+            return "", None
+        (key,) = named if len(named) == 1 else scalars
+        if not is_two_valued(kind):
+            return key, others[key]
+        meant = flag_under(name, kind.get("enum", (True, False)), key, others[key])
+        return ("", None) if meant is NO_MEANING else (key, meant)
 
     def _gathered(self, kinds: Mapping[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """`fields` with those of the one inner object that is missing, and that are beside it, inside it."""
@@ -312,6 +353,15 @@ class Mender:
         inner = {name: self._names_in(kind) for name, kind in kinds.items() if name not in fields}
         missing = [name for name, names in inner.items() if names]
         beside = {name: held for name, held in fields.items() if name not in kinds}
+        numbered = [
+            key for key, held in beside.items() if _NUMBERED_KEY.fullmatch(key) and isinstance(held, dict)
+        ]
+        lists = [
+            name for name in inner if name in missing or self.resolve(kinds[name]).get("type") == "array"
+        ]
+        if len(lists) == 1 and numbered and len(numbered) == len(beside):
+            self._count()
+            return {**{name: fields[name] for name in fields if name in kinds}, lists[0]: beside}
         if len(missing) != 1 or not {fold(name) for name in beside} & inner[missing[0]]:
             return fields
         self._count()
@@ -339,17 +389,29 @@ class Mender:
             for key, held in value.items()
             if isinstance(held, dict) and key != "properties" and _fields_in(held, kinds)
         ]
-        if len(inner) == 1 and len(value) > 1 and not _fields_in(value, kinds):
+        nested = [held for held in value.values() if isinstance(held, dict)]
+        if len(nested) == 1 and len(value) > 1 and _completes(value, nested[0], kinds):
+            self._count()
+            beside = {key: held for key, held in value.items() if held is not nested[0]}
+            value = {**{key: held for key, held in nested[0].items() if key in kinds}, **beside}
+        elif len(inner) == 1 and len(value) > 1 and not _fields_in(value, kinds):
             self._count()
             value = inner[0]
         if len(value) == 1 and not _fields_in(value, kinds):
-            (held,) = value.values()
+            ((key, held),) = value.items()
             if isinstance(held, dict) and _fields_in(held, kinds):
                 self._count()
                 value = held
-            elif len(kinds) == 1 and fold(next(iter(value))) not in _ASIDE_NAMES:
+            elif len(kinds) == 1 and fold(key) not in _ASIDE_NAMES:
+                ((name, only),) = kinds.items()
+                only = self.resolve(only)
+                if is_another(name, key, text=is_text(only)):
+                    return {}
+                if is_two_valued(only) and isinstance(held, (bool, str)):
+                    meant = flag_under(name, only.get("enum", (True, False)), key, held)
+                    held = held if meant is NO_MEANING else meant
                 self._count()
-                return {next(iter(kinds)): held}
+                return {name: held}
         fields = {name: value[name] for name in value if name in kinds}
         spelled = {fold(name): name for name in kinds}
         for name, held in value.items():
@@ -405,10 +467,12 @@ class Mender:
             return None
         if not isinstance(value, str):
             return None if isinstance(value, bool) and kind.get("type") != "boolean" else [value]
-        if bare(value) in EMPTY:
+        if bare(value) in EMPTY or (kind.get("type") != "string" and NONE_SAID.fullmatch(value.strip())):
             return []
         if kind.get("type") == "integer":
-            return numbers_in(value) or None
+            if _GRADED.search(value):
+                return None
+            return numbers_in(value) or numbers_in(_REMARKS.sub("", value)) or None
         if "enum" in kind:
             return [part for part in re.split(r"[,;\n]", value) if part.strip()]
         if kind.get("type") != "string":
@@ -423,6 +487,8 @@ class Mender:
         if len(kinds) != 1 or not value or _fields_in(value, kinds):
             return None
         name, kind = next((name, self.resolve(kind)) for name, kind in kinds.items())
+        if (marked := marked_option(kind.get("enum", ()), value)) is not NO_MEANING:
+            return {name: marked}
         item = self.resolve(kind.get("items") or {}) if kind.get("type") == "array" else {}
         if item.get("type") == "integer" and (ranks := _ranks(value)):
             return {name: ranks}
@@ -441,10 +507,13 @@ class Mender:
         options = [name for name, inner in kinds.items() if "enum" in inner]
         if not value or not texts:
             return None
-        if len(numbers) == 1 and all(len(numbers_in(str(key))) == 1 for key in value):
+        inner = [held for held in value.values() if isinstance(held, dict)]
+        if len(inner) == len(value):  # the number that is the key stands in no item
+            numbers = [name for name in numbers if not any(name in held for held in inner)]
+        if len(numbers) == 1 and all(len(numbers_in(str(key).replace("_", " "))) == 1 for key in value):
             return [
                 {
-                    numbers[0]: numbers_in(str(key))[0],
+                    numbers[0]: numbers_in(str(key).replace("_", " "))[0],
                     **(held if isinstance(held, dict) else {texts[0]: held}),
                 }
                 for key, held in value.items()
@@ -457,6 +526,12 @@ class Mender:
         ):
             return [{texts[0]: key, numbers[0]: held} for key, held in value.items()]
         if len(options) == 1 and len(texts) == 1 and not numbers:
+            grouped = {key: choose(key, kinds[options[0]]["enum"]) for key in value}
+            lists = all(
+                isinstance(held, list) and all(isinstance(t, str) for t in held) for held in value.values()
+            )
+            if lists and NO_MEANING not in grouped.values():
+                return [{texts[0]: t, options[0]: grouped[key]} for key, held in value.items() for t in held]
             chosen = {key: choose(held, kinds[options[0]]["enum"]) for key, held in value.items()}
             if NO_MEANING not in chosen.values():
                 return [{texts[0]: key, options[0]: option} for key, option in chosen.items()]
@@ -475,11 +550,16 @@ class Mender:
         if is_option(value, options):
             return value
         held = _named_value(held_in(value))
-        option = choose(held, options)
+        option = marked_option(options, value)
+        if isinstance(held, dict) and (key := chosen_under("", options, held)):
+            held = held[key]
+        option = choose(held, options) if option is NO_MEANING else option
         if option is NO_MEANING and isinstance(held, str) and all(type(one) is int for one in options):
-            option = choose(rating(held), options)
+            option = choose(rating(held, numbered=False), options)
         if option is NO_MEANING:
-            return value
+            return (
+                str(value) if isinstance(value, bool) and all(type(one) is int for one in options) else value
+            )
         self._count()
         return option
 
@@ -506,7 +586,7 @@ class Mender:
             return str(held)  # no number: pydantic takes it for 0 or 1
         low, high = schema.get("minimum"), schema.get("maximum")
         number = number_in(held, high)
-        if number is None and isinstance(held, str) and (rated := rating(held)):
+        if number is None and isinstance(held, str) and (rated := rating(held, numbered=high is None)):
             number = number_in(rated, high)
         if number is None:
             return value
@@ -519,7 +599,8 @@ class Mender:
     def _text(self, schema: Mapping[str, Any], value: Any) -> Any:
         if isinstance(value, dict) and len(value) > 1:
             texts = [held for held in value.values() if isinstance(held, str)]
-            value = texts if len(texts) == 1 else value
+            named = [held for key, held in value.items() if fold(key) in _CONTENT and isinstance(held, str)]
+            value = texts if len(texts) == 1 else named if len(named) == 1 else value
         text = value if isinstance(value, str) else written(held_in(value))
         if text is None:
             return value
@@ -556,13 +637,21 @@ class Mender:
         return kind not in types_by_name or isinstance(value, types_by_name[kind])
 
 
+_NUMBERED_KEY = re.compile(r"(?:[A-Za-z]+[ _]?)?\d{1,3}")
+_GRADED = re.compile(r"^[^\w\n]{0,4}[A-Za-z]+ ?\W?\d{1,3}\W{0,2}[:=] ?\d", re.MULTILINE)
+"""A passage and what it is given: "Passage 2: 9"."""
+_REMARKS = re.compile(r"\s?\([^\W\d][^()]{0,200}\)")
+"""What is said of a number in parentheses after it."""
 _ASIDE_NAMES = word_set("""
     error errors detail exception question passages documents thought reasoning reason explanation note
     status type properties
     """)
-_BESIDE_NAMES = _ASIDE_NAMES | word_set("why confidence justification id evidence source sources")
+_BESIDE_NAMES = _ASIDE_NAMES | word_set(
+    "why confidence justification id evidence source sources comment comments remark language lang"
+)
 _VALUE_NAMES = word_set("value verdict label choice score points rating percent decision result answer")
-_TEXT_KEYS = word_set("text value content answer response result output claim sentence statement name title")
+_CONTENT = word_set("text content value answer response passage")
+_SCALE_NAMES = word_set("max maximum outof scale total of maxscore")
 _NUMBER_NAMES = word_set("""
     id passage document doc number passageid documentid docid passagenumber documentnumber identifier
     """)
@@ -583,3 +672,9 @@ _BOUNDS: Mapping[str, Callable[[Any, Any], bool]] = {
 def _fields_in(value: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
     spelled = {fold(name) for name in kinds}
     return any(fold(name) in spelled for name in value)
+
+
+def _completes(value: Mapping[str, Any], inner: Mapping[str, Any], kinds: Mapping[str, Any]) -> bool:
+    """Whether `inner`, an object in `value` under another name, has just the outputs that `value` lacks."""
+    missing = {name for name in kinds if name not in value}
+    return bool(missing) and len(missing) < len(kinds) and missing <= inner.keys()

@@ -48,6 +48,11 @@ def has_brace(text: str) -> bool:
     return "{" in text
 
 
+def has_tag(schema: Mapping[str, Any], text: str) -> bool:
+    """Whether a tag or a marker of an output stands in `text`."""
+    return "<" in text and any(f"<{name}>" in text or f"</{name}>" in text for name in schema["properties"])
+
+
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 

@@ -6,6 +6,7 @@ This module is part of exported Python files too: it needs nothing but the stand
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ragc.programs.calls.reading.meaning import fold
 from ragc.programs.calls.reading.prose import LEAD, is_answer
@@ -14,7 +15,11 @@ _UNSAID = re.compile(
     r"(?:nothing|no \w+) is (?:missing|needed)\b[^\n]*|todo|n/a|null|(?:the |your )?(?:\w+ )?goes here\.?|"
     r"\.\.\.|\u2026|[<\[{(]?\s*(?:your|insert|the|put|write)\s(?:\w+ ){0,4}(?:answer|query|text|question|"
     r"value|here)\s*(?: here)?[>\]})]"
-    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?",
+    r"|(?:your|insert|put|write) (?:\w+ ){1,3}here\.?|answer (?:in|with|using|the question)\b[^\n]{0,80}|"
+    r"your (?:\w+ ){0,3}(?:answer|query|text|question|"
+    r"value)\.?"
+    r"|<[a-z0-9][a-z0-9 ,'_-]{1,80}>|\[[a-z][a-z _-]{0,80} here\]"
+    r"|[<\[{(]{1,2}\s*(?:your|insert|put|write|fill|enter|add|type)\b[^\n<>\[\]{}]{0,120}[>\]})]{1,2}\.?",
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
@@ -27,10 +32,13 @@ _REFUSES = re.compile(
     r"do not feel)\s+(?:\w+ ){0,2}"
     r"(?:help|assist|answer|respond|provide|comply|fulfil+|complete|do (?:that|this)|give|rank|discuss|"
     r"comment|process|"
-    r"access|browse|engage|improve|continue|offer|support|comfortable|see|share|open|read|search|determine|"
+    r"access|browse|engage|improve|continue|offer|support|comfortable|see|share|open|read|search|determine|find|locate|tell|"
     r"generate|create)\b"
     r"|(?:not able|unable|not allowed|not permitted|not in a position|programmed)\s+to\b|(?:just |"
     r"only )?an? (?:ai|language model)\b"
+    r"|(?:would |will |'d |still )*(?:need|require|want|have to have) (?:some |a bit |much |"
+    r"a little )?(?:more|additional|"
+    r"further) (?:information|context|details?|data|facts|evidence|passages?|background)\b"
     r"|(?:don'?t|do not) have (?:access|the ability|any passages|the passages|(?:enough|sufficient|any) \w+|"
     r"(?:real|up)-)\b)",
     re.IGNORECASE,
@@ -45,11 +53,15 @@ _SORRY = re.compile(
     re.IGNORECASE,
 )
 _ASKS = re.compile(
-    r"(?:please|kindly|(?:could|can|would|will) you(?: please| kindly)?|i(?:'d| would)? (?:need|like|"
+    r"(?:please|kindly|you (?:need|have) to|you must|(?:could|can|would|will) you(?: please| kindly)?|"
+    r"i(?:'d| would)? (?:need|like|"
     r"want) you to)\s+"
     r"(?:provide|share|send|give|supply|paste|specify|clarify|include|upload|enter|tell me|let me know|"
     r"rephrase|repeat)\b"
     r"|(?:what|which|where) (?:is|are) (?:the|your) (?:question|passages?|documents?|text)\b.{0,40}\?"
+    r"|(?:did|do) you mean\b|are you (?:asking|referring|looking|thinking)\b|which (?:one|of (?:these|"
+    r"those|them|the \w+)) "
+    r"(?:do you|did you|are you)\b"
     r"|(?:how (?:can|may) i (?:help|assist)|what would you like)\b"
     r"|\b(?:you (?:have not|haven't|did not|didn't) (?:provided?|given?|included?|shared?|asked?))\b"
     r"|\bno (?:passages?|documents?|question|text|context) (?:was|were|has been|have been|is|"
@@ -74,9 +86,36 @@ _PREAMBLE = re.compile(
     r"query)(?: to [^.\n]{0,60})? (?:is|are|would be)\W*\Z",
     re.IGNORECASE,
 )
+_LACKS = re.compile(
+    r"(?:(?:there is|there's|we have|i have) )?(?:not enough|insufficient|too little) (?:information|"
+    r"context|data|"
+    r"evidence|detail)|(?:some )?(?:more|additional|further) (?:information|context|details?|"
+    r"data) (?:is|are|would be) "
+    r"(?:needed|required|necessary)|(?:the|this|that) (?:draft|question|query|prompt) (?:does not|"
+    r"doesn't|cannot|is not|lacks)|"
+    r"(?:it|that|this|the answer) (?:is|was) (?:definitely |certainly |clearly |probably )?not\b|"
+    r"(?:possibly|perhaps|maybe|either)\b",
+    re.IGNORECASE,
+)
+"""A sentence that says what the answer is not, or what it lacks."""
+_INTENDS = re.compile(
+    r"(?:(?:got it|okay|ok|sure|hmm|alright|understood)[!,.]?\s+)?(?:first|next|now)?,?\s?(?:i(?:'ll|"
+    r" will| am going to|'m going to"
+    r"| need to| should| must| have to)|we (?:need|have|should|must)(?: to)?) (?:now |first |"
+    r"also )?(?:search|look|find|write|answer|"
+    r"check|read|provide|try|rewrite|verify|think|start|begin)\b|searching\b|the user (?:asks|is asking|"
+    r"wants|asked)\b|"
+    r"(?:next|first), (?:look|search|find|check|read)\b|(?:re)?write (?:the|this|your) (?:query|"
+    r"question|passage)\b|"
+    r"(?:tbd|tba|to be determined|okay|ok|sure|got it|understood|no idea|not sure|i'?m not sure|unsure)\W*\Z",
+    re.IGNORECASE,
+)
+"""A sentence that says what will be done, and does not do it."""
 _UNDECIDED = re.compile(
     r"\b(?:not sure|unsure|uncertain|cannot (?:say|tell|decide)) (?:which|whether|if)\b|"
-    r"could be [^\n]{2,80}\bcould (?:also )?be\b|"
+    r"could be [^\n]{2,80}\bcould (?:also )?be\b|\b(?:but|or|and) (?:it |this |that )?(?:maybe|perhaps|"
+    r"possibly|"
+    r"(?:could|might|may) (?:also )?be)\b|\bwhich (?:one )?(?:is|of)\b[^.\n]{0,40} unclear\b|"
     r"\b(?:could|might|may) be (?:either )?[^\n]{2,60} or (?:perhaps |maybe |possibly )?|"
     r"^either\b[^\n]{2,80}\bor\b[^\n]{2,80}\bsure\b",
     re.IGNORECASE,
@@ -93,13 +132,17 @@ _POINTS = re.compile(
     r"(?:passages?|documents?) ?\[?\d[\d, and\[\]]*\W*|\W*(?:it )?cannot be determined\W*",
     re.IGNORECASE,
 )
-_CUT = re.compile(r"(?: \S+){3} (?:of|the|an|and|or|to|by|with|for|which|was|from|because)\Z")
+_CUT = re.compile(
+    r"(?: \S+){3} (?:of|the|an|and|or|to|by|with|for|which|was|from|because|that|whose|its|their)\Z"
+)
 _NO_CHANGE = re.compile(
     r"\bno changes? (?:is |are )?(?:needed|required|necessary)|"
     r"^(?:the|this|your) (?:\w+ )?(?:query|question) "
-    r"(?:is (?:already|fine|good|clear)|should|must|needs|could|can be|does not need)\b",
+    r"(?:is (?:already|fine|good|clear|too|not|vague|ambiguous|unclear)|lacks|should|must|needs|could|"
+    r"can be|does not need)\b",
     re.IGNORECASE,
 )
+_SOLE = frozenset(("answer", "query", "question", "passage", "summary"))
 ASIDES = frozenset(("reasoning", "reason", "thought", "analysis", "explanation", "improvement", "rationale"))
 """Outputs that are said beside the value of a call, where any sentence may stand."""
 
@@ -113,11 +156,11 @@ def is_no_answer(text: str, name: str = "") -> bool:
     text = text.strip().replace("\u2019", "'")
     if name in ASIDES:
         return False
-    if is_answer(name) and is_off_topic(text):
+    if (is_answer(name) and is_off_topic(text)) or (len(text) < 1000 and is_analysis(text)):
         return True
     if len(text) > 400:
         return False
-    if not text or (name and text[0] in "{<[" and fold(text) == fold(name)):
+    if not text or (name and text[0] in "{<[$" and fold(text) == fold(name)):
         return bool(text)
     if _UNSAID.fullmatch(text) or _BROKEN.match(text) or _REFUSES.match(text) or _SORRY.match(text):
         return True
@@ -128,6 +171,10 @@ def is_no_answer(text: str, name: str = "") -> bool:
     if name.rpartition("_")[2] in ("query", "question") and _NO_CHANGE.search(text):
         return True
     if is_answer(name) and (_PREAMBLE.match(text) or _UNDECIDED.search(text)):
+        return True
+    if name.rpartition("_")[2] in _SOLE and "\n" not in text and _INTENDS.match(text):
+        return True
+    if name.rpartition("_")[2] == "answer" and _LACKS.match(text) and "\n" not in text:
         return True
     lead = LEAD.match(text)
     return bool(lead and text.endswith(":") and "\n" not in text)
@@ -145,6 +192,24 @@ _LISTED_PASSAGES = re.compile(r"\s*\[1\] \S[^\n]*\n+\[2\] \S")
 def is_off_topic(text: str) -> bool:
     """Whether `text` is a program, or the numbered passages of a prompt once more."""
     return _CODE_LINE.search(text) is not None or _LISTED_PASSAGES.match(text) is not None
+
+
+def holds_no_answer(value: Any, name: str) -> bool:
+    """Whether `value` is, or has as the only item of a list, a text that is no answer."""
+    while isinstance(value, (list, dict)) and value:
+        if isinstance(value, list) and len(value) > 1:
+            return False
+        value = value[0] if isinstance(value, list) else next(iter(value.values()))
+    return isinstance(value, str) and is_no_answer(value, name)
+
+
+_WORD_CLASS = re.compile(r"\S+/[A-Z.$]{1,5}\Z")
+
+
+def is_analysis(text: str) -> bool:
+    """Whether `text` has a word class after each of its words, as in "eels/NNS breed/VB"."""
+    words = text.split()
+    return len(words) > 1 and all(map(_WORD_CLASS.match, words))
 
 
 def is_unsettled(text: str) -> bool:

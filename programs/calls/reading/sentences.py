@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragc.programs.calls.reading.field_values import resolved, sole_output
-from ragc.programs.calls.reading.labels import names_another
+from ragc.programs.calls.reading.labels import label_reader, names_another
 from ragc.programs.calls.reading.meaning import (
     BULLET,
     FLAGS,
     NO_MEANING,
+    NONE_SAID,
     bare,
     choose,
     fold,
@@ -23,7 +24,7 @@ from ragc.programs.calls.reading.meaning import (
     number_in,
     numbers_in,
 )
-from ragc.programs.calls.reading.parsed import ParsedReply, has_brace, unfenced
+from ragc.programs.calls.reading.parsed import ParsedReply, has_brace, has_tag, unfenced
 from ragc.programs.calls.reading.prose import (
     final_answer,
     is_answer,
@@ -33,14 +34,9 @@ from ragc.programs.calls.reading.prose import (
     without_lead,
 )
 from ragc.programs.calls.reading.refusals import is_no_answer, is_repetition
+from ragc.programs.calls.reading.sole_texts import alone, is_unmarked, without_beside
 from ragc.programs.calls.reading.verdicts import rating, verdict
 
-_NONE = re.compile(
-    r"(?:none|no (?:\w+ ){0,2}(?:documents?|passages?|spans?|claims?|parts?|entit(?:y|ies)|words?|names?|"
-    r"items?|questions?)"
-    r"|there (?:are|is) (?:no|none|nothing)|nothing|not any)\b[^\n]{0,120}",
-    re.IGNORECASE,
-)
 _IDS = re.compile(
     r"\b(?:documents?|passages?|docs?|ids?|numbers?|texts?|order|ranking)(?:\s+(?:is|are|"
     r"would be))?\s*:?\s*((?:[\[(#]*\d{1,3}[\])]*)(?:\s*(?:,|and|&|or|then|,\s*and|>)\s*"
@@ -57,7 +53,7 @@ _NEGATED = re.compile(
 def parse_sentences(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     """What sentences say of the only output that must be there: a verdict, a rating, numbers, an answer."""
     name = sole_output(schema)
-    if not name or has_brace(text) or len(text) > 20_000:
+    if not name or has_brace(text) or f"<{name}>" in text or len(text) > 20_000:
         return None
     if len(schema["properties"]) > 1 and names_another(schema, {}, text):
         return None
@@ -82,7 +78,8 @@ def parse_sentences(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
     if listed is not None:
         value = listed
     elif kind.get("type") in ("integer", "number") or (options and all(type(one) is int for one in options)):
-        value = rating(text) if number_in(text, kind.get("maximum")) is None else ""
+        numbered = "maximum" not in kind and not options
+        value = rating(text, numbered=numbered) if number_in(text, kind.get("maximum")) is None else ""
         value = value or NO_MEANING
     elif options and choose(text, options) is NO_MEANING and not _begins_flag(text, options):
         value = verdict(name, options, text)
@@ -90,8 +87,8 @@ def parse_sentences(schema: Mapping[str, Any], text: str) -> ParsedReply | None:
 
 
 _LETTER = re.compile(
-    r"\b(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s+\(?([A-Z])\)?\s+"
-    r"(?:is|seems|must be) (?:the )?(?:correct|right|best)\b"
+    r"\b(?:(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s+|(?:makes|leaves) )\(?([A-Z])\)?\s+"
+    r"(?:(?:is|seems|must be|as) )?(?:the )?(?:correct|right|best|only)\b"
 )
 
 
@@ -123,10 +120,13 @@ def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
         return _selected(text)
     if "\n" in text.strip():
         return _ranked(text) if "order" in schema["properties"] else None
-    if _NONE.fullmatch(text):
+    if NONE_SAID.fullmatch(text):
         return []
     if resolved(schema, kind.get("items", {})).get("type") != "integer" or _NEGATED.search(text):
         return None
+    best = {int(one) for one in _BEST.findall(text)}
+    if len(best) == 1 and len(_IDS.findall(text)) == 1:
+        return list(best)
     matches = _IDS.findall(text)
     rest = _IDS.sub("", text)
     return (
@@ -136,9 +136,15 @@ def _list_in(schema: Mapping[str, Any], kind: Mapping[str, Any], text: str) -> l
     )
 
 
+_BEST = re.compile(
+    r"\b(?:passage|document|doc)\W{0,3}(\d{1,3})\W{1,4}(?:is|seems|would be|looks) (?:clearly |"
+    r"by far )?the (?:most|best)\b",
+    re.IGNORECASE,
+)
 _SCORE = re.compile(
     r"(?<![\d.])(\d{1,3}(?:\.\d{1,4})?)\s?(?:/\s?\d|%|points)|(?<=[Ss]core[:=] )\d{1,3}(?:\.\d{1,4})?"
 )
+_GIVEN = re.compile(r"\W*[A-Za-z]+\s?\W?\d{1,3}\W*\s(\d{1,3}(?:\.\d+)?)\W*")
 _RANKED = re.compile(
     r"\W*(?:\d{1,2}[.)]\s+)?\W{0,3}(?:(?:passage|document|doc)\s*\W?|\[)(\d{1,3})\b.*", re.IGNORECASE
 )
@@ -181,6 +187,11 @@ def _ranked(text: str) -> list[int] | None:
     chains = [line for line in lines if line.count(">") > 0 and len(numbers_in(line)) == line.count(">") + 1]
     if len(chains) == 1:
         return numbers_in(chains[0])
+    graded = [_GIVEN.fullmatch(line) for line in lines]
+    if lines and all(graded):
+        points = [float(one[1]) for one in graded if one]
+        if points != sorted(points, reverse=True) or len(set(points)) < len(points):
+            return None
     scores = [[float(one) for one in _SCORE.findall(line)] for line in lines]
     if all(scores) and scores != sorted(scores, reverse=True):
         return None
@@ -235,7 +246,8 @@ def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None
     headed = any(
         fold(line.strip(" #*_[]:")) == fold(name) for line in text.splitlines() if line.strip()[:1] in "#[*"
     )
-    if headed or f"<{name}>" in text or text[:1] == "|":
+    tagged_already = has_tag(schema, text) if is_text(kind) else f"<{name}>" in text
+    if headed or tagged_already or text[:1] == "|":
         return None
     if is_text(kind) and text.startswith("#"):
         text = _HEADING.sub("", text)
@@ -246,8 +258,10 @@ def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None
         text = held
     elif len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" and text[0] not in text[1:-1]:
         text = text[1:-1]
-    elif tagged := re.fullmatch(r"<(\w+)>\s*([^<>]+?)\s*</\1>", text):
-        text = tagged[2]
+    elif tagged := re.fullmatch(r"<(\w{1,40})>([^<>]+)</\1>", text):
+        if is_text(kind) and not _means(schema, name, tagged[1]):
+            return None
+        text = tagged[2].strip()
     if held == "" and name not in schema.get("required", [name]):
         return ParsedReply({name: ""})
     if not re.search(r"\w", text) and not _means_something(kind, text):
@@ -259,9 +273,23 @@ def parse_bare_value(schema: Mapping[str, Any], text: str) -> ParsedReply | None
         text = "" if is_repetition(text) else _plain_answer(name, text)
         if not text or (len(schema["properties"]) > 1 and not is_name(text)):
             return None
+        if is_unmarked(name, alone(name, without_beside(name.rpartition("_")[2], text))):
+            return None
     elif "enum" in kind and choose(text, kind["enum"]) is NO_MEANING:
         return None
     return ParsedReply({name: text})
+
+
+_WRAPPERS = frozenset(
+    ("answer", "output", "result", "response", "reply", "final", "value", "text", "p", "b", "strong", "code")
+)
+
+
+def _means(schema: Mapping[str, Any], name: str, tag: str) -> bool:
+    """Whether `tag` names the output that is wanted, or says no more than that it holds the reply."""
+    asks = fold(tag) in ("query", "question") and name.rpartition("_")[2] in ("query", "question")
+    named = label_reader(schema)(tag.replace("_", " ")) in schema["properties"]
+    return asks or named or fold(tag) in _WRAPPERS
 
 
 def _means_something(kind: Mapping[str, Any], text: str) -> bool:
@@ -283,6 +311,18 @@ _INSTEAD = re.compile(r"\A(?:instead of|rather than) [\"\u201c][^\"\u201d]*[\"\u
 _QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,200})[\"\u201d]")
 
 
+_CONCLUDES = re.compile(
+    r"\A(?:thus|therefore|so|hence|consequently|(?:in )?conclusion|in (?:short|sum|summary|brief)|"
+    r"to conclude|"
+    r"to sum up|summary|overall|finally|all in all)\s?[:\uff1a\u2192]\s*",
+    re.IGNORECASE,
+)
+_CONCLUDED = re.compile(
+    r"\b(?:so|therefore|thus|hence|makes|that means)\b[^.!?\n*]{0,80}? (?:is|was|are|were|be|"
+    r"it) \*\*([^*\n]{1,80})\*\*\W*\Z",
+    re.IGNORECASE,
+)
+"""The value in bold that a conclusion ends with."""
 _RULE_BELOW = re.compile(r"\n\s*(?:-{3,}|\*{3,}|={3,})\s*\n")
 
 
@@ -290,6 +330,7 @@ def _plain_answer(name: str, text: str) -> str:
     """A bare text without what announces or follows it; "" where it offers several."""
     alone = without_chatter(without_lead(text))
     if is_answer(name):
+        alone = _CONCLUDES.sub("", alone.strip())
         alone = _RULE_BELOW.split(alone, maxsplit=1)[0] or alone
     lines = [line.strip() for line in alone.splitlines() if line.strip()]
     if len(lines) > 1 and len(set(lines)) == 1:
@@ -308,7 +349,15 @@ def _plain_answer(name: str, text: str) -> str:
             alone.strip(),
             flags=re.IGNORECASE,
         )
-        alone = re.sub(r"\A(?:sure|certainly|of course|absolutely)[!.]\s+", "", alone, flags=re.IGNORECASE)
+        alone = re.sub(
+            r"\A(?:sure|certainly|of course|absolutely|okay|ok|great|(?:good|great) question)[!.]\s+",
+            "",
+            alone,
+            flags=re.IGNORECASE,
+        )
+    concluded = _CONCLUDED.findall(alone) if is_answer(name) and alone.count("**") == 2 else []
+    if len(concluded) == 1 and len(lines) == 1:
+        return str(concluded[0])
     bold = re.fullmatch(r"\*\*([^*]+)\*\*", alone.strip())
     alone = bold[1] if bold else alone
     listed = len(items) > 1 and (

@@ -22,7 +22,7 @@ _AROUND_OPTIONS = (("", "question"), ("", "query"), ("final", ""), ("", ""))
 _STEP_NAMES = frozenset(
     ("name", "tool", "toolname", "function", "type", "action", "actionname", "kind", "step")
 )
-_TEXT_NAMES = word_set("""
+TEXT_NAMES = word_set("""
     input query arguments args parameters params actioninput toolinput question argument searchquery
     text content followup followupquestion answer
     """)
@@ -84,7 +84,7 @@ def call_of(
             one for key, one in more.items() if fold(key) in _STEP_NAMES and choose(one, options) in options
         ]
         option = choose(named[0], options) if len(named) == 1 else NO_MEANING
-    texts = [held_in(one) for key, one in more.items() if fold(key) in _TEXT_NAMES]
+    texts = [held_in(one) for key, one in more.items() if fold(key) in TEXT_NAMES]
     texts = [fields[text]] if fields.get(text) else texts
     if option is NO_MEANING or len(texts) != 1 or not isinstance(texts[0], str) or not texts[0].strip():
         return None

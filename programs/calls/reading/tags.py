@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from ragc.programs.calls.reading.meaning import fold, loads
+from ragc.programs.calls.reading.meaning import fold, is_text, loads
+from ragc.programs.calls.reading.other_names import VERDICTS
 from ragc.programs.calls.reading.parsed import ParsedReply, ParseProblem
+from ragc.programs.calls.reading.step_calls import TEXT_NAMES
 
 MOST_TAGS = 1000
 """Opening angle brackets of a reply in which tags are looked for: this takes time with their number."""
 _ATTRIBUTE = re.compile(r"\s\w{1,20}\s?=\s?(\"[^\"<>]{1,500}\"|'[^'<>]{1,500}')\s?/>")
+_TAG_PAIR = re.compile(r"<(\w{1,40})>([^<>]{1,2000})</\1>")
 _ESCAPED = re.compile(r"&(lt|gt|amp|quot|apos);")
 _CHARACTERS = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
@@ -52,8 +55,28 @@ def parse_loose_tags(schema: Mapping[str, Any], text: str) -> ParsedReply | None
         inner = text[start.end() : close.start() if close else min(later, default=len(text))].strip()
         alone = {**schema, "properties": {name: names[name]}}
         nested = _held_by_tags(alone, f"<{name}>{_ampersands(inner)}</{name}>")
+        if not close and not inner:
+            continue  # cut before the value
         values[name] = nested[name] if nested else _ESCAPED.sub(lambda at: _CHARACTERS[at[1]], inner)
-    return ParsedReply(values) if values else None
+    return ParsedReply(_with_other_tag(schema, text, values)) if values else None
+
+
+def _with_other_tag(schema: Mapping[str, Any], text: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with the only text that is missing, where a tag of another name that means it holds it."""
+    missing = [
+        name
+        for name, kind in schema["properties"].items()
+        if name not in values and is_text(kind) and name in schema.get("required", schema["properties"])
+    ]
+    others = {tag: held for tag, held in _TAG_PAIR.findall(text) if tag not in schema["properties"]}
+    named = {tag: held for tag, held in others.items() if fold(tag) in TEXT_NAMES}
+    if (
+        len(missing) != 1
+        or len(named) != 1
+        or missing[0].rpartition("_")[2] not in ("input", "query", "text")
+    ):
+        return dict(values)
+    return {**values, missing[0]: next(iter(named.values())).strip()}
 
 
 def _held_by_tags(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -67,6 +90,15 @@ def _held_by_tags(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
     named, elements = schema.get("$defs", {}), _children(root)
     if len(root) == 1 and not elements.keys() & schema["properties"].keys():
         elements = {**_attributes(root[0]), **_children(root[0])}  # all of them in one tag of another name
+        verdicts = [held for tag, held in elements.items() if tag in VERDICTS]
+        names = list(schema["properties"])
+        if (
+            len(names) == 1
+            and len(verdicts) == 1
+            and names[0] not in elements
+            and not is_text(schema["properties"][names[0]])
+        ):
+            elements = {names[0]: verdicts[0]}
     return {
         name: _held(elements[name], kind, named)
         for name, kind in schema["properties"].items()
@@ -87,6 +119,10 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
         items = children.get("item") if len(elements) == 1 else None
         if items is None and len(elements) == 1 and len(children) == 1 and not text.strip():
             (items,) = children.values()
+        if schema.get("items", {}).get("type") == "integer" and all(_number_of(one) for one in items or ()):
+            return [_number_of(one) for one in items or ()] or [
+                _held([one], schema["items"], named) for one in elements
+            ]
         return [_held([one], schema.get("items", {}), named) for one in items or elements]
     if kind == "string" and children:
         return text + "".join(ET.tostring(child, encoding="unicode") for child in first)
@@ -102,11 +138,35 @@ def _held(elements: list[ET.Element], schema: Mapping[str, Any], named: Mapping[
             raise ParseProblem(first.tag)
         return texts[0] if len(texts) == 1 else texts
     kinds = schema.get("properties", {})
+    if len(kinds) == 1 and (grouped := _by_option(next(iter(kinds.values())), children, named)):
+        return grouped
     if len(kinds) == 1 and len(children) == 1 and not kinds.keys() & children.keys():
         (name, inner), (held,) = next(iter(kinds.items())), children.values()
         if inner.get("type") == "array":
             return {name: [_held([one], inner.get("items", {}), named) for one in held]}
     return {name: _held(held, kinds.get(name, {}), named) for name, held in children.items()}
+
+
+def _by_option(
+    schema: Mapping[str, Any], children: Mapping[str, list[ET.Element]], named: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    """The texts in tags that are options of the items of a list, by option."""
+    item = schema.get("items", {})
+    item = named.get(item.get("$ref", "").rpartition("/")[2], item)
+    options = [
+        named.get(one.get("$ref", "").rpartition("/")[2], one).get("enum", ())
+        for one in item.get("properties", {}).values()
+    ]
+    words = {fold(option) for some in options for option in some}
+    if not words or not all(fold(tag) in words for tag in children):
+        return {}
+    return {tag: [(one.text or "").strip() for one in some] for tag, some in children.items()}
+
+
+def _number_of(element: ET.Element) -> str:
+    """The number that is the only attribute of an empty tag: `<document id="1"/>`."""
+    held = list(element.attrib.values())
+    return held[0] if len(held) == 1 and held[0].isdigit() and not (element.text or "").strip() else ""
 
 
 def _typed(schema: Mapping[str, Any], text: str) -> Any:

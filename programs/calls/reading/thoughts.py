@@ -28,6 +28,8 @@ _TOKENS = re.compile(
 _ROLE = re.compile(
     r"\A\s*(?:<\|start_header_id\|>assistant<\|end_header_id\|>|<\|im_start\|>assistant\n|assistant\n\s*\n)\s*"
 )
+_WRAPPED = re.compile(r"\s*<(\w{1,40})>[ \t]*\n([^<]*)\n[ \t]*</\1>\s*")
+"""Lines in one tag."""
 COMPLETED = "[[ ## completed ## ]]"
 _TURN_ENDS = re.compile(r"<\|(?:im_end|eot_id|end|endoftext|return|eom_id)\|>|<end_of_turn>|</s>|<eos>")
 _LATEX = re.compile(
@@ -51,6 +53,9 @@ def answering_part(text: str, names: Sequence[str]) -> str:
     end = _TURN_ENDS.search(answer)
     if end and answer[: end.start()].strip():
         answer = answer[: end.start()]
+    wrapped = _WRAPPED.fullmatch(answer)
+    if wrapped and wrapped[1].lower() not in {name.lower() for name in names}:
+        answer = wrapped[2]
     if "completed" in answer or "<" in answer or "[" in answer:
         answer = _without_tokens(answer)
     return _without_formulas(answer) if "\\" in answer or "$" in answer else answer

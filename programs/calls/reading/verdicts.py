@@ -23,16 +23,22 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "relevant": (
-        r"relevant|helps?\b|helpful|useful|pertinent|of (?:use|help)|on[ -]topic",
+        (
+            r"relevant\b(?! (?:passages?|parts?|documents?|facts?|ones?)\b)|helps?\b|helpful|useful|"
+            r"pertinent|of (?:use|help)|on[ -]topic"
+        ),
         r"irrelevant|unrelated|useless|unhelpful|off[ -]topic|beside the point",
     ),
     "correct": (
-        r"correct\b(?! \w+ is)|right\b(?! \w+ is)|accurate|match(?:es)?\b",
+        r"correct\b(?! \w+ is| answers?\b)|right\b(?! \w+ is)|accurate|match(?:es)?\b",
         r"incorrect|wrong|inaccurate|mismatch",
     ),
     "entailed": (
         r"entail(?:s|ed|ment)?\b|follows\b|supported\b|implied\b",
-        r"contradict\w*|neutral|non-?entail\w*|unsupported",
+        (
+            r"contradict\w*|neutral|non-?entail\w*|unsupported|"
+            r"cannot be (?:sure|certain|concluded|inferred|deduced|derived|known)"
+        ),
     ),
     "need": (
         r"needs?\b|needed|requires?\b|required|necessary|must be looked up",
@@ -45,11 +51,14 @@ _WORDS: Mapping[str, tuple[str, str]] = {
         (
             r"(?:it|this|that|answer|claim|fact|query|question) (?:is|seems) (?:well |already |"
             r"widely )?known\b|\Aknown\b|no (?:further )?search|search is (?:not|un)\s?(?:needed|necessary|"
-            r"required)|without (?:a )?search(?:ing)?"
+            r"required)|without (?:a )?search(?:ing)?|(?:likely|probably|surely|certainly|"
+            r"most likely) (?:right|"
+            r"correct|true|known)"
         ),
         (
             r"unknown|(?:is|was) not known|\Anot known|search is (?:needed|required|necessary)|(?:needs?|"
-            r"requires?) (?:a |to be )?search(?:ed)?|should be searched"
+            r"requires?) (?:a |to be )?search(?:ed)?|should be searched|(?:likely|probably|surely|certainly) "
+            r"(?:wrong|false|incorrect|unknown)"
         ),
     ),
     "status": (
@@ -57,15 +66,27 @@ _WORDS: Mapping[str, tuple[str, str]] = {
             r"(?:adds?|brings?|gives?|provides?|contains?) (?:\w+ ){0,3}(?:new|relevant)|new (?:fact|"
             r"information)s? (?:is|are) (?:added|given)"
         ),
-        r"(?:adds?|brings?) nothing|repeats? what|nothing new|off the point",
+        (
+            r"(?:adds?|brings?) nothing|repeats? what|nothing new|off the point|no new (?:fact|information|"
+            r"point)s?"
+        ),
     ),
 }
+_STATES = re.compile(
+    r"\W{0,4}(?:(?:the|this|that|his|her|its) )?(?:\w+ )?(?:prediction|answer|statement|response|claim|"
+    r"hypothesis|sentence|it|"
+    r"passages?|documents?|information|they|this|that) (?:(?:is|are|was|does|do|"
+    r"seems?) )?(?:[\w']+ ){0,10}?[\w-]+(?=\s*[:;.,\u2014])",
+    re.IGNORECASE,
+)
+"""The clause that a judgement begins with: "The prediction is wrong:"."""
 _NOT = re.compile(
     r"(?:\b(?:not|no|never|cannot|neither|nor|hardly|without|nothing)\b|n't)[^.,;:\n]{0,40}\Z", re.IGNORECASE
 )
 _HEDGE = re.compile(
-    r"\?\s*\Z|\b(?:whether|if|unless|not clear|may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|"
-    r"difficult to (?:tell|say)|cannot (?:tell|say|decide|be determined)|"
+    r"\?\s*\Z|\bbut (?:not|only)\b|\b(?:one|a) part\b|\b(?:part|half) only\b|\bmay be\b|\b(?:whether|if|"
+    r"unless|not clear|may or may not|depend(?:s|ing)|hard to (?:tell|say)|unclear|"
+    r"difficult to (?:tell|say)|can(?:not|'t| not) (?:tell|say|decide|be determined)|"
     r"not sure|unsure|either way|mostly|largely|nearly|almost|not (?:entirely|quite|fully|completely)|"
     r"might|possibly|perhaps|maybe|partly|partially|in part|somewhat|"
     r"to some extent)\b",
@@ -105,6 +126,13 @@ def _holds(name: str, text: str) -> bool | None:
     ended = re.search(rf"\b{name}\W{{1,4}}(?:is\s+)?(true|false|yes|no)\W*\Z", plain, re.IGNORECASE)
     if ended:
         return FLAGS[ended[1].casefold()]
+    if re.search(r"\b(?:yes|true)\W{0,3}(?:/|\||or)\W{0,3}(?:no|false)\b", plain, re.IGNORECASE):
+        return None
+    denied = re.match(
+        r"\W*I (?:would|will|can)(?: not|n't) (?:say|answer) [\"']?(yes|no)\b", plain, re.IGNORECASE
+    )
+    if denied:
+        return not FLAGS[denied[1].casefold()]
     if "##" in plain or "<" in plain or plain.count("\n") > 4:
         return None
     for cue in reversed(list(_CHOOSES.finditer(plain))[-20:]):
@@ -117,20 +145,31 @@ def _holds(name: str, text: str) -> bool | None:
     stem = name if name in _WORDS else next((w for w in _WORDS if fold(name).endswith(w)), "")
     if not stem or len(plain) > 600:
         return None
-    positive, negative = _WORDS[stem]
-    mentioned = set()
-    for match in re.finditer(rf"\b(?:({negative})|({positive}))", plain, re.IGNORECASE):
-        negated = _NOT.search(plain[: match.start()]) is not None
-        mentioned.add((match[1] is None) is not negated)
+    first = _STATES.match(plain)
+    if first and (stated := _mentions(stem, first[0])) and len(stated) == 1 and not _HEDGE.search(first[0]):
+        return stated.pop()
+    mentioned = _mentions(stem, plain)
     if len(mentioned) != 1 or _HEDGE.search(plain):
         return None
     return mentioned.pop()
 
 
+def _mentions(stem: str, plain: str) -> set[bool]:
+    """What `plain` says of the output whose words are those of `stem`: true, false, or both."""
+    positive, negative = _WORDS[stem]
+    mentioned = set()
+    for match in re.finditer(rf"\b(?:({negative})|({positive}))", plain, re.IGNORECASE):
+        negated = _NOT.search(plain[: match.start()]) is not None
+        if stem == "entailed" and match[1] and negated:  # what is not contradicted need not follow
+            return {True, False}
+        mentioned.add((match[1] is None) is not negated)
+    return mentioned
+
+
 def _chosen(words: Sequence[str], text: str) -> Any:
     """The one of `words` that stands where `text` says what it chooses."""
     for cue in reversed(list(_CHOOSES.finditer(text))[-20:]):
-        clause = re.split(r"[.;\n]", text[cue.end() :])[0]
+        clause = _DENIED.sub("", re.split(r"[.;\n]", text[cue.end() :])[0])
         mentioned = _named(words, clause)
         if (
             len(mentioned) == 1
@@ -151,6 +190,10 @@ def _chosen(words: Sequence[str], text: str) -> Any:
     return marked.pop() if len(marked) == 1 else NO_MEANING
 
 
+_DENIED = re.compile(
+    r",? (?:and |but )?(?:not|rather than|instead of|never|nor) [^,.;]{0,60}\Z", re.IGNORECASE
+)
+"""What a clause denies at its end: "real-time, not merely fast-changing"."""
 _COMMON = frozenset(("answer", "finish", "search", "local", "open", "none", "web", "api"))
 
 
@@ -198,11 +241,11 @@ _SCALE = re.compile(
 _RATES = re.compile(
     r"\b(?:rat(?:e|ed|ing)|scor(?:e|ed)|grade[ds]?|give|gave|assign(?:ed)?|confidence|confident|sure|"
     r"certain|utility|points|percent|"
-    r"likelihood|probability|chance|need)\b[^.\n\d]{0,60}?(-?\d+(?:\.\d+)?)(?![\d.]*\d|\s*(?:of the|"
+    r"likelihood|probability|chance|need)\b[^.\n\d]{0,60}?(-?\d+(?:\.\d+)?)(?![\d.]*\d|\s+\d|\s*(?:of the|"
     r"passages?|documents?))",
     re.IGNORECASE,
 )
-_PERCENT = re.compile(r"(?<!\d)(-?\d{1,9}(?:\.\d{1,9})?)\s{0,4}(?:%|percent\b)")
+_PERCENT = re.compile(r"(?<!\d)(-?\d{1,9}(?:\.\d{1,9})?)\s{0,4}(?:%|percent\b|points?\b)")
 
 
 _FIRST = re.compile(
@@ -217,7 +260,7 @@ _NUMBERED_ONE = re.compile(
 )
 
 
-def rating(text: str) -> str:
+def rating(text: str, *, numbered: bool = True) -> str:
     """The number that sentences give as a rating; "" where they give none, or several."""
     word = re.match(
         r"\W{0,4}(zero|one|two|three|four|five|six|seven|eight|nine|ten)[*_]{0,2}[.,:;\u2014]\s",
@@ -230,8 +273,10 @@ def rating(text: str) -> str:
     if first and not re.match(r"[\s*_`\"'(\[]*-?\d+\.\s", text):
         return first[1].lstrip("+")
     plain = _SCALE.sub("", text.replace("\u2212", "-"))
-    for pattern in (_RATES, _PERCENT, _NUMBERED_ONE):
+    for pattern in (_RATES, _PERCENT, *([_NUMBERED_ONE] if numbered else [])):
         mentioned = {match[1] for match in pattern.finditer(plain)}
+        if pattern is _NUMBERED_ONE and re.search(r"\b(?:not|neither|nor)\b|n't\b", plain):
+            return ""
         if len(mentioned) == 1:
             return mentioned.pop()
         if mentioned:

@@ -41,6 +41,17 @@ def parser(loaded: Collection[str] = COMMANDS.keys()) -> argparse.ArgumentParser
     return top
 
 
+class Arguments(argparse.Namespace):
+    """The arguments of a command."""
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """How a compiled program is opened, as arguments of the public functions."""
+        allow_loss = {"allow_loss": self.allow_loss} if "allow_loss" in self else {}
+        access = Access(self.base, self.trust_targets, self.trust_code)
+        return {"sets": self.sets, "access": access, **allow_loss}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     with failures.streams(), failures.interrupts(), failures.endings():
@@ -57,7 +68,7 @@ def _main(argv: Sequence[str] | None) -> int:
     try:
         words = sys.argv[1:] if argv is None else argv
         first = next((word for word in words if word in COMMANDS), None)
-        args, rest = parser([first] if first else []).parse_known_args(words)
+        args, rest = parser([first] if first else []).parse_known_args(words, Arguments())
         if rest:
             args.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     except SystemExit:

@@ -248,11 +248,11 @@ class CompiledProgram:
         Raises ArtefactError if its fields differ from the present ones.
         """
         present = dict(program.named_predictors())[name].signature
-        names = [*saved.inputs, *saved.output_schema.get("required", ())]
-        fields = [present_name(field, present.fields) for field in names]
-        descriptions = {
-            present_name(field, present.fields): text for field, text in saved.descriptions.items()
-        }
+        fields = [*saved.inputs, *saved.output_schema.get("required", ())]
+        descriptions = saved.descriptions
+        if not set(fields) <= set(present.fields):
+            fields = [present_name(field, present.fields) for field in fields]
+            descriptions = {present_name(field, present.fields): text for field, text in descriptions.items()}
         try:
             signature = with_fields(present, fields)
         except (KeyError, TypeError) as error:

@@ -113,7 +113,7 @@ def inputs_of(signature: Any) -> tuple[Input, ...]:
         annotation = getattr(info.annotation, "__name__", "") or ""
         many = str(info.annotation).startswith(("list", "tuple"))
         inner = str(info.annotation).partition("[")[2] if many else annotation
-        kinds = [kind for begin, kind in _KINDS if inner.startswith(begin)]
+        kinds: list[Kind] = [kind for begin, kind in _KINDS if inner.startswith(begin)]
         listed.append(Input(name, kinds[0] if kinds else "text", many))
     return tuple(listed)
 

@@ -98,7 +98,7 @@ def test_a_reply_that_breaks_a_bound_is_an_error_and_an_item_is_left_out() -> No
     out = derive_export(build_program(method("selfrag")))
     prompt = out.prompt("need")
     with pytest.raises(Exception, match="Assertions failed"):
-        consumed(out).parsed(prompt, '{"need": {"percent": 101}}')
+        consumed(out).parsed(prompt, '{"need": 101}')
     out = derive_export(build_program(method("ggatrieval")))
     reply = '{"aligned": [{"component": 9, "segment": "", "same": true}], "synonyms": []}'
     assert consumed(out).parsed(out.prompt("align"), reply)["aligned"] == []

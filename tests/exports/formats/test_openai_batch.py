@@ -103,7 +103,7 @@ def test_every_line_has_an_id_of_its_own(ids: list[str]) -> None:
 
 def test_of_several_prompts_only_those_with_cases_are_written() -> None:
     out = derive_export(
-        build_program(method("prefrag")), cases=[Case("q1", "answer", {"question": "q", "trajectory": ""})]
+        build_program(method("prefrag")), cases=[Case("q1", "answer", {"question": "q", "trajectory": []})]
     )
     assert list(format_of("openai-batch").files(out)) == ["answer.batch.jsonl"]
 

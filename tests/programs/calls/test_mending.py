@@ -30,9 +30,9 @@ from ragc.signatures.claims import ClaimSplit
 from ragc.signatures.grade import (
     CheckRelevance,
     NeedRetrieval,
-    RateUtility,
     RelevanceGrade,
     SupportGrade,
+    Utility,
 )
 from ragc.signatures.route import DomainRouter, EntityExtract
 from ragc.signatures.select import RankPassages, SelectDocuments, VerifyDocuments
@@ -190,8 +190,8 @@ VALUES = [
     (NeedRetrieval, {"need": "85%"}, {"need": 85}, 1, 0),
     (SupportGrade, {"support": "Fully"}, {"support": "fully"}, 1, 0),
     (SupportGrade, {"support": "Fully supported"}, {"support": "fully"}, 1, 0),
-    (RateUtility, {"utility": "5"}, {"utility": 5}, 1, 0),
-    (RateUtility, {"utility": "4/5"}, {"utility": 4}, 1, 0),
+    (Utility, {"utility": "5"}, {"utility": 5}, 1, 0),
+    (Utility, {"utility": "4/5"}, {"utility": 4}, 1, 0),
     (NeedRetrieval, {"need": {"percent": 0.9}}, {"need": 90}, 1, 0),
     (CheckRelevance, {"relevant": 1}, {"relevant": True}, 1, 0),
     (CheckRelevance, {"relevant": 0}, {"relevant": False}, 1, 0),
@@ -429,8 +429,8 @@ def test_a_number_that_was_cut_is_no_number() -> None:
         (JudgeKnown, '{"known": "Nobody knows"}'),
         (SelectDocuments, '{"ids": ["Rome", "Paris"]}'),
         (SelectDocuments, '{"ids": "Rome in 1912"}'),
-        (RateUtility, '{"utility": 9}'),
-        (RateUtility, '{"utility": "4/10"}'),
+        (Utility, '{"utility": 9}'),
+        (Utility, '{"utility": "4/10"}'),
         (NeedRetrieval, '{"need": 130}'),
         (CheckRelevance, '{"relevant": 2}'),
         (ReactStep, json.dumps({"thought": "t", "action_input": "q"})),

@@ -13,8 +13,8 @@ from ragc.programs.calls.replies import read_reply
 from ragc.signatures.align import AlignComponent, SyntacticParse
 from ragc.signatures.answer import ClosedBookAnswer, KnownAnswer, ShortAnswer, apply_format, with_reasoning
 from ragc.signatures.claims import ClaimSplit, JudgeKnown, QuestionSplit
-from ragc.signatures.draft import DraftSentence, FindUncertainSpans
-from ragc.signatures.grade import CheckRelevance, NeedInfo, RateUtility, RelevanceGrade, SupportGrade
+from ragc.signatures.draft import DraftSentence, UncertainSpans
+from ragc.signatures.grade import CheckRelevance, NeedInfo, RelevanceGrade, SupportGrade, Utility
 from ragc.signatures.judge import JudgeAnswer
 from ragc.signatures.query import AnswerPath, ChooseAction, RewriteQuery, with_confidence
 from ragc.signatures.route import DomainRouter, DynamismRouter, EntityExtract
@@ -80,15 +80,15 @@ READ = [
     (RelevanceGrade, "Grade: \u2212100", {"grade": {"points": -100}}),
     (RelevanceGrade, '{"grade": 0.9}', {"grade": {"points": 90}}),
     (RelevanceGrade, "It is about other things.", {"grade": {"points": -100}}),
-    (RateUtility, "I rate this answer a 5 because it is brief.", {"utility": 5}),
-    (RateUtility, "\u2605\u2605\u2605\u2606\u2606", {"utility": 3}),
+    (Utility, "I rate this answer a 5 because it is brief.", {"utility": 5}),
+    (Utility, "\u2605\u2605\u2605\u2606\u2606", {"utility": 3}),
     # Lists, maps, tables and records.
     (RankPassages, "1. Document 1\n2. Document 3", {"order": [1, 3]}),
     (RankPassages, "| Rank | Passage |\n|---|---|\n| 1 | 3 |\n| 2 | 1 |", {"order": [3, 1]}),
     (SelectDocuments, "Documents 1 and 3 answer the question.", {"ids": [1, 3]}),
     (SelectDocuments, "None of the documents is of use.", {"ids": []}),
     (EntityExtract, "Rome (person)", {"entities": {"items": [{"text": "Rome", "kind": "person"}]}}),
-    (FindUncertainSpans, "Graz: 40", {"doubts": {"spans": [{"span": "Graz", "confidence": 40}]}}),
+    (UncertainSpans, "Graz: 40", {"doubts": {"spans": [{"span": "Graz", "confidence": 40}]}}),
     (
         AlignComponent,
         '{"aligned": {"1": "William"}}',
@@ -154,7 +154,7 @@ REFUSED = [
     (CheckRelevance, "The passage may or may not be relevant."),
     (CheckRelevance, "Is the passage relevant?"),
     (SupportGrade, "fully / partially"),
-    (RateUtility, '{"utility": 3.5}'),
+    (Utility, '{"utility": 3.5}'),
     (RewriteQuery, "You could try one of these:\n1. a b\n2. c d"),
     (ChooseAction, "To answer the question, the birthplace must be found."),
     (ReactStep, "Next:\n- local[a]\n- web[b]\n- finish[c]"),

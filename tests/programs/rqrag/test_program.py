@@ -15,8 +15,8 @@ from ragc.signatures.query import (
     ChooseAction,
     DecomposeQuery,
     DisambiguateQuery,
-    JudgeTrajectory,
     RewriteQuery,
+    TrajectoryJudge,
 )
 from ragc.testing import ScriptedTarget
 from tests.programs.rqrag.common import (
@@ -117,7 +117,7 @@ def system(target: ScriptedTarget) -> str:
         ({"depth_for": "musique"}, lambda t: len(t.requests) == 4 + 5),
         ({"retrieve_threshold": 0.5}, lambda t: len(select_requests(t, NeedRetrieval)) == 1),
         ({"answer_format": "choice"}, lambda t: "letter of the right option" in system(t)),
-        ({"select": "judge"}, lambda t: len(select_requests(t, JudgeTrajectory)) == 3),
+        ({"select": "judge"}, lambda t: len(select_requests(t, TrajectoryJudge)) == 3),
         ({"select": "confidence"}, lambda t: "confidence" in outputs(t)),
         ({"select": "vote", "n_conf_samples": 2}, lambda t: len(select_requests(t, AnswerPath)) == 9),
         ({"mode": "search_on_demand", "search_limit": 1},

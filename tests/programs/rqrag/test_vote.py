@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragc.programs.rqrag import paths as selection
-from ragc.signatures.query import AnswerPath, DecomposeQuery, JudgeTrajectory, RewriteQuery
+from ragc.signatures.query import AnswerPath, DecomposeQuery, RewriteQuery, TrajectoryJudge
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.programs.rqrag.common import (
@@ -55,14 +55,14 @@ def test_the_judge_scores_every_trajectory(pooled: bool, answer: str) -> None:
         question="Capital?"
     )
     assert prediction.answer == answer
-    assert len(select_requests(judge, JudgeTrajectory)) == len(judge.requests) == 3
+    assert len(select_requests(judge, TrajectoryJudge)) == len(judge.requests) == 3
     assert {prompt(r).rpartition("Answer: ")[2] for r in judge.requests} == {"Lyon", "Paris", "paris"}
 
 
 def test_without_a_judge_the_main_model_scores() -> None:
     target = ScriptedTarget([{**BOTH, "reason": "so", "score": 3}] * 6)
     build_program(target, max_depth=1, width="rewrite", select="judge")(question="Capital?")
-    assert (target.replies_left, len(select_requests(target, JudgeTrajectory))) == (1, 2)
+    assert (target.replies_left, len(select_requests(target, TrajectoryJudge))) == (1, 2)
 
 
 def test_the_model_can_say_how_sure_it_is() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.cli import console, main
+from ragc.cli import console, options
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -14,9 +14,11 @@ def register(command: argparse.ArgumentParser) -> None:
         "program", metavar="COMPILED|RECIPE", help="a compiled directory, or a recipe as it is"
     )
     command.add_argument("question", metavar="QUESTION", help="the question, in quotes")
-    main.add_sets(command)
-    main.add_trust(command)
-    main.add_allow_loss(command)
+    command.add_argument("--set", **options.SETS)
+    command.add_argument("--base", **options.BASE)
+    command.add_argument("--trust-targets", **options.TRUST_TARGETS)
+    command.add_argument("--trust-code", **options.TRUST_CODE)
+    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
     command.add_argument("--trace", action="store_true", help="show every search and call")
     command.add_argument("--again", action="store_true", help="ask the models anew, not the kept replies")
     command.set_defaults(run=run)
@@ -24,7 +26,7 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answers the question; returns the exit code, 1 where there is no answer."""
-    row = api.ask(args.program, args.question, again=args.again, **main.opening_options(args))
+    row = api.ask(args.program, args.question, again=args.again, **args.opening)
     console.print_json(row.to_json()) if args.json else console.print_answer(row, trace=args.trace)
     if row.failure:
         from ragc.task.answering import was_replayed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.cli import console, main
+from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -16,9 +16,11 @@ def register(command: argparse.ArgumentParser) -> None:
         "program", metavar="COMPILED|RECIPE|ROWS.jsonl", help="what is scored, or the rows of an earlier run"
     )
     command.add_argument("other", nargs="?", metavar="OTHER", help="compare it, question by question")
-    main.add_sets(command)
-    main.add_trust(command)
-    main.add_allow_loss(command)
+    command.add_argument("--set", **options.SETS)
+    command.add_argument("--base", **options.BASE)
+    command.add_argument("--trust-targets", **options.TRUST_TARGETS)
+    command.add_argument("--trust-code", **options.TRUST_CODE)
+    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
     command.add_argument(
         "--by",
         default="",
@@ -29,7 +31,7 @@ def register(command: argparse.ArgumentParser) -> None:
         "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
     )
     command.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
-    main.add_include_seen(command)
+    command.add_argument("--include-seen", **options.INCLUDE_SEEN)
     command.set_defaults(run=run)
 
 
@@ -54,7 +56,7 @@ def _evaluate(args: argparse.Namespace) -> int:
             split=args.split,
             progress=progress,
             include_seen=args.include_seen,
-            **main.opening_options(args),
+            **args.opening,
         )
     if out:
         out.write(evaluation.row_values(prompts=True))
@@ -85,7 +87,7 @@ def _compare(args: argparse.Namespace) -> int:
             by=args.by,
             progress=progress,
             include_seen=args.include_seen,
-            **main.opening_options(args),
+            **args.opening,
         )
     console.print_json(comparison.to_json()) if args.json else console.print_comparison(comparison)
     return 0

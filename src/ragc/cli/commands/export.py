@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.cli import console, main
+from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -25,8 +25,10 @@ def register(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="dev questions to go along as cases, answered first",
     )
-    main.add_sets(command)
-    main.add_trust(command)
+    command.add_argument("--set", **options.SETS)
+    command.add_argument("--base", **options.BASE)
+    command.add_argument("--trust-targets", **options.TRUST_TARGETS)
+    command.add_argument("--trust-code", **options.TRUST_CODE)
     command.set_defaults(run=run)
 
 
@@ -38,9 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    formats = api.check_export(
-        args.program, args.check, questions=args.questions, **main.opening_options(args)
-    )
+    formats = api.check_export(args.program, args.check, questions=args.questions, **args.opening)
     if args.json:
         console.print_json({"checked": args.check, "formats": formats.split(", ")})
     else:
@@ -61,7 +61,7 @@ def _export(args: argparse.Namespace) -> int:
             force=args.force,
             questions=args.questions,
             progress=progress,
-            **main.opening_options(args),
+            **args.opening,
         )
     console.print_json(result.to_json()) if args.json else console.print_export(result)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.cli import console, main
+from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -13,8 +13,8 @@ from ragc.errors import UsageError
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", nargs="?", metavar="RECIPE", help="the recipe, with a table [grid]")
-    main.add_sets(command)
-    main.add_allow_loss(command)
+    command.add_argument("--set", **options.SETS)
+    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
     command.add_argument("--out", metavar="DIR", help="the grid (default: grids/<recipe name>)")
     command.add_argument(
         "--merge", metavar="DIR", action="append", default=[], help="without RECIPE: merge grids into --out"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.cli import console, main
+from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 
 
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
-    main.add_sets(command)
-    main.add_allow_loss(command)
+    command.add_argument("--set", **options.SETS)
+    command.add_argument("--allow-loss", **options.ALLOW_LOSS)
     command.add_argument(
         "--calls", type=int, default=300, metavar="N", help="LM calls to spend at most (default: 300)"
     )

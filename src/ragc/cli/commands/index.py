@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.cli import console, main
+from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 
 
 def register(command: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     command.add_argument("recipe", metavar="RECIPE", help="the recipe, a TOML file")
-    main.add_sets(command)
+    command.add_argument("--set", **options.SETS)
     command.set_defaults(run=run)
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from ragc import api
-from ragc.cli import console, main
+from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
 
@@ -34,7 +34,7 @@ def register(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--out", metavar="DIR", help="rows and result (default: reproduced/TABLE)")
     command.add_argument("--dry-run", action="store_true", help="check everything and bound the LM calls")
-    main.add_sets(command)
+    command.add_argument("--set", **options.SETS)
     command.set_defaults(run=run)
 
 
@@ -106,7 +106,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _run_table(args: argparse.Namespace) -> int:
     with watching() as progress:
-        result = api.reproduce(args.table, **_part(args), beside=args.beside, progress=progress)
+        result = api.reproduce(args.table, **_part(args), progress=progress)
     if args.json:
         console.print_json(result.to_json())
     else:
@@ -117,4 +117,6 @@ def _run_table(args: argparse.Namespace) -> int:
 
 def _part(args: argparse.Namespace) -> dict[str, Any]:
     """The part of the table that the options name."""
-    return {name: getattr(args, name) for name in ("rows", "data_sets", "data", "sets", "limit", "out")}
+    return {
+        name: getattr(args, name) for name in ("rows", "data_sets", "data", "sets", "limit", "beside", "out")
+    }

@@ -12,8 +12,19 @@ SUFFIX = ".py"
 
 
 READING = (
-    *("meaning", "parsed", "json_objects", "prose", "refusals", "thoughts", "verdicts", "step_calls"),
-    *("mending", "field_values", "labels", "markers", "tags", "listings", "steps", "sentences"),
+    *("meaning", "parsed", "json_objects", "prose", "refusals", "thoughts", "verdicts", "other_names"),
+    *(
+        "step_calls",
+        "mending",
+        "field_values",
+        "labels",
+        "markers",
+        "tags",
+        "listings",
+        "steps",
+        "sole_texts",
+        "sentences",
+    ),
     *("cleaning", "parsers"),
 )
 """Modules that read replies, and that exported files have too; each needs those before it."""

@@ -22,7 +22,7 @@ from ragc.programs.calls.reading.meaning import FLAGS, loads
 from ragc.programs.calls.reading.mending import Mender
 from ragc.programs.calls.reading.parsed import ParseProblem
 from ragc.programs.calls.reading.parsers import parsers_for
-from ragc.programs.calls.reading.refusals import is_no_answer
+from ragc.programs.calls.reading.refusals import holds_no_answer
 from ragc.programs.calls.reading.thoughts import answering_part
 
 
@@ -152,7 +152,7 @@ def _mended_outputs(schema: Mapping[str, Any], value: Any, truncated: bool) -> d
 def _strictly(schema: Mapping[str, Any], value: Any) -> dict[str, Any]:
     outputs: dict[str, Any] = _coerce(schema, value, schema.get("$defs", {}), (), "Reply")
     for name, held in outputs.items():
-        if isinstance(held, str) and is_no_answer(held, name):
+        if isinstance(held, (str, list)) and holds_no_answer(held, name):
             raise _Unfit((name,), "Input should be an answer")
     return outputs
 

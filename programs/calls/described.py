@@ -1,0 +1,33 @@
+"""What prompts say of outputs, where a reply only repeats it: an echo, or a point of a scale in its words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from ragc.programs.calls.reading.meaning import fold
+from ragc.signatures.wording import output_texts
+
+
+@lru_cache(maxsize=512)
+def descriptions(signature: Any) -> Mapping[str, frozenset[str]]:
+    """What prompts say of each output that is a text, in both wordings, without blanks and marks."""
+    return {name: frozenset(map(fold, texts)) for name, texts in output_texts(signature).items()}
+
+
+_SCALE = re.compile(r"(-?\d+)\s+(?!to\b|\()([^,;:\d]+)")
+
+
+def on_scale(signature: Any, text: str) -> dict[str, Any] | None:
+    """The points on the scale of the one output whose description says of them what `text` says."""
+    if len(signature.output_fields) != 1 or len(text) > 200:
+        return None
+    (name,) = signature.output_fields
+    said_of = {
+        fold(about): int(points)
+        for one in output_texts(signature)[name]
+        for points, about in _SCALE.findall(one)
+    }
+    return {name: said_of[fold(text)]} if fold(text) in said_of else None
