@@ -8,6 +8,9 @@
     whole/         the compiled program of the study that ended
     requests.json  how many requests were sent
 
+Names of studies and trust records hold the folder in which they were made. That is `/tmp/ragc-recorded`,
+which need not exist when they are read.
+
 Run once, by the version before a change that must read them; not again with what changed.
 """
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 
 from ragc.optimizers.results.compiled import load
+from ragc.optimizers.results.older_fields import present_demo
 from ragc.programs.runtime import Runtime
 from ragc.store.call_store import CallStore
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
@@ -54,3 +56,15 @@ def test_an_older_program_has_its_demonstrations_in_the_fields_of_now_and_runs(n
     program(question="Who wrote Persuasion?")
     shown = [message.content for request in target.requests for message in request.messages]
     assert any("Emma" in text for text in shown)
+
+
+class OwnStep(dspy.Signature):
+    """Say what is next."""
+
+    trajectory: str = dspy.InputField()
+    need: dict[str, int] = dspy.OutputField()
+
+
+def test_fields_of_a_users_own_module_with_such_a_name_stay_as_they_are() -> None:
+    demo = {"trajectory": "thought_0: none yet", "need": {"percent": 40}}
+    assert present_demo(demo, OwnStep.fields) == demo
