@@ -26,6 +26,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ragc.compiled.base import CompiledProgram, refuse_foreign, state_of
+from ragc.compiled.contamination import CLEAN, Contamination, check_compile
+from ragc.compiled.evaluate import look_at_test
+from ragc.compiled.study_rows import write_questions, write_results, write_trials
+from ragc.compiled.verdict import choose_example, compare, intervals_to_json
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.display import describe, figure
@@ -33,20 +38,8 @@ from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
-from ragc.optimizers import task as tasks
-from ragc.optimizers.answering import Row, evaluate, failures_of, groups_of
-from ragc.optimizers.budget import Spent, all_charges
 from ragc.optimizers.distributed.study_address import ledger_of, study_in
 from ragc.optimizers.plan.estimate import budget_pays
-from ragc.optimizers.plan.spare import longer, spare_of
-from ragc.optimizers.plan.speed import note_cost, note_speed
-from ragc.optimizers.prompts import check_programs, small_model_note
-from ragc.optimizers.requirements import require
-from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign, state_of
-from ragc.optimizers.results.contamination import CLEAN, Contamination, check_compile
-from ragc.optimizers.results.evaluate import look_at_test
-from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
-from ragc.optimizers.results.verdict import choose_example, compare, intervals_to_json
 from ragc.optimizers.search.directory import (
     draws_groups,
     epoch_of,
@@ -66,7 +59,6 @@ from ragc.optimizers.search.driver import (
 from ragc.optimizers.search.run_trial import dev_groups, shuffle_dev
 from ragc.optimizers.search.storage import close_study, name_objectives
 from ragc.optimizers.search.study import translate_storage_errors
-from ragc.optimizers.task import Task
 from ragc.recipe import Recipe
 from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore, open_store
@@ -74,6 +66,14 @@ from ragc.store.looks import Look
 from ragc.targets.base import Target
 from ragc.targets.thinking import rooms_of
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
+from ragc.task import base as tasks
+from ragc.task.answering import Row, evaluate, failures_of, groups_of
+from ragc.task.base import Task
+from ragc.task.budget import Spent, all_charges
+from ragc.task.prompts import check_programs, small_model_note
+from ragc.task.requirements import require
+from ragc.task.spare import longer, spare_of
+from ragc.task.speed import note_cost, note_speed
 
 SILENT = Silent()
 
@@ -183,7 +183,7 @@ class Compiled:
         return describe("Compiled", repr(str(self.path)), **shown)
 
     def _repr_html_(self) -> str:
-        from ragc.optimizers.results import notebook
+        from ragc.compiled import notebook
 
         return notebook.of_compiled(self)  # pyright: ignore[reportArgumentType] - one class, reached by two paths
 

@@ -26,7 +26,7 @@ LIBRARIES = (
     "ragc.cli.main",
     "ragc.optimizers.compile",
     "ragc.optimizers.integrations.optuna_objective",
-    "ragc.optimizers.results.evaluate",
+    "ragc.compiled.evaluate",
 )
 
 

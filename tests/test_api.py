@@ -371,7 +371,7 @@ def test_what_a_compile_gives_says_what_it_is(
 
 
 def test_an_evaluation_and_a_comparison_say_what_they_are(compiled: ragc.Compiled) -> None:
-    from ragc.optimizers.results import evaluate
+    from ragc.compiled import evaluate
 
     opened = evaluate.open_program(
         compiled.path, targets={"main": ScriptedTarget(needs_demos)}, access=ragc.Access(compiled.path.parent)
@@ -387,7 +387,7 @@ def test_an_evaluation_and_a_comparison_say_what_they_are(compiled: ragc.Compile
 def test_a_trial_says_what_it_tried(compiled: ragc.Compiled) -> None:
     from ragc.metrics.failures import Failures
     from ragc.optimizers.search.trial import TrialResult
-    from ragc.optimizers.space import Candidate
+    from ragc.task.space import Candidate
 
     candidate = Candidate({"top_k": 3}, demos=2)
     trial = TrialResult(

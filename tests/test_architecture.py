@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import ast
 import gc
+import os
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 import ragc
-from tests.paths import ROOT
+from tests.paths import ROOT, SRC
+from tests.recorded.write import write_recipe
 
 BENCHMARKS = ROOT / "experiments/benchmarks"
 LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
@@ -20,7 +27,7 @@ LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
 ORDER = (
     ("errors", "version"),
     ("core",),
-    ("access", "records"),
+    ("records",),
     ("store",),
     ("downloads",),
     ("signatures",),
@@ -30,10 +37,12 @@ ORDER = (
     ("programs",),
     ("prompts",),
     ("recipe",),
+    ("task",),
+    ("compiled",),
     ("optimizers",),
     ("exports",),
     ("reports",),
-    ("doctor", "finetuning", "testing", "training"),
+    ("doctor", "testing", "training"),
     ("api",),
     ("",),
     ("cli",),
@@ -174,9 +183,47 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert sorted(map(sorted, circles())) == []
 
 
+COMPILED = ROOT / "tests/recorded/earlier/whole"
+USES = {
+    "ask": "assert not main(['ask', program, 'What colour is q0?', *access])",
+    "eval": "assert not main(['eval', program, *access])",
+    "load": "ragc.load(program, access=Access('.', targets=True))('What colour is q0?')",
+}
+"""What is done with a compiled program, where nothing is searched."""
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_runs_a_compiled_program_imports_no_search(use: str, tmp_path: Path) -> None:
+    shutil.copytree(COMPILED, tmp_path / "whole")
+    write_recipe(tmp_path)
+    script = f"""
+import sys
+import ragc
+from ragc.cli.main import main
+from ragc.compiled.access import Access
+from ragc.task import base
+from ragc.testing import ScriptedTarget
+base.build_target = lambda spec: ScriptedTarget(lambda request: '{{"answer": "red"}}')
+program, access = "whole", ["--base", ".", "--trust-targets"]
+{USES[use]}
+print([name for name in sys.modules if name.startswith("ragc.optimizers")])
+"""
+    home = {"PYTHONPATH": f"{SRC}{os.pathsep}{ROOT}", "RAGC_HOME": str(tmp_path / "home")}
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=os.environ | home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
 def test_the_rule_of_imports_itself() -> None:
-    assert is_allowed("ragc.exports.derive", "ragc.optimizers.results.compiled")
-    assert not is_allowed("ragc.optimizers.prompts", "ragc.exports.write")
+    assert is_allowed("ragc.exports.derive", "ragc.compiled.base")
+    assert not is_allowed("ragc.task.prompts", "ragc.exports.write")
     assert not is_allowed("ragc.targets.gateway", "ragc.corpora.sources.base")
     assert not is_allowed("ragc.corpora.sources.base", "ragc.recipe.load")
     assert not is_allowed("ragc.programs.base", "ragc.cli.main")

@@ -19,14 +19,15 @@ import dspy
 from ragc.core import counters
 from ragc.core.counters import Counters
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.answering import NOTHING, Row, evaluate
-from ragc.optimizers.demos.pool import Demo, Demonstration, Pool, label_field, label_of
+from ragc.optimizers.demos.pool import Demo, Demonstration, Pool, label_of
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
 from ragc.programs.trace import Call
 from ragc.recipe.resolved import BALANCED, LABELLED
 from ragc.records import Question
 from ragc.signatures.answer import INVALID
+from ragc.task.answering import NOTHING, Row, evaluate
+from ragc.task.space import label_field
 
 
 async def collect(

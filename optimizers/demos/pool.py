@@ -10,12 +10,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import zip_longest
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any
 
 from ragc.core.digest import canonical
 from ragc.recipe.resolved import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
+from ragc.task.space import label_field
 
 Demo = Mapping[str, Any]
 
@@ -46,11 +46,6 @@ class Demonstration:
 ByPredictor = Mapping[str, tuple[Demonstration, ...]]
 
 
-def label_field(signature: Any) -> str:
-    """The first output of `signature` that is a Literal, a bool or an enumeration; "" for none."""
-    return next((n for n, info in signature.output_fields.items() if _is_closed(info.annotation)), "")
-
-
 def label_of(signature: Any, demo: Demo) -> str:
     """The label of `demo`, as JSON; "" if the call is no judgement call."""
     field = label_field(signature)
@@ -76,16 +71,6 @@ def balance_labels(
     turns = [one for turn in zip_longest(*lists) for one in turn if one is not None][:size]
     rng.shuffle(turns)
     return tuple(turns)
-
-
-def _is_closed(annotation: Any) -> bool:
-    if get_origin(annotation) is Annotated:
-        return _is_closed(get_args(annotation)[0])
-    return (
-        get_origin(annotation) is Literal
-        or annotation is bool
-        or (isinstance(annotation, type) and issubclass(annotation, Enum))
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 from ragc.core.redact import bare_address, mask
 from ragc.errors import StoreError, UsageError
-from ragc.optimizers.budget import Spare, Spent, budget_error
 from ragc.recipe import Budget
 from ragc.targets.charges import Need, Wanted
+from ragc.task.budget import Spare, Spent, budget_error
 
 LEASE_S = 900.0
 """Seconds after which an unfinished try is charged at what it reserved."""

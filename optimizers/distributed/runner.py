@@ -24,8 +24,8 @@ from ragc.optimizers.distributed.study_address import study_name, write_address
 from ragc.optimizers.distributed.worker import Job, read, run_job
 from ragc.optimizers.search.run_trial import Runner
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import Task
+from ragc.task.base import Task
+from ragc.task.space import Candidate
 
 RETRIES = 20
 """The most retries of a trial whose worker died."""

@@ -14,17 +14,17 @@ from uuid import uuid4
 
 import optuna
 
+from ragc.compiled.base import RUN
 from ragc.core import inputs, outputs
 from ragc.core.digest import add_digest, canonical, digest, pretty, verify_digest
 from ragc.core.home.private import make_private, replace_private
 from ragc.errors import ArtefactError, StoreError, UsageError
-from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
-from ragc.optimizers.results.compiled import RUN
 from ragc.optimizers.search.storage import FILE, NAME, delete, storage
 from ragc.recipe import Budget, Recipe, parse
 from ragc.recipe.resolved import OWN_OPTIMIZER, StudySpec
 from ragc.store.call_store import STORAGE_ENV, STORE_ENV
+from ragc.task.addresses import storage_address, store_address
 
 MARK = "study.json"
 """The name of the file in the study's directory."""

@@ -26,14 +26,14 @@ from ragc.core.progress import Progress
 from ragc.errors import RagcError
 from ragc.metrics import Outcome
 from ragc.metrics.base import Objective
-from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.external.monitor import SearchMonitor, StopSearch
 from ragc.optimizers.external.teacher import role_of, teacher_lm
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.trace import by_part
 from ragc.records import Question
+from ragc.task.answering import Row, evaluate
+from ragc.task.base import Task
 
 _LOGGERS = ("dspy", "gepa", "optuna")
 _muted: ContextVar[bool] = ContextVar("ragc_muted", default=False)

@@ -17,11 +17,11 @@ from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, UnknownName, UsageError
 from ragc.optimizers.external.harness import Harness, optimizer_error
 from ragc.optimizers.external.monitor import EvaluatedProgram, PredictorChoice, SearchMonitor, read_choices
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.recipe.resolved import OWN_OPTIMIZER
 from ragc.targets.dspy_engine import cause
+from ragc.task.base import Task
 
 Search = Callable[[Harness, RagProgram, SearchMonitor], RagProgram]
 

@@ -11,8 +11,8 @@ import dspy
 from ragc.errors import UsageError
 from ragc.optimizers.external.harness import UNLIMITED, Harness
 from ragc.optimizers.external.monitor import SearchMonitor
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
+from ragc.task.base import Task
 
 ALWAYS = 2
 """Programs that DSPy tries beside the random ones: labelled and unshuffled bootstrapped demonstrations."""

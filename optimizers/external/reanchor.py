@@ -19,9 +19,9 @@ from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.optimizers.external.harness import Harness
 from ragc.optimizers.external.monitor import SearchMonitor
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
+from ragc.task.base import Task
 
 
 def numbers(task: Task) -> tuple[Knob, ...]:

@@ -16,12 +16,12 @@ from ragc.core.digest import digest
 from ragc.corpora import datasets
 from ragc.corpora.files.records import is_address
 from ragc.errors import UsageError
-from ragc.optimizers.data import BUILT_IN
 from ragc.optimizers.grids.checkout import commit
 from ragc.optimizers.grids.files import FORMAT, mark
 from ragc.optimizers.grids.grid import Grid
-from ragc.optimizers.task import Task
 from ragc.targets.base import Target
+from ragc.task.base import Task
+from ragc.task.data import BUILT_IN
 
 _SHA256 = "@sha256:"
 

@@ -16,13 +16,13 @@ from ragc.optimizers.grids.record import plan_settings
 from ragc.optimizers.grids.settings import build_programs
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.optimizers.plan.cost import cost_bounds
-from ragc.optimizers.plan.prompt_size import BUDGETS, PASSAGE, SHOWN
-from ragc.optimizers.requirements import require
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import Task, prepare
 from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store.call_store import CallStore
+from ragc.task.base import Task, prepare
+from ragc.task.prompt_size import BUDGETS, PASSAGE, SHOWN
+from ragc.task.requirements import require
+from ragc.task.space import Candidate
 
 
 def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:

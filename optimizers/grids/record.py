@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
+from ragc.compiled import contamination
 from ragc.core import event_loop, extras
 from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
@@ -28,26 +29,25 @@ from ragc.core.home.private import FILE, make_private, narrow_tree
 from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
-from ragc.optimizers import task as tasks
-from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.grids import card as cards
 from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files, too_large
 from ragc.optimizers.grids.grid import Grid, grid_of
 from ragc.optimizers.grids.settings import build_programs, columns_of, settings_of
 from ragc.optimizers.grids.timing import TimedLedger, collecting
-from ragc.optimizers.plan.speed import note_speed
-from ragc.optimizers.prompts import small_model_note
-from ragc.optimizers.results import contamination
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.storage import InMemoryAttributes
-from ragc.optimizers.space import Candidate, describe_candidate
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.recipe.resolved import BALANCED, LABELLED
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store, refuse_shared
 from ragc.targets.base import Target
+from ragc.task import base as tasks
+from ragc.task.answering import Row, evaluate
+from ragc.task.base import Task
+from ragc.task.prompts import small_model_note
+from ragc.task.space import Candidate, describe_candidate
+from ragc.task.speed import note_speed
 
 SILENT = Silent()
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from ragc.errors import UsageError
-from ragc.optimizers.prompts import give_prompts
-from ragc.optimizers.space import DEMO_SETS, Candidate, ProgramSpace
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.knobs import MOST_SETTINGS
 from ragc.recipe.resolved import DEMO_COLUMNS, DEMO_KIND, DEMO_SET, DEMOS, FILLED
+from ragc.task.base import Task
+from ragc.task.prompts import give_prompts
+from ragc.task.space import DEMO_SETS, Candidate, ProgramSpace
 
 DRAWS = 20
 """Draws for each setting that is there, and ten more of those; when none of them is new, the search space is

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from ragc.optimizers.budget import FileLedger
 from ragc.recipe import Budget
 from ragc.targets.charges import Need, Wanted
+from ragc.task.budget import FileLedger
 
 _current: ContextVar[set[str] | None] = ContextVar("ragc_grid_requests", default=None)
 

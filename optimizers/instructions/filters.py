@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ragc.core.text import escape_markers
-from ragc.optimizers.answering import Row
 from ragc.programs.trace import Search
 from ragc.records import Passage, Question
+from ragc.task.answering import Row
 
 LONGEST = 1200
 """The most characters of an instruction; a longer one is cut at the end of a sentence or line."""

@@ -19,7 +19,6 @@ from dspy.propose.grounded_proposer import TIPS
 
 from ragc.core.progress import Silent
 from ragc.errors import UsageError
-from ragc.optimizers.answering import Row
 from ragc.optimizers.demos.bootstrap import collect
 from ragc.optimizers.demos.pool import Pool
 from ragc.optimizers.external.harness import Harness
@@ -33,8 +32,9 @@ from ragc.optimizers.instructions.reflection import (
     run_in_harness,
     run_parallel,
 )
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
+from ragc.task.answering import Row
+from ragc.task.base import Task
 
 READ = 48
 """The most train questions that are answered to find failures, and shown to the proposer."""

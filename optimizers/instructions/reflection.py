@@ -15,12 +15,12 @@ import dspy
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.exceptions import AdapterParseError
 
-from ragc.optimizers.answering import Row
 from ragc.optimizers.external.harness import Harness
 from ragc.optimizers.external.monitor import SearchMonitor
 from ragc.optimizers.instructions.feedback import feedback
 from ragc.optimizers.instructions.filters import LONGEST
 from ragc.programs.trace import Call
+from ragc.task.answering import Row
 
 Example = Mapping[str, Any]
 """A train question in GEPA's form: the inputs and outputs of one call, and feedback."""

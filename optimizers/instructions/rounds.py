@@ -30,8 +30,6 @@ from typing import Any
 
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
-from ragc.optimizers.answering import Row
-from ragc.optimizers.budget import answers_left
 from ragc.optimizers.external.harness import Harness
 from ragc.optimizers.instructions.filters import NO_TEXTS, TrainTexts, new_texts
 from ragc.optimizers.instructions.parents import ParentPool
@@ -39,8 +37,10 @@ from ragc.optimizers.instructions.reflection import Example, example_of, rewrite
 from ragc.optimizers.search.builder import ProgramBuilder, Round, round_name
 from ragc.optimizers.search.selection import promising_trials
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
 from ragc.programs.base import RagProgram
+from ragc.task.answering import Row
+from ragc.task.budget import answers_left
+from ragc.task.space import Candidate
 
 STEPS = 3
 """The most reflections on one child before its trial; each reads new failures, after the first its own.

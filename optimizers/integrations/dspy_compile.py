@@ -38,6 +38,10 @@ from uuid import uuid4
 import dspy
 from dspy.teleprompt import Teleprompter
 
+from ragc.compiled import contamination
+from ragc.compiled.base import CompiledProgram
+from ragc.compiled.study_rows import write_questions, write_results, write_trials
+from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
 from ragc.core.display import describe
 from ragc.core.progress import Progress
@@ -49,19 +53,13 @@ from ragc.corpora.sources.given import GivenSource
 from ragc.errors import UsageError
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.compile import baseline, failures_json, search, select
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
-from ragc.optimizers.results import contamination
-from ragc.optimizers.results.compiled import CompiledProgram
-from ragc.optimizers.results.study_rows import write_questions, write_results, write_trials
-from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.directory import epoch_of, open_directory, run_of
 from ragc.optimizers.search.driver import check_optimizers, open_search
 from ragc.optimizers.search.run_trial import dev_groups, shuffle_dev
 from ragc.optimizers.search.study import translate_storage_errors
-from ragc.optimizers.task import Task, facts_of, objective_of, scorer_of, with_prices
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knobs
 from ragc.programs.method import Method
@@ -70,6 +68,8 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
 from ragc.recipe.resolved import CALLERS_METRIC
 from ragc.targets.dspy_lm import target_of
+from ragc.task.base import Task, facts_of, objective_of, scorer_of, with_prices
+from ragc.task.budget import FileLedger
 
 HELD_OUT = 0.8
 """The share of the trainset that candidates are compared on where there is no valset; as MIPROv2 has it."""

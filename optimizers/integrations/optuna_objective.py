@@ -23,6 +23,9 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
+from ragc.compiled import contamination
+from ragc.compiled.base import CompiledProgram, refuse_foreign
+from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
 from ragc.core.counters import Counters
 from ragc.core.digest import digest
@@ -30,14 +33,8 @@ from ragc.core.display import describe, quantity
 from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
-from ragc.optimizers.answering import Row, evaluate, failures_of, groups_of
-from ragc.optimizers.budget import budget_error
 from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.integrations.optuna_folder import Folder
-from ragc.optimizers.prompts import check_prompts
-from ragc.optimizers.results import contamination
-from ragc.optimizers.results.compiled import CompiledProgram, refuse_foreign
-from ragc.optimizers.results.verdict import intervals_to_json
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.directory import draws_groups, kept_rooms, write_rooms
@@ -46,12 +43,15 @@ from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
 from ragc.optimizers.search.selection import is_outdone
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
 from ragc.optimizers.search.tell import FAILURES, failures_in
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import Task, prepare
 from ragc.recipe import Recipe
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import Target
 from ragc.targets.thinking import rooms_of
+from ragc.task.answering import Row, evaluate, failures_of, groups_of
+from ragc.task.base import Task, prepare
+from ragc.task.budget import budget_error
+from ragc.task.prompts import check_prompts
+from ragc.task.space import Candidate
 
 CANDIDATE, COUNTERS = "ragc:candidate", "ragc:counters"
 """The attributes of a trial that hold what was tried and what it cost."""

@@ -16,8 +16,8 @@ from ragc.optimizers.integrations.optuna_objective import BASELINE, CANDIDATE, S
 from ragc.optimizers.search.selection import is_outdone
 from ragc.optimizers.search.storage import NAME, read_study
 from ragc.optimizers.search.tell import failures_in
-from ragc.optimizers.task import objective_of
 from ragc.recipe import Recipe
+from ragc.task.base import objective_of
 
 
 def trials_of(directory: Path) -> list[FrozenTrial]:

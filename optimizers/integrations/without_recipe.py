@@ -30,8 +30,6 @@ from ragc.corpora.sources.function import FunctionSource
 from ragc.corpora.sources.recorded import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.errors import UnknownName, UsageError
-from ragc.optimizers.data import RecipeData
-from ragc.optimizers.distributed.addresses import store_address
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
@@ -40,6 +38,8 @@ from ragc.records import Passage
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import ROLES, Target, TargetSpec
 from ragc.targets.dspy_lm import DspyTarget, target_of
+from ragc.task.addresses import store_address
+from ragc.task.data import RecipeData
 
 ADVICE = "pass {name}=ragc.{kind}(...)"
 """What to do about a target or source that is missing, where there is no recipe to add it to."""

@@ -14,7 +14,7 @@ from optuna.samplers import RandomSampler
 
 from ragc.errors import UsageError
 from ragc.optimizers.search.sampler import suggest
-from ragc.optimizers.task import Task
+from ragc.task.base import Task
 
 LEAST_DRAWN, MOST_DRAWN = 48, 1000
 """Candidates drawn: as many as there are trials, within these."""

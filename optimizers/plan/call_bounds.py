@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from ragc.errors import UsageError
-from ragc.optimizers.space import ProgramSpace
-from ragc.optimizers.task import Task
 from ragc.programs import Method
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 from ragc.programs.runtime import Runtime
+from ragc.task.base import Task
+from ragc.task.space import ProgramSpace
 
 REQUESTS = 2
 """The most requests of one typed call: the first, and one retry for an unreadable reply."""

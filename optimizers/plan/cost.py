@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from ragc.optimizers.external.teacher import LONGEST_REPLY
-from ragc.optimizers.plan.prices import reachable_targets
-from ragc.optimizers.plan.speed import CallCost, cost_per_call, seconds_per_request
-from ragc.optimizers.task import Task
 from ragc.targets.base import Target
 from ragc.targets.prices import RequestLimits, request_limits
 from ragc.targets.token_price import typed_price
+from ragc.task.base import Task
+from ragc.task.prices import reachable_targets
+from ragc.task.speed import CallCost, cost_per_call, seconds_per_request
 
 
 def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:

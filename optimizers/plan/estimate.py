@@ -14,28 +14,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ragc.compiled.base import refuse_foreign
+from ragc.compiled.contamination import check_compile
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers.plan.average import Average, average
 from ragc.optimizers.plan.budget_share import BudgetShare, Work, budget_share
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.cost import cost_bounds, likely_cost
-from ragc.optimizers.plan.prompt_size import chunk_tokens, passage_tokens
 from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
-from ragc.optimizers.plan.spare import AT_ONCE, spare_of
-from ragc.optimizers.prompts import check_programs
-from ragc.optimizers.requirements import require
-from ragc.optimizers.results.compiled import refuse_foreign
-from ragc.optimizers.results.contamination import check_compile
 from ragc.optimizers.search.driver import check_optimizers
 from ragc.optimizers.search.portfolio import parts_of
-from ragc.optimizers.task import Task, prepare
 from ragc.optimizers.thresholds.curve import POINTS
 from ragc.recipe import Recipe
 from ragc.recipe.resolved import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.thinking import rooms_of
+from ragc.task.base import Task, prepare
+from ragc.task.prompt_size import chunk_tokens, passage_tokens
+from ragc.task.prompts import check_programs
+from ragc.task.requirements import require
+from ragc.task.spare import AT_ONCE, spare_of
 
 UNBOUNDED_PEERS = {"mipro": "MIPROv2", "gepa": "GEPA"}
 """External optimizers that decide themselves how many instructions they propose and evaluate."""

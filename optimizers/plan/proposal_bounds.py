@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragc.optimizers.external.teacher import role_of
 from ragc.optimizers.instructions.propose import SPARE
-from ragc.optimizers.task import Task
+from ragc.task.base import Task
 
 VIEWED = 10
 """Train questions that DSPy's data set summary reads at a time, and the most times it reads."""

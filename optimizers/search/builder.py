@@ -20,16 +20,16 @@ from ragc.core.progress import Progress
 from ragc.optimizers.demos.bootstrap import collect, set_demos
 from ragc.optimizers.demos.effects import Shown, estimate_effects, order_by_help
 from ragc.optimizers.demos.pool import ByPredictor, Demonstration, Pool
-from ragc.optimizers.plan.prompt_size import longest_prompt
-from ragc.optimizers.prompts import give_prompts
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import DEMO_SETS, Candidate
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
 from ragc.recipe.resolved import CROSS, HELPFUL, NEAREST
 from ragc.records import Question
+from ragc.task.base import Task
+from ragc.task.prompt_size import longest_prompt
+from ragc.task.prompts import give_prompts
+from ragc.task.space import DEMO_SETS, Candidate
 
 
 @dataclass(frozen=True, slots=True)

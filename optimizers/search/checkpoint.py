@@ -15,17 +15,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ragc.compiled.base import RUN, CompiledProgram
+from ragc.compiled.verdict import NOT_MEASURED, intervals_to_json
 from ragc.core import outputs
 from ragc.core.digest import digest
 from ragc.errors import ArtefactError
-from ragc.optimizers.results.compiled import RUN, CompiledProgram
-from ragc.optimizers.results.verdict import NOT_MEASURED, intervals_to_json
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.run_trial import dev_groups
 from ragc.optimizers.search.selection import FittedScores, select
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
+from ragc.task.base import Task
 
 BEST = "best"
 """The name of the compiled program in the study's directory."""

@@ -18,7 +18,6 @@ from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered
 from ragc.metrics.base import Objective, Scores
 from ragc.metrics.failures import Failures
-from ragc.optimizers.answering import Row, evaluate, failures_of
 from ragc.optimizers.distributed.runner import on_workers
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.portfolio import (
@@ -37,11 +36,12 @@ from ragc.optimizers.search.selection import best, expected_of_choice, is_outdon
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.optimizers.search.study import Study
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Budget
 from ragc.recipe.resolved import OWN_OPTIMIZER
+from ragc.task.answering import Row, evaluate, failures_of
+from ragc.task.base import Task
+from ragc.task.space import Candidate
 
 if TYPE_CHECKING:
     from ragc.optimizers.external.optimize import ExternalResult

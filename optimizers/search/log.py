@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragc.core.display import quantity
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.task import Task
+from ragc.task.base import Task
 
 LOG = "study.log"
 """The name of the log in the study's directory."""

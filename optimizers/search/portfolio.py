@@ -24,14 +24,14 @@ from ragc.core.display import quantity
 from ragc.core.outputs import put_file
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
-from ragc.optimizers.answering import Row, evaluate
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.distributed.study_address import STANDING
 from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.trial import TrialResult, result_of
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Budget
+from ragc.task.answering import Row, evaluate
+from ragc.task.base import Task
+from ragc.task.budget import FileLedger
 
 BASELINE, MEETING = "baseline", "meeting"
 """The parts of the ledger beside those of the optimizers."""

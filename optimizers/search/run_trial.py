@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ragc.metrics.stats.clusters import run_lengths
-from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.racing import FUTILITY, win_probability
 from ragc.optimizers.search.trial import TrialResult, result_of
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.records import Question
+from ragc.task.answering import Row, evaluate
+from ragc.task.base import Task
+from ragc.task.space import Candidate
 
 MAX_PROGRAMS = 32
 """The most programs kept for further looks; the one that answered longest ago goes."""

@@ -26,10 +26,10 @@ from ragc.optimizers.search.selection import best
 from ragc.optimizers.search.storage import one_append
 from ragc.optimizers.search.tell import sampler_view
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
-from ragc.optimizers.task import Task
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.resolved import FILLED, HELPFUL
+from ragc.task.base import Task
+from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 
 
 def suggest(spaces: SearchSpace, trial: optuna.Trial) -> Candidate:

@@ -56,8 +56,8 @@ from ragc.optimizers.search.allocation import (
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.score_model import Array, Posterior, ScoreModel
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
 from ragc.programs.knobs import Value
+from ragc.task.space import Candidate
 
 FAILING = 0.1
 """A trial whose share of failures exceeds another's by more than this must score better than the other."""

@@ -13,6 +13,8 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 
+from ragc.compiled.base import load
+from ragc.compiled.study_rows import TRIALS
 from ragc.core import inputs
 from ragc.core.display import describe, quantity
 from ragc.core.redact import shorten
@@ -20,13 +22,9 @@ from ragc.core.text import visible
 from ragc.errors import ArtefactError, RagcError, Untrusted
 from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
-from ragc.optimizers.budget import FileLedger, StudyLedger
-from ragc.optimizers.distributed.addresses import storage_address, store_address
 from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.distributed.study_address import read_address, recipe_in
 from ragc.optimizers.integrations import optuna_folder
-from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.study_rows import TRIALS
 from ragc.optimizers.search.builder import Round, round_name
 from ragc.optimizers.search.checkpoint import BEST
 from ragc.optimizers.search.log import LOG
@@ -34,10 +32,12 @@ from ragc.optimizers.search.portfolio import divide_trials, read_standing
 from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
 from ragc.optimizers.search.trial import TrialResult, read_results
-from ragc.optimizers.space import Candidate, describe_candidate
-from ragc.optimizers.task import objective_of
 from ragc.recipe import Budget, Recipe
 from ragc.recipe.resolved import OWN_OPTIMIZER
+from ragc.task.addresses import storage_address, store_address
+from ragc.task.base import objective_of
+from ragc.task.budget import FileLedger, StudyLedger
+from ragc.task.space import Candidate, describe_candidate
 
 _BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
 

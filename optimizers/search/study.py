@@ -25,7 +25,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
-from ragc.optimizers.budget import answers_left
 from ragc.optimizers.distributed.study_address import facts_differ, study_in
 from ragc.optimizers.search.allocation import (
     FEWEST,
@@ -49,9 +48,10 @@ from ragc.optimizers.search.selection import (
 from ragc.optimizers.search.storage import DamagedJournal, StudyAttributes, name_objectives, one_append
 from ragc.optimizers.search.tell import finish, report
 from ragc.optimizers.search.trial import BATCH, NONE, TrialResult, read_results
-from ragc.optimizers.space import Candidate, SearchSpace, describe_candidate
-from ragc.optimizers.task import Task
 from ragc.optimizers.thresholds.tuner import ThresholdTuner
+from ragc.task.base import Task
+from ragc.task.budget import answers_left
+from ragc.task.space import Candidate, SearchSpace, describe_candidate
 
 if TYPE_CHECKING:
     from ragc.optimizers.instructions.rounds import InstructionRounds

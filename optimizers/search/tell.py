@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ragc.metrics.failures import Failures
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.task import objective_of
+from ragc.task.base import objective_of
 
 ESTIMATES, MEANS, SEEN, FAILURES = "ragc:estimates", "ragc:means", "ragc:seen", "ragc:failures"
 """Names of trial attributes.

@@ -23,12 +23,10 @@ from typing import Any
 from ragc.core.counters import Counters
 from ragc.core.display import quantity
 from ragc.errors import BudgetExhausted, CapabilityMissing, UsageError
-from ragc.optimizers.answering import Row, evaluate
 from ragc.optimizers.search.builder import Attributes, ProgramBuilder
 from ragc.optimizers.search.run_trial import shuffle_dev
 from ragc.optimizers.search.selection import eligible_trials
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.thresholds.curve import (
     POINTS,
     Fit,
@@ -41,6 +39,8 @@ from ragc.optimizers.thresholds.curve import (
 )
 from ragc.programs.knobs import Knob
 from ragc.programs.trace import Gate, together
+from ragc.task.answering import Row, evaluate
+from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 
 
 class NotTunable(Exception):

@@ -22,7 +22,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ragc.access import Access
 from ragc.api import (
     ask,
     check_export,
@@ -54,6 +53,7 @@ from ragc.api import (
     trust,
     trust_listing,
 )
+from ragc.compiled.access import Access
 from ragc.errors import (
     ArtefactError,
     BudgetExhausted,
@@ -77,12 +77,14 @@ from ragc.version import __version__
 if TYPE_CHECKING:
     import ragc.metrics
     import ragc.recipe  # noqa: F401 - an attribute, as `__getattr__` has it
+    from ragc.compiled.base import CompiledProgram
+    from ragc.compiled.evaluate import Evaluation
+    from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
     from ragc.exports.write import Exported
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.stats.intervals import Interval
-    from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
     from ragc.optimizers.grids.record import RecordedGrid
@@ -90,9 +92,6 @@ if TYPE_CHECKING:
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
-    from ragc.optimizers.results.compiled import CompiledProgram
-    from ragc.optimizers.results.evaluate import Evaluation
-    from ragc.optimizers.results.trust_listing import TrustListing
     from ragc.optimizers.search.status import StudyStatus
     from ragc.programs.base import RagProgram
     from ragc.programs.own import choice, number, switch
@@ -100,6 +99,7 @@ if TYPE_CHECKING:
     from ragc.reports.rows import RowsSummary
     from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
+    from ragc.task.answering import Row
     from ragc.training.data.build import TrainingData
 
 __all__ = [
@@ -183,8 +183,8 @@ __all__ = [
 _IMPORTED_WHEN_USED = {
     "Compile": "ragc.optimizers.integrations.dspy_compile",
     "Compiled": "ragc.optimizers.compile",
-    "CompiledProgram": "ragc.optimizers.results.compiled",
-    "Evaluation": "ragc.optimizers.results.evaluate",
+    "CompiledProgram": "ragc.compiled.base",
+    "Evaluation": "ragc.compiled.evaluate",
     "Exported": "ragc.exports.write",
     "Grid": "ragc.optimizers.grids.grid",
     "Headroom": "ragc.optimizers.plan.headroom.result",
@@ -195,14 +195,14 @@ _IMPORTED_WHEN_USED = {
     "Recipe": "ragc.recipe",
     "RecordedGrid": "ragc.optimizers.grids.record",
     "Reproduction": "ragc.optimizers.grids.tables.result",
-    "Row": "ragc.optimizers.answering",
+    "Row": "ragc.task.answering",
     "RowsSummary": "ragc.reports.rows",
     "RunComparison": "ragc.metrics.reports.compare_runs",
     "Source": "ragc.corpora.sources.base",
     "StudyStatus": "ragc.optimizers.search.status",
     "Target": "ragc.targets.base",
     "TrainingData": "ragc.training.data.build",
-    "TrustListing": "ragc.optimizers.results.trust_listing",
+    "TrustListing": "ragc.compiled.trust_listing",
     "WrittenReport": "ragc.reports.write",
     "choice": "ragc.programs.own",
     "number": "ragc.programs.own",

@@ -10,37 +10,37 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ragc.access import Access
+from ragc.compiled.access import Access
 
 if TYPE_CHECKING:
     import optuna
     from dspy import BaseLM, Module
 
+    from ragc.compiled.base import CompiledProgram
+    from ragc.compiled.evaluate import Evaluation
+    from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.core.progress.bars import Display
     from ragc.corpora.sources.base import Source
     from ragc.doctor.check import Check
     from ragc.doctor.targets import TargetCheck
     from ragc.exports.write import Exported
-    from ragc.finetuning.train import Trained
     from ragc.metrics.reports.compare_runs import RunComparison
-    from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.grid import Grid
     from ragc.optimizers.grids.record import RecordedGrid
     from ragc.optimizers.grids.tables.result import Reproduction
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
-    from ragc.optimizers.results.compiled import CompiledProgram
-    from ragc.optimizers.results.evaluate import Evaluation
-    from ragc.optimizers.results.trust_listing import TrustListing
     from ragc.optimizers.search.status import StudyStatus
     from ragc.programs.base import RagProgram
     from ragc.records import Passage
     from ragc.reports.rows import RowsSummary
     from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
+    from ragc.task.answering import Row
     from ragc.training.data.build import TrainingData
+    from ragc.training.finetune.train import Trained
 
 
 def compile(
@@ -98,7 +98,7 @@ def train(
     Raises RecipeError with all problems of the file, DataError with those of its rows, UsageError where the
     extra `train` is absent or `out` holds something else, and RagcError.
     """
-    from ragc.finetuning import train as training
+    from ragc.training.finetune import train as training
 
     return training.train(config, out, sets=sets, progress=progress)
 
@@ -109,7 +109,7 @@ def write_base(base: str, *, out: str | Path, progress: Progress | None = None) 
     Raises UsageError, also where the extra `train` is absent or `out` is not empty.
     """
     from ragc.core.progress import Silent
-    from ragc.finetuning.base_models import write_base as write
+    from ragc.training.finetune.base_models import write_base as write
 
     return Path(write(base, out, progress or Silent()).path)
 
@@ -233,7 +233,7 @@ def training_data(
     from ragc.training.data import build, demonstrations
 
     if kind == demonstrations.KIND:
-        from ragc.optimizers.results.resolve import Opening
+        from ragc.compiled.resolve import Opening
 
         how = Opening(tuple(sets), access.absolute())
         return demonstrations.build(recipe, out, format=format, how=how)
@@ -424,8 +424,8 @@ def load(
     Raises ArtefactError when `path` is not a compiled program, Untrusted for what is not allowed, and
     UsageError where `sets` name knobs or prompts, which a compiled program has already.
     """
-    from ragc.optimizers.results.resolve import Opening
-    from ragc.optimizers.results.session import load_to_answer
+    from ragc.compiled.resolve import Opening
+    from ragc.compiled.session import load_to_answer
 
     return load_to_answer(path, Opening(tuple(sets), access.absolute()))
 
@@ -451,7 +451,7 @@ def ask(
 
     Raises UsageError, Untrusted and TargetError.
     """
-    from ragc.optimizers.results import evaluate as examples
+    from ragc.compiled import evaluate as examples
 
     program = examples.open_program(
         path,
@@ -486,7 +486,7 @@ def evaluate(
 
     Raises UsageError for a split without questions, Untrusted, and TargetError.
     """
-    from ragc.optimizers.results import evaluate as examples
+    from ragc.compiled import evaluate as examples
 
     program = examples.open_program(
         path,
@@ -518,7 +518,7 @@ def trust_listing(path: str | Path, *, base: str | Path | None = None) -> TrustL
 
     Raises ArtefactError when `path` is not a compiled program.
     """
-    from ragc.optimizers.results.trust_listing import listing
+    from ragc.compiled.trust_listing import listing
 
     return listing(path, base)
 
@@ -557,7 +557,7 @@ def compare(
 
     Raises UsageError where the runs share no question or no metric, and what `evaluate` raises.
     """
-    from ragc.optimizers.results import comparison
+    from ragc.compiled import comparison
 
     score = partial(
         evaluate,
@@ -580,7 +580,7 @@ def index(
     SourceError.
     """
     from ragc import recipe as recipes
-    from ragc.optimizers import indexing
+    from ragc.task import indexing
 
     return indexing.index(recipes.load(recipe, sets), progress=progress or indexing.SILENT)
 
@@ -608,7 +608,7 @@ def export(
     or a program that the format cannot express.
     """
     from ragc import exports
-    from ragc.optimizers.results.resolve import Opening
+    from ragc.compiled.resolve import Opening
 
     how = Opening(tuple(sets), access)
     return exports.export_directory(
@@ -630,7 +630,7 @@ def check_export(
     first difference.
     """
     from ragc import exports
-    from ragc.optimizers.results.resolve import Opening
+    from ragc.compiled.resolve import Opening
 
     how = Opening(tuple(sets), access)
     return exports.check_directory(path, exported, how=how, questions=questions)

@@ -9,7 +9,6 @@ from ragc.cli.trace import lines
 from ragc.core import event_loop
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.multiple import Matching
-from ragc.optimizers.answering import Row, answer
 from ragc.optimizers.demos.pool import Pool
 from ragc.optimizers.search.builder import _describe_pool
 from ragc.programs import method
@@ -18,6 +17,7 @@ from ragc.programs.trace import by_call
 from ragc.records import Passage, Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Reply, Usage
+from ragc.task.answering import Row, answer
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
 
 STEP = {"thought": "The capital is missing.", "action": "search", "action_input": "capital of France"}

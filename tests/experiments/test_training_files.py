@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ragc.errors import UsageError
-from ragc.finetuning.encode import check_base, example, preference_length
-from ragc.finetuning.rows import read
-from ragc.finetuning.settings import load
+from ragc.training.finetune.encode import check_base, example, preference_length
+from ragc.training.finetune.rows import read
+from ragc.training.finetune.settings import load
 from tests.experiments.training_files import FILES, MODELS, RowsCommand, make_rows
-from tests.finetuning.test_encode import Words
+from tests.training.finetune.test_encode import Words
 
 CHAT_BASES = {"THUDM/glm-4-9b-chat-hf", "meta-llama/Llama-2-7b-chat-hf"}
 """Models of the hub whose tokenizers are published with a chat template."""

@@ -10,9 +10,9 @@ from typing import Any
 import dspy
 import pytest
 
+from ragc.compiled.base import CompiledProgram
 from ragc.errors import ArtefactError, UsageError
 from ragc.exports.derive import derive_export, models, prompt_of, runtime, tables
-from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.programs import METHODS, Method, method
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.knobs import LAYOUTS, WORDINGS

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from experiments.benchmarks.serving.loopback import TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
+from ragc.compiled import base as compiled
 from ragc.core import outputs
 from ragc.errors import RagcError
-from ragc.optimizers.results import compiled
 from ragc.store.call_store import CallStore
 from tests.faults.injector import Ended, Fault, ragc
 

@@ -20,8 +20,8 @@ import pytest
 from experiments.benchmarks.serving.loopback import TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
+from ragc.compiled.base import load
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.results.compiled import load
 from tests.paths import ROOT
 
 pytestmark = pytest.mark.integration

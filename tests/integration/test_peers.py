@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from ragc import recipe as recipes
+from ragc.compiled.base import CompiledProgram, load
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
 from ragc.optimizers.external.optimize import ExternalResult, optimize
-from ragc.optimizers.results.compiled import CompiledProgram, load
-from ragc.optimizers.task import Task, prepare
 from ragc.store.call_store import CallStore
 from ragc.targets.embedded.target import EmbeddedTarget
+from ragc.task.base import Task, prepare
 from tests.paths import SRC
 
 pytest.importorskip("xllamacpp")

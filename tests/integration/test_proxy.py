@@ -21,13 +21,13 @@ from typing import Any
 
 import pytest
 
+from ragc.compiled.evaluate import open_program, score
 from ragc.errors import TargetError, UsageError
-from ragc.optimizers.answering import Row
-from ragc.optimizers.results.evaluate import open_program, score
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.embedded.weights import default_weights
+from ragc.task.answering import Row
 from tests.integration.embedded_api import MODEL, Api, embedded_api
 from tests.optimizers.colours import Run, begun, written
 from tests.paths import SRC

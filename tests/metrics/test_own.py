@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
-from ragc.access import Access
+from ragc.compiled import trust
+from ragc.compiled.access import Access
 from ragc.errors import RagcError, RecipeError, Untrusted, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.results import trust
 from ragc.recipe import Recipe
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ragc import recipe as recipes
+from ragc.compiled.trust_record import DIGESTED
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.results.trust_record import DIGESTED
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest

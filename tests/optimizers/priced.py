@@ -8,11 +8,11 @@ from typing import Any
 
 from ragc import recipe as recipes
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.task import prepare
 from ragc.recipe import Recipe
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.targets.token_price import Price
+from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import needs_demos
 

@@ -9,8 +9,8 @@ import pytest
 
 from ragc.core.digest import add_digest
 from ragc.errors import StoreError
-from ragc.optimizers.budget import FileLedger
 from ragc.recipe import Budget
+from ragc.task.budget import FileLedger
 
 
 def lines(*keys: str) -> bytes:

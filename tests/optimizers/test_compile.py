@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from ragc.cli import console
+from ragc.compiled.base import load
+from ragc.compiled.evaluate import open_program, score
 from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
-from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.evaluate import open_program, score
 from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.optimizers.colours import COLOURS, Killed, Run, Unbroken, colour_of, dying, identical, needs_demos

@@ -19,8 +19,6 @@ from ragc.errors import ParseFailure
 from ragc.metrics import Metric
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.answering import NOTHING, answer, evaluate, means
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method, trace
@@ -28,6 +26,8 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
 from ragc.records import Question
 from ragc.targets.base import ChatRequest
+from ragc.task.answering import NOTHING, answer, evaluate, means
+from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of
 

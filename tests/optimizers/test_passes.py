@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
+from ragc.compiled.base import load
+from ragc.compiled.verdict import NOT_MEASURED
 from ragc.core import event_loop
 from ragc.errors import ArtefactError, BudgetExhausted, NothingAnswered, RecipeError, UsageError
 from ragc.optimizers import compile as compiling
@@ -26,8 +28,6 @@ from ragc.optimizers.compile import (
     verify,
     write,
 )
-from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.verdict import NOT_MEASURED
 from ragc.optimizers.search.driver import Baseline, Searched, Selected, open_search
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest

@@ -16,10 +16,10 @@ import pytest
 
 import ragc
 from ragc import recipe as recipes
-from ragc.access import Access
+from ragc.compiled.access import Access
+from ragc.compiled.evaluate import ask, open_program
 from ragc.errors import Untrusted
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.results.evaluate import ask, open_program
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget

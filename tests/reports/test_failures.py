@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ragc.optimizers.answering import Row
 from ragc.programs.trace import Call, UnreadableReply
 from ragc.records import Passage, Question
 from ragc.reports.failures import GROUPS, deciding_metric, group_of, refuses, same_content
+from ragc.task.answering import Row
 
 QUESTION = "Who married Robert Schumann?"
 

@@ -10,16 +10,16 @@ from typing import Any, cast
 import pytest
 
 import ragc
+from ragc.compiled.base import CompiledProgram, ProgramState
+from ragc.compiled.evaluate import Evaluation
 from ragc.core import notebook
 from ragc.metrics.failures import Failures
 from ragc.metrics.reports.compare_runs import compare
 from ragc.metrics.reports.runs import of_rows
 from ragc.metrics.stats.intervals import Interval
-from ragc.optimizers.answering import Row
 from ragc.optimizers.compile import Compiled
-from ragc.optimizers.results.compiled import CompiledProgram, ProgramState
-from ragc.optimizers.results.evaluate import Evaluation
 from ragc.records import Question
+from ragc.task.answering import Row
 from tests.reports.test_rows import HOSTILE, ROWS, row, written
 
 KEY = "sk-abcdefghij0123456789"

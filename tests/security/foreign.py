@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ragc.optimizers.results.compiled import CompiledProgram
-from ragc.optimizers.results.evaluate import open_program
+from ragc.compiled.base import CompiledProgram
+from ragc.compiled.evaluate import open_program
 from ragc.recipe.write import value as value_text
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from ragc.cli import main
+from ragc.compiled.base import load
 from ragc.errors import RagcError, StoreError
-from ragc.optimizers.budget import FileLedger
-from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
+from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import THOROUGH, thorough
 from tests.optimizers.colours import Killed, Run, begun, dying, identical, needs_demos, written

@@ -16,7 +16,7 @@ import pytest
 from experiments.benchmarks.serving.loopback import Loopback
 from experiments.benchmarks.serving.loopback_world import reply
 from ragc.cli.main import main
-from ragc.optimizers.results.compiled import load
+from ragc.compiled.base import load
 from tests import processes
 from tests.examples import cases, thorough
 from tests.security.command_line import (

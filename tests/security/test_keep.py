@@ -13,15 +13,15 @@ from typing import cast
 import pytest
 
 from ragc import recipe as recipes
+from ragc.compiled.base import load
 from ragc.doctor import machine
 from ragc.errors import RecipeError, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.integrations.optuna_objective import study
-from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.storage import study_directory
-from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
 from ragc.targets.embedded.target import EmbeddedTarget
+from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 from tests import processes
 from tests.examples import thorough

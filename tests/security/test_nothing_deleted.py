@@ -17,6 +17,7 @@ import pytest
 from experiments.benchmarks.serving.loopback import Loopback
 from ragc import api as ragc_api
 from ragc import recipe
+from ragc.compiled.base import load
 from ragc.core import outputs
 from ragc.core.home import plans
 from ragc.corpora.storage.index_cache import index_path, open_or_build
@@ -24,7 +25,6 @@ from ragc.errors import ArtefactError, RagcError, StoreError, UsageError
 from ragc.exports.write import check, export
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.distributed.study_address import clear
-from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
 from ragc.store.call_store import CallStore

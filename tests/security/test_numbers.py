@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ragc.access import Access
+from ragc.compiled.access import Access
+from ragc.compiled.base import load
+from ragc.compiled.evaluate import open_program
 from ragc.errors import ArtefactError, RagcError, UsageError
-from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.evaluate import open_program
 from ragc.programs import method
 from ragc.store.call_store import CallStore
 from ragc.targets import TargetSpec, build

@@ -23,8 +23,6 @@ from ragc.core.http import Pool
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UsageError
 from ragc.metrics import get
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.answering import Row, evaluate
-from ragc.optimizers.budget import FileLedger
 from ragc.programs import method
 from ragc.programs.calls.layouts import read_laid_out
 from ragc.programs.calls.replies import read_json as read_typed
@@ -41,6 +39,8 @@ from ragc.targets.openai_wire import Unreadable, error_message, read_json, read_
 from ragc.targets.options import VllmOptions
 from ragc.targets.probe import probe
 from ragc.targets.vllm.prefix_cache import read as read_metrics
+from ragc.task.answering import Row, evaluate
+from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, examples, thorough
 from tests.targets.conftest import only_our_key

@@ -23,13 +23,13 @@ from ragc.core import event_loop
 from ragc.errors import DataError
 from ragc.metrics import get
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.answering import answer
 from ragc.programs import METHODS, Method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.records import Hit, Passage, Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.answering import answer
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.examples import examples
 from tests.optimizers.colours import COLOURS, RECIPE, needs_demos

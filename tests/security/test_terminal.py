@@ -19,9 +19,9 @@ from ragc.cli import main
 from ragc.cli.screen import EscapedStream
 from ragc.core.progress.console import rich_console
 from ragc.core.text import json_text, visible
-from ragc.optimizers.answering import Row
 from ragc.programs.trace import Call, Note, Search
 from ragc.records import Hit, Passage, Question
+from ragc.task.answering import Row
 from tests.examples import thorough
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\r\x00\u202egnp.exe\u2066\ud800 [bold red]Lima[/] :smile:"

@@ -14,12 +14,12 @@ import pytest
 
 import ragc
 from ragc.cli.main import main
+from ragc.compiled import trust, trust_record
+from ragc.compiled.base import load
+from ragc.compiled.evaluate import open_compiled, open_program
+from ragc.compiled.resolve import Opening
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import Untrusted, UsageError
-from ragc.optimizers.results import trust, trust_record
-from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.evaluate import open_compiled, open_program
-from ragc.optimizers.results.resolve import Opening
 from ragc.recipe import Recipe, SourceSpec
 from ragc.targets.base import TargetSpec
 from ragc.testing import ScriptedTarget

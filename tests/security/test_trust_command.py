@@ -13,10 +13,10 @@ import pytest
 import ragc
 from ragc import api
 from ragc.cli.main import main
+from ragc.compiled import trust_record
+from ragc.compiled.base import load
 from ragc.errors import ArtefactError, RecipeError, Untrusted
 from ragc.optimizers.distributed.worker import address_of
-from ragc.optimizers.results import trust_record
-from ragc.optimizers.results.compiled import load
 from tests import processes
 from tests.optimizers.colours import begun, written
 from tests.security.foreign import (

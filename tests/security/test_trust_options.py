@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ragc import corpora
+from ragc.compiled import trust
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.crag_api.source import ApiSource
 from ragc.corpora.sources.dense import DenseSource
@@ -22,7 +23,6 @@ from ragc.corpora.sources.recorded import RecordedSource
 from ragc.corpora.sources.web.engine import Ddgs
 from ragc.corpora.sources.web.source import WebSource
 from ragc.metrics.base import GraderSettings
-from ragc.optimizers.results import trust
 from ragc.recipe.resolved import Data, Recipe, SourceSpec, StudySpec
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetSpec

@@ -15,10 +15,10 @@ import pytest
 import ragc
 from ragc import api
 from ragc.cli.main import main
+from ragc.compiled.base import load
+from ragc.compiled.evaluate import open_program, score
 from ragc.core import user_code
 from ragc.errors import RagcError, Untrusted, UsageError
-from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.evaluate import open_program, score
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.security.foreign import RECIPE, foreign_directory
 

@@ -10,7 +10,6 @@ from ragc import metrics
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.answering import Row, evaluate
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Question
@@ -18,6 +17,7 @@ from ragc.targets.base import Target
 from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.options import HostedOptions, VllmOptions
 from ragc.targets.vllm.target import VllmTarget
+from ragc.task.answering import Row, evaluate
 from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, fitting
 
 T = TypeVar("T")

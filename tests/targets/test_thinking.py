@@ -13,7 +13,6 @@ from ragc.cli.main import main
 from ragc.core import event_loop
 from ragc.doctor.targets import examine_targets
 from ragc.errors import UsageError
-from ragc.optimizers.task import recorded_rooms
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
 from ragc.store.call_store import CallStore
@@ -29,6 +28,7 @@ from ragc.targets.probe import GENEROUS, probe, thought_tokens
 from ragc.targets.thinking import ROOM, ROOMS, room_of
 from ragc.targets.token_price import reply_bound
 from ragc.targets.vllm.target import VllmTarget
+from ragc.task.base import recorded_rooms
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
 from tests.targets.fault_server import MODEL, Answer, Asked, build_answer, failing, serving
 

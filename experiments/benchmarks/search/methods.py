@@ -21,10 +21,10 @@ from pathlib import Path
 from ragc import recipe
 from ragc.core import event_loop
 from ragc.errors import RagcError
-from ragc.optimizers.answering import Row, evaluate, means
-from ragc.optimizers.task import Task, prepare
 from ragc.programs import METHODS, method
 from ragc.store.call_store import open_store
+from ragc.task.answering import Row, evaluate, means
+from ragc.task.base import Task, prepare
 
 SMALL = {
     "ggatrieval": {"rounds": 1, "candidates": 4, "k_support": 3},

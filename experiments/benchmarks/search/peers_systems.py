@@ -24,13 +24,13 @@ import dspy
 from experiments.benchmarks.serving.loopback import MODEL, TABLES, Loopback
 from experiments.benchmarks.serving.loopback_world import write_data
 from ragc import recipe as recipes
+from ragc.compiled.evaluate import open_program
+from ragc.compiled.evaluate import score as scored
 from ragc.core import event_loop
 from ragc.metrics import score
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.results.evaluate import open_program
-from ragc.optimizers.results.evaluate import score as scored
-from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
+from ragc.task.base import prepare
 
 TRIALS, QUESTIONS, DEMOS, IN_FLIGHT, SEED = 10, 30, 3, 64, 7
 ASKED = 600

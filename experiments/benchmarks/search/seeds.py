@@ -24,11 +24,11 @@ from typing import Any
 
 from experiments.benchmarks.search.study import machine
 from ragc import recipe as recipes
+from ragc.compiled.evaluate import open_program, score
 from ragc.metrics.stats.intervals import mean_ci, paired, verdict
 from ragc.optimizers import compile as compiling
-from ragc.optimizers import task as tasks
-from ragc.optimizers.results.evaluate import open_program, score
 from ragc.store.call_store import CallStore
+from ragc.task import base as tasks
 
 DEMO = Path(__file__).resolve().parents[2] / "demo.toml"
 

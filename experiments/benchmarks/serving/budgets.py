@@ -120,8 +120,8 @@ def compile_in(folder: str) -> None:
     sys.stderr = sys.stdout = Path(folder, "output.txt").open("a")  # noqa: SIM115 - until the process ends
     from ragc import recipe as recipes
     from ragc.errors import BudgetExhausted, RagcError
-    from ragc.optimizers import budget
     from ragc.optimizers import compile as compiling
+    from ragc.task import budget
 
     class Watched(budget.FileLedger):
         """Notes what it refuses, with what it knew then."""
@@ -140,7 +140,7 @@ def compile_in(folder: str) -> None:
                 note(Path(folder, _REFUSALS), row)
                 raise
 
-    import ragc.optimizers.task as tasks
+    import ragc.task.base as tasks
 
     vars(tasks)["FileLedger"] = Watched
     try:

@@ -26,8 +26,8 @@ from typing import Any
 
 import dspy
 
+from ragc.compiled.evaluate import OpenProgram, open_program
 from ragc.core import event_loop
-from ragc.optimizers.results.evaluate import OpenProgram, open_program
 from ragc.programs.base import RagProgram, format_passage
 from ragc.programs.runtime import Runtime
 from ragc.records import Question

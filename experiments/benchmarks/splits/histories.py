@@ -30,15 +30,15 @@ from pathlib import Path
 from typing import Any
 
 from ragc import recipe as recipes
-from ragc.access import Access
+from ragc.compiled.access import Access
+from ragc.compiled.evaluate import open_program, score
 from ragc.errors import UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.data import CorpusIds, RecipeData
 from ragc.optimizers.plan.headroom import probe
-from ragc.optimizers.results.evaluate import open_program, score
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.data import CorpusIds, RecipeData
 from ragc.testing import ScriptedTarget
 
 MACHINES = ("first", "second")

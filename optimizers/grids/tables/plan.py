@@ -12,8 +12,8 @@ from ragc.optimizers.grids.tables import demonstrations, recipes
 from ragc.optimizers.grids.tables.data_files import Located, absent_error, entries
 from ragc.optimizers.grids.tables.demonstrations import Demonstration
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
-from ragc.optimizers.requirements import lacking, require
 from ragc.recipe import Recipe
+from ragc.task.requirements import lacking, require
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import Any
 from ragc.errors import UnknownName, UsageError
 from ragc.optimizers.grids.tables.data_files import Located
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
-from ragc.optimizers.requirements import lacking
 from ragc.programs import Method, method
 from ragc.recipe import Recipe, write
 from ragc.recipe.load import parse, set_keys
+from ragc.task.requirements import lacking
 
 SEED = 1
 """The seed of the sample, unless `--set seed=` names another."""

@@ -30,8 +30,6 @@ from ragc.errors import (
 )
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
-from ragc.optimizers import task as tasks
-from ragc.optimizers.answering import evaluate
 from ragc.optimizers.grids.tables import curve, demonstrations, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Plan, Planned
@@ -46,13 +44,15 @@ from ragc.optimizers.grids.tables.same_requests import (
 )
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.optimizers.plan.call_bounds import REQUESTS as REQUESTS_A_CALL
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target, TargetSpec
+from ragc.task import base as tasks
+from ragc.task.answering import evaluate
+from ragc.task.base import Task
 
 TRAIN = 200
 """Train questions of a row that learns from them, where the table names no number."""

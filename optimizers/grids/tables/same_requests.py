@@ -10,8 +10,8 @@ from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.display import quantity
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.grids.tables.plan import Planned
+from ragc.task.budget import FileLedger
 
 REQUESTS = "requests"
 """The key of a row's requests: a digest of all that were sent for its question; "" where there was none."""

@@ -14,14 +14,14 @@ from ragc.errors import UsageError
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.metrics.stats import headroom as estimates
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.plan.average import average
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.headroom.settings import differing_settings
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.recipe.resolved import CROSS
+from ragc.task.base import Task
+from ragc.task.budget import FileLedger
+from ragc.task.space import Candidate
 
 SETTINGS, MOST_SETTINGS = 8, 24
 """Settings that the budget is shared among, and the most that are tried if calls are left."""

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ragc.compiled import contamination
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Progress, Silent, listening
@@ -27,28 +28,27 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.stats import headroom as estimates
 from ragc.metrics.stats.clusters import assumed_questions, count_groups
 from ragc.metrics.stats.power import questions_needed, smallest_gain
-from ragc.optimizers.answering import Row, evaluate, failures_of
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.plan.budget_share import BudgetShare
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.plan.headroom.design import GREEDY_REPEATS, Design, Needs, make_design, questions_for
 from ragc.optimizers.plan.headroom.result import Headroom, Setting
 from ragc.optimizers.plan.headroom.second_run import built_anew
-from ragc.optimizers.plan.speed import cost_so_far, note_cost, note_speed
-from ragc.optimizers.prompts import check_programs
-from ragc.optimizers.requirements import require
-from ragc.optimizers.results import contamination
 from ragc.optimizers.search.allocation import whole_groups
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.run_trial import group_sizes, shuffle_dev
 from ragc.optimizers.search.storage import InMemoryAttributes
-from ragc.optimizers.space import Candidate, describe_candidate
-from ragc.optimizers.task import Task, prepare
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets.base import Target
+from ragc.task.answering import Row, evaluate, failures_of
+from ragc.task.base import Task, prepare
+from ragc.task.budget import FileLedger
+from ragc.task.prompts import check_programs
+from ragc.task.requirements import require
+from ragc.task.space import Candidate, describe_candidate
+from ragc.task.speed import cost_so_far, note_cost, note_speed
 
 CALLS = 300
 """LM calls to spend if nothing else is said."""

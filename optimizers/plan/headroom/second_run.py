@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragc.optimizers.prompts import give_prompts
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.targets.base import Capability, ChatRequest, Reply, Target, Watch
 from ragc.targets.thinking import room_of
 from ragc.targets.token_price import Price, table_price
+from ragc.task.base import Task
+from ragc.task.prompts import give_prompts
 
 SHIFT = 1 << 20
 """Added to the number of a sample, so that a seeded target draws another reply."""

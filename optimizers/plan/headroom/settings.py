@@ -15,9 +15,9 @@ from typing import Any
 import optuna
 
 from ragc.optimizers.search.sampler import suggest, to_parameters
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import Task
 from ragc.recipe.resolved import FILLED
+from ragc.task.base import Task
+from ragc.task.space import Candidate
 
 SCREENED, DRAWN = 16, 48
 """Screening candidates and random draws to choose from."""

@@ -15,15 +15,15 @@ from ragc.cli import screen
 from ragc.core.display import dollars, figure, interval, quantity, signed
 
 if TYPE_CHECKING:
+    from ragc.compiled.evaluate import Evaluation
     from ragc.doctor.check import Check
     from ragc.exports.write import Exported
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.stats.intervals import Interval
-    from ragc.optimizers.answering import Row
     from ragc.optimizers.compile import Compiled
     from ragc.optimizers.grids.record import RecordedGrid
-    from ragc.optimizers.results.evaluate import Evaluation
     from ragc.programs.trace import Event
+    from ragc.task.answering import Row
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -58,7 +58,7 @@ def front_lines(search: Mapping[str, Any]) -> Iterator[str]:
     front: Sequence[Mapping[str, Any]] = search.get("front") or ()
     if not front:
         return
-    from ragc.optimizers.space import Candidate, describe_candidate
+    from ragc.task.space import Candidate, describe_candidate
 
     yield "The front: no trial is better than one of these in one objective and as good in the others (dev)."
     candidates = [Candidate.of(trial["candidate"]) for trial in front]

@@ -11,12 +11,12 @@ from ragc.core import event_loop
 from ragc.core.paths import cache_home
 from ragc.doctor.check import Check
 from ragc.errors import RagcError
-from ragc.optimizers.requirements import lacking
 from ragc.recipe import Recipe
 from ragc.targets.base import Capability, Target, TargetSpec
 from ragc.targets.options import ServerOptions
 from ragc.targets.probe import ProbeResult, RawTarget, load_or_probe
 from ragc.targets.thinking import check_rooms, room_of
+from ragc.task.requirements import lacking
 
 _USED: tuple[Capability, ...] = ("schema", "logprobs", "seed")
 """Capabilities that improve programs, and so are worth declaring."""

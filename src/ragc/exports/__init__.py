@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ragc.compiled.resolve import Opening
     from ragc.core.progress import Progress
     from ragc.exports.write import Exported
-    from ragc.optimizers.results.resolve import Opening
 
 
 def export_directory(

@@ -15,7 +15,7 @@ from ragc.exports.formats.base import FORMATS, Format, format_of
 from ragc.prompts.model import ExportedProgram
 
 if TYPE_CHECKING:
-    from ragc.optimizers.results.compiled import CompiledProgram
+    from ragc.compiled.base import CompiledProgram
 
 
 def check(

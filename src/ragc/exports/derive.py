@@ -15,9 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+from ragc.compiled.base import CompiledProgram
 from ragc.errors import UsageError
-from ragc.optimizers.results.compiled import CompiledProgram
-from ragc.optimizers.task import recorded_rooms
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
@@ -46,6 +45,7 @@ from ragc.records import Hit, Passage
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ROLES, Capability, ChatRequest, Reply, Watch
 from ragc.targets.thinking import room_of
+from ragc.task.base import recorded_rooms
 
 
 class OfflineStub:

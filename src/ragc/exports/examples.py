@@ -21,10 +21,10 @@ from ragc.prompts.render import check_inputs, render
 from ragc.records import Question
 
 if TYPE_CHECKING:
+    from ragc.compiled.evaluate import OpenProgram
+    from ragc.compiled.resolve import Opening
     from ragc.core.progress import Progress
-    from ragc.optimizers.answering import Row
-    from ragc.optimizers.results.evaluate import OpenProgram
-    from ragc.optimizers.results.resolve import Opening
+    from ragc.task.answering import Row
 
 
 def with_example(
@@ -106,15 +106,15 @@ def open_for_export(
     example; `how` says how the program is opened then. Raises ArtefactError, and UsageError when there are
     fewer questions.
     """
-    from ragc.optimizers.results import compiled
-    from ragc.optimizers.results.resolve import Opening, import_program
+    from ragc.compiled import base as compiled
+    from ragc.compiled.resolve import Opening, import_program
 
     loaded = compiled.load(path)
     import_program(loaded, how or Opening())
     program = derive_export(loaded)
     if not questions:
         return program
-    from ragc.optimizers.results.evaluate import SILENT, open_compiled
+    from ragc.compiled.evaluate import SILENT, open_compiled
 
     opened_program = open_compiled(loaded, how or Opening())
     if len(opened_program.task.dev) < questions:
@@ -138,7 +138,7 @@ def open_for_export(
 async def _answer_questions(
     opened_program: OpenProgram, questions: int, progress: Progress
 ) -> tuple[Row, ...]:
-    from ragc.optimizers.answering import evaluate
+    from ragc.task.answering import evaluate
 
     task = opened_program.task
     progress.phase("opening the model", None)

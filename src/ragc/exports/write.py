@@ -16,7 +16,7 @@ from ragc.exports.loading import hints, loading, unmentioned_notes
 from ragc.prompts.model import ExportedProgram
 
 if TYPE_CHECKING:
-    from ragc.optimizers.results.compiled import CompiledProgram
+    from ragc.compiled.base import CompiledProgram
 
 __all__ = [
     "ALL",

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ragc.compiled import base as programs
+from ragc.compiled.base import CompiledProgram
 from ragc.core import inputs
 from ragc.core.display import quantity
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.stats.resampling import DRAWS, FEWER_BEYOND, FEWER_DRAWS
-from ragc.optimizers.results import compiled as programs
-from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.reports import compiled as compiled_files
 from ragc.reports import dimensions, questions, row_files, study, summary, verdicts
 from ragc.reports.failures import RIGHT

@@ -42,7 +42,7 @@ from ragc.metrics import METRICS, citations, crag, failures, retrieval
 from ragc.metrics.short_answer import normalise
 
 if TYPE_CHECKING:
-    from ragc.optimizers.answering import Row
+    from ragc.task.answering import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
+from ragc.compiled.study_rows import DEV, PROVENANCE, answers_file
 from ragc.core import inputs
 from ragc.core.redact import redact
 from ragc.errors import ArtefactError, RagcError
@@ -19,19 +20,18 @@ from ragc.metrics.stats.intervals import mean_ci
 from ragc.optimizers.distributed.study_address import recipe_in
 from ragc.optimizers.integrations import optuna_folder, optuna_status
 from ragc.optimizers.integrations.optuna_objective import CANDIDATE
-from ragc.optimizers.results.study_rows import DEV, PROVENANCE, answers_file
 from ragc.optimizers.search.selection import expected_of_choice, expected_scores
 from ragc.optimizers.search.status import StudyStatus, open_study, status, study_trials
 from ragc.optimizers.search.storage import find
 from ragc.optimizers.search.tell import failures_in
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate, describe_candidate
-from ragc.optimizers.task import objective_of
 from ragc.reports.compiled import RUNS
 from ragc.reports.questions import SEED, metric_of
 from ragc.reports.report import BudgetLine, Fact, Trial
 from ragc.reports.row_files import RunRows, read_rows, rows_of
 from ragc.reports.values import mapping
+from ragc.task.base import objective_of
+from ragc.task.space import Candidate, describe_candidate
 
 MIN_FOR_INTERVAL = 5
 """Questions below which the mean of a trial has no interval."""

@@ -19,8 +19,8 @@ from ragc.corpora.files.records import read_corpus, read_questions
 from ragc.corpora.files.rows import rows
 from ragc.corpora.storage.corpus import read as read_corpus_file
 from ragc.errors import DataError, RecipeError
-from ragc.optimizers.data import CorpusIds, RecipeData
 from ragc.records import Passage
+from ragc.task.data import CorpusIds, RecipeData
 
 HEADER = ["Nr", "Frage", "Antwort", "Preis"]
 RECORDS = [

@@ -12,8 +12,8 @@ import pytest
 from ragc import corpora
 from ragc import recipe as recipes
 from ragc.errors import UsageError
-from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
+from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
 
 ROWS = [{"id": f"p{i}", "title": f"Thing {i}", "text": f"Thing {i} is number{i}."} for i in range(5)]

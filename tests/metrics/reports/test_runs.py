@@ -12,8 +12,8 @@ import pytest
 from ragc.errors import DataError, UnknownName, UsageError
 from ragc.metrics.reports.compare_runs import compare
 from ragc.metrics.reports.runs import Run, of_rows, read
-from ragc.optimizers.answering import Row
 from ragc.records import Question
+from ragc.task.answering import Row
 
 
 def row(

@@ -18,9 +18,9 @@ from ragc.metrics.base import Objective
 from ragc.optimizers.demos.effects import Shown, estimate_effects, order_by_help
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.space import Candidate
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical

@@ -16,23 +16,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc import recipe as recipes
+from ragc.compiled.base import load
+from ragc.compiled.evaluate import open_program, score
 from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.errors import DataError, RecipeError, UsageError
 from ragc.exports.derive import derive_export
-from ragc.optimizers.demos.pool import Demonstration, Pool, balance_labels, label_field
-from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.evaluate import open_program, score
+from ragc.optimizers.demos.pool import Demonstration, Pool, balance_labels
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.sampler import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes
-from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
-from ragc.optimizers.task import prepare
 from ragc.programs import method
 from ragc.prompts.model import NotExpressible
 from ragc.recipe.resolved import DEMO_KINDS
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.base import prepare
+from ragc.task.space import Candidate, ProgramSpace, SearchSpace, label_field
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
 from tests.optimizers.colours import COLOURS, RECIPE, Run, colour_of, needs_demos, write_data

@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc import recipe as recipes
+from ragc.compiled.base import load
 from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.optimizers.demos.pool import Pool
-from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.sampler import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes, study_directory
-from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
-from ragc.optimizers.task import prepare
 from ragc.programs import method
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.base import prepare
+from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
 from tests.optimizers.colours import Run, colour_of, needs_demos

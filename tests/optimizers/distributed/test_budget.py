@@ -14,10 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import BudgetExhausted, StoreError
-from ragc.optimizers.budget import FileLedger, Spare, Spent, StudyLedger
 from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.recipe import Budget
 from ragc.targets.charges import Need
+from ragc.task.budget import FileLedger, Spare, Spent, StudyLedger
 from tests.examples import examples
 from tests.optimizers.distributed.redis_server import MISSING, PROGRAM, serving
 from tests.paths import ROOT

@@ -20,9 +20,9 @@ from ragc.optimizers.distributed.study_address import facts_differ
 from ragc.optimizers.distributed.worker import Job, join, read
 from ragc.optimizers.distributed.worker import run_job as run_job_text
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
+from ragc.task.base import prepare
+from ragc.task.space import Candidate
 from tests.optimizers.colours import RECIPE
 
 

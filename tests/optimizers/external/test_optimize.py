@@ -16,6 +16,7 @@ import dspy
 import pytest
 
 from ragc import recipe as recipes
+from ragc.compiled.base import CompiledProgram, load
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
@@ -24,13 +25,12 @@ from ragc.optimizers.external.optimize import PEERS, ExternalResult, optimize
 from ragc.optimizers.external.teacher import CUT, teacher_lm
 from ragc.optimizers.instructions.feedback import feedback
 from ragc.optimizers.instructions.propose import propose_instructions
-from ragc.optimizers.results.compiled import CompiledProgram, load
-from ragc.optimizers.task import Task, prepare
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.records import Hit, Passage, Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
+from ragc.task.base import Task, prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
 
 COLOURS = ("red", "green", "blue", "black", "white")

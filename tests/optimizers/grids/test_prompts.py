@@ -12,11 +12,11 @@ import pytest
 import ragc
 from ragc import recipe as recipes
 from ragc.cli.main import main
+from ragc.compiled import contamination
 from ragc.errors import UsageError
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
 from ragc.optimizers.grids import record as recording
-from ragc.optimizers.results import contamination
 from ragc.programs import method
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 import ragc
 from ragc import recipe as recipes
+from ragc.compiled.evaluate import open_program, score
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 from ragc.core.progress import Silent
@@ -22,7 +23,6 @@ from ragc.errors import ArtefactError, BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.grids import card as cards
 from ragc.optimizers.grids.merge import merge
 from ragc.optimizers.grids.plan import estimate
-from ragc.optimizers.results.evaluate import open_program, score
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, dying, needs_demos
@@ -470,7 +470,7 @@ def test_a_wrong_knob_of_a_product_is_one_problem(folder: Path) -> None:
 def test_a_plan_expects_no_more_tokens_than_the_context_allows(folder: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("ragc.optimizers.grids.plan.require", lambda *_, **__: None)
     targets = {"main": ScriptedTarget([], context_tokens=600)}
-    monkeypatch.setattr("ragc.optimizers.task._build_targets", lambda recipe: targets)
+    monkeypatch.setattr("ragc.task.base._build_targets", lambda recipe: targets)
     recipe = recipes.load(folder / "recipe.toml", ["grid.settings=[{top_k=20}]", "budget.lm_calls=5"])
     plan = estimate(recipe, folder / "grid")
     assert 0 < plan["tokens_about"] <= plan["tokens"]
@@ -493,7 +493,7 @@ def test_a_recipe_with_a_grid_is_written_and_read_again(folder: Path) -> None:
 def test_the_dry_run_bounds_what_is_missing(record: Record, folder: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("ragc.optimizers.grids.plan.require", lambda *_, **__: None)
     target = ScriptedTarget(needs_demos)
-    monkeypatch.setattr("ragc.optimizers.task._build_targets", lambda recipe: {"main": target})
+    monkeypatch.setattr("ragc.task.base._build_targets", lambda recipe: {"main": target})
     recipe = recipes.load(folder / "recipe.toml")
     plan = estimate(recipe, folder / "grid")
     assert (plan["settings"], plan["questions"], plan["cells"], plan["recorded"]) == (6, 8, 48, 0)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.optimizers.answering import Row
 from ragc.optimizers.instructions.filters import LONGEST, SHORT_TEXT, TrainTexts, candidates, trim, usable
 from ragc.records import Passage, Question
+from ragc.task.answering import Row
 from tests.examples import thorough
 from tests.paths import ROOT
 

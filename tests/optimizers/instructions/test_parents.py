@@ -13,7 +13,7 @@ from ragc import metrics
 from ragc.metrics.base import Objective
 from ragc.optimizers.instructions.parents import ParentPool
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
+from ragc.task.space import Candidate
 
 EM = Objective(metrics.get("em"), 1)
 

@@ -26,10 +26,10 @@ from ragc.optimizers.search.builder import ProgramBuilder, Round, round_name
 from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import StudyAttributes, study_directory
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
-from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
+from ragc.task.base import prepare
+from ragc.task.space import Candidate
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical

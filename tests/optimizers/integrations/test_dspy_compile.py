@@ -14,12 +14,12 @@ import pytest
 from dspy.teleprompt import Teleprompter
 
 import ragc
-from ragc.access import Access
 from ragc.cli.main import main
+from ragc.compiled.access import Access
+from ragc.compiled.resolve import Opening, resolve
 from ragc.errors import DataError, NothingAnswered, RagcError, RecipeError, UsageError
 from ragc.optimizers.integrations import dspy_compile
 from ragc.optimizers.integrations.dspy_examples import read_examples
-from ragc.optimizers.results.resolve import Opening, resolve
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime

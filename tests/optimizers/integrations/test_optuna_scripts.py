@@ -21,9 +21,9 @@ from optuna.trial import TrialState
 import ragc
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc.cli.main import main
+from ragc.compiled.base import load
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.integrations.optuna_objective import BASELINE, PATH
-from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.status import status
 from tests import processes
 from tests.examples import cases

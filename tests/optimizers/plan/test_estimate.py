@@ -23,10 +23,10 @@ from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.call_bounds import part_bound
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.sampler import suggest
-from ragc.optimizers.task import prepare
 from ragc.programs import METHODS
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
+from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.examples import THOROUGH, examples, thorough
 from tests.optimizers.colours import COLOURS, RECIPE, Run, needs_demos

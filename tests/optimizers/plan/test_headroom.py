@@ -18,10 +18,10 @@ from ragc.errors import NothingAnswered, UsageError
 from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.plan.headroom.result import Headroom
 from ragc.optimizers.plan.headroom.settings import differing_settings
-from ragc.optimizers.task import prepare
 from ragc.store import uses
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.base import prepare
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import (
     Killed,

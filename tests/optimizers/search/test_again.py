@@ -12,9 +12,9 @@ from dspy import lm15
 
 import ragc
 from ragc import recipe as recipes
+from ragc.compiled import evaluate
 from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.results import evaluate
 from ragc.optimizers.search.directory import epoch_of
 from ragc.optimizers.search.storage import study_directory
 from ragc.testing import ScriptedTarget

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import ragc
+from ragc.compiled.base import CompiledProgram, load
+from ragc.compiled.evaluate import open_program, score
 from ragc.errors import RagcError
-from ragc.optimizers.results.compiled import CompiledProgram, load
-from ragc.optimizers.results.evaluate import open_program, score
 from ragc.optimizers.search import checkpoint
 from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory

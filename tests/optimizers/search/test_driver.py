@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ragc import recipe as recipes
+from ragc.compiled.base import load
+from ragc.compiled.evaluate import open_program, score
 from ragc.errors import RecipeError
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.evaluate import open_program, score
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from ragc.compiled.base import load
 from ragc.core.progress import Silent
 from ragc.errors import NothingAnswered
-from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore

@@ -10,12 +10,12 @@ import pytest
 
 from ragc.core.progress import Silent
 from ragc.errors import RagcError
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical, lost_tries, needs_demos

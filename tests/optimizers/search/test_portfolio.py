@@ -13,10 +13,10 @@ import pytest
 from ragc import api
 from ragc import recipe as recipes
 from ragc.cli import console
+from ragc.compiled.base import load
+from ragc.compiled.evaluate import ask, open_program, score
 from ragc.errors import RagcError, RecipeError, UsageError
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.results.compiled import load
-from ragc.optimizers.results.evaluate import ask, open_program, score
 from ragc.optimizers.search.portfolio import divide_trials
 from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ragc.optimizers.search.sampler import to_parameters
-from ragc.optimizers.space import Candidate, ProgramSpace, SearchSpace
 from ragc.programs import method
+from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 
 
 def space(demos: int = 4, sets: int = 3) -> ProgramSpace:

@@ -21,7 +21,7 @@ from ragc.optimizers.search.selection import (
     select,
 )
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
+from ragc.task.space import Candidate
 from tests.examples import cases, thorough
 
 F1, COST = Objective(metrics.get("f1"), 1), Objective(metrics.get("tokens"), -1)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from ragc.compiled.base import load
 from ragc.core.progress import Silent
 from ragc.errors import RecipeError, TargetUnavailable, UsageError
-from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.storage import study_directory
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget

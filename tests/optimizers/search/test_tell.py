@@ -21,9 +21,9 @@ from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.optimizers.search.tell import ESTIMATES, FAILURES, MEANS, SEEN, finish, sampler_view
 from ragc.optimizers.search.trial import TrialResult
-from ragc.optimizers.space import Candidate
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.space import Candidate
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical

@@ -11,16 +11,16 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.cli import console
+from ragc.compiled.base import load
 from ragc.errors import RagcError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.storage import study_directory
-from ragc.optimizers.space import Candidate
 from ragc.optimizers.thresholds.curve import POINTS, Fit
 from ragc.optimizers.thresholds.tuner import MOST, offers
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task.space import Candidate
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from ragc import metrics
+from ragc.compiled.base import CompiledProgram
 from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
 from ragc.metrics import Metric
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.results.compiled import CompiledProgram
 from ragc.programs import method
 from ragc.programs.baselines.gated import should_retrieve
 from ragc.programs.runtime import Runtime

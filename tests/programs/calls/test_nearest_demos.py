@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragc.compiled.base import CompiledProgram, readable
 from ragc.exports.derive import derive_export
-from ragc.optimizers.results.compiled import CompiledProgram, readable
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import nearest_first

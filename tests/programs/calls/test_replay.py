@@ -17,7 +17,6 @@ from dspy.utils.callback import BaseCallback
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.errors import ParseFailure
-from ragc.optimizers.budget import FileLedger
 from ragc.programs import method, trace
 from ragc.programs.calls.demos import forced_outputs
 from ragc.programs.calls.predict import RagPredict
@@ -26,6 +25,7 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Reply, Sampling, TokenLogprob, Usage
+from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 
 PASSAGES = ["Paris is in France.", "Rome is in Italy."]

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.errors import RagcError
-from ragc.optimizers.budget import FileLedger
 from ragc.programs import trace
 from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.replay import call_key, fresh
@@ -25,6 +24,7 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Sampling, TokenLogprob, Usage
+from ragc.task.budget import FileLedger
 from ragc.testing import ScriptedTarget
 from tests.examples import examples
 

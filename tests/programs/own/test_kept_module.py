@@ -14,8 +14,8 @@ import pytest
 
 import ragc
 from ragc.cli.main import main
+from ragc.compiled.base import load
 from ragc.errors import Untrusted, UsageError
-from ragc.optimizers.results.compiled import load
 from ragc.testing import ScriptedTarget
 from tests import processes
 
@@ -177,7 +177,7 @@ def test_a_script_and_a_function_are_refused_before_anything_is_sent(folder: Pat
     with pytest.raises(UsageError, match="Inside is defined in no module that can be imported"):
         compiled(tmp_path / "out2", Inside)
     program = ragc.program(Inside, main=ScriptedTarget([]), store=False)
-    from ragc.optimizers.results.compiled import CompiledProgram
+    from ragc.compiled.base import CompiledProgram
 
     program_again = CompiledProgram.of(program, provenance={}, recipe="", run={})
     with pytest.raises(UsageError, match="put the class into a module of its own"):

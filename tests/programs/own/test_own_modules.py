@@ -16,10 +16,10 @@ import ragc
 from experiments.benchmarks.serving.loopback import Loopback
 from ragc import recipe as recipes
 from ragc.cli.main import main
+from ragc.compiled import evaluate
 from ragc.errors import BudgetExhausted, RagcError, RecipeError, Untrusted, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.results import evaluate
 from ragc.programs.own.program import OwnProgram
 from ragc.programs.runtime import Runtime
 from ragc.records import Passage

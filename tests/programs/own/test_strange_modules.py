@@ -18,10 +18,10 @@ import pytest
 
 import ragc
 from ragc.errors import ParseFailure, UsageError
-from ragc.optimizers.answering import evaluate
 from ragc.programs.base import RagProgram
 from ragc.records import Passage, Question
 from ragc.targets.base import ChatRequest
+from ragc.task.answering import evaluate
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
 from tests.examples import thorough
 from tests.programs.own.common import fit, number_in

@@ -12,12 +12,12 @@ import pytest
 from ragc.errors import CapabilityMissing, ParseFailure
 from ragc.metrics import get
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.answering import answer
 from ragc.programs.rqrag import BY_LOGPROBS
 from ragc.programs.rqrag import paths as selection
 from ragc.records import Question
 from ragc.signatures.query import RewriteQuery
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
+from ragc.task.answering import answer
 from ragc.testing import ScriptedTarget
 from tests.programs.rqrag.common import (
     BOTH,

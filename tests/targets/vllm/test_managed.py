@@ -21,12 +21,12 @@ from ragc import recipe
 from ragc.core import event_loop
 from ragc.core.progress import listening
 from ragc.errors import RecipeError, TargetError, TargetUnavailable, UsageError
-from ragc.optimizers.task import prepare
 from ragc.store.call_store import CallStore
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message
 from ragc.targets.vllm.launcher import last_error, last_line
 from ragc.targets.vllm.managed import ManagedTarget
+from ragc.task.base import prepare
 from tests.examples import THOROUGH, thorough
 from tests.paths import SRC
 from tests.targets.vllm import fake_server

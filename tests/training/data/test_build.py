@@ -19,9 +19,9 @@ from ragc.core import outputs
 from ragc.core.digest import digest
 from ragc.core.paths import cache_home
 from ragc.errors import BudgetExhausted, TargetError, UnknownName, UsageError
-from ragc.optimizers import task as tasks
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply
+from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data import build
 from ragc.training.data.card import llamafactory_entry

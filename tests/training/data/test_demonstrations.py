@@ -9,10 +9,10 @@ import pytest
 
 import ragc
 from ragc.cli.main import main
+from ragc.compiled.base import load
 from ragc.core import outputs
 from ragc.errors import ArtefactError, NothingAnswered, UsageError
 from ragc.exports.derive import OfflineStub
-from ragc.optimizers.results.compiled import load
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs.runtime import Runtime
 from tests.optimizers.colours import begun, written

@@ -17,11 +17,11 @@ from ragc.core.progress import listening
 from ragc.errors import NothingAnswered, RagcError, UsageError
 from ragc.exports.derive import derive_export
 from ragc.exports.write import format_of
-from ragc.optimizers import task as tasks
 from ragc.programs import method
 from ragc.programs.prefrag.program import PrefRag
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data.prefrag import mix
 from tests.exports.common import build_program

@@ -12,10 +12,10 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.errors import NothingAnswered, UsageError
-from ragc.optimizers import task as tasks
 from ragc.records import Passage, Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data.rqrag import DATASET_KINDS, Trajectories, evidence, token_messages
 from tests.training.data.common import COLOURS, Answering, Make, fields, maker, targets, write_data

@@ -11,11 +11,11 @@ import pytest
 
 from ragc import recipe as recipes
 from ragc.errors import NothingAnswered, UsageError
-from ragc.optimizers import task as tasks
 from ragc.programs.calls.replies import reply_schema
 from ragc.signatures.claims import JudgeKnown
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
+from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data.base import Item
 from ragc.training.data.slimplm import balance

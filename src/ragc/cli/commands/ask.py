@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     row = api.ask(args.program, args.question, again=args.again, **args.opening)
     console.print_json(row.to_json()) if args.json else console.print_answer(row, trace=args.trace)
     if row.failure:
-        from ragc.optimizers.answering import was_replayed
+        from ragc.task.answering import was_replayed
 
         advice = " This is a reply of an earlier run; --again asks the model anew."
         console.error(f"The question has no answer: {row.failure}{advice if was_replayed(row) else ''}")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragc import api
-from ragc.access import Access
 from ragc.cli import console, options
+from ragc.compiled.access import Access
 from ragc.core.display import dollars, quantity
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from ragc import api
-from ragc.access import Access
 from ragc.cli import console
+from ragc.compiled.access import Access
 
 
 def register(command: argparse.ArgumentParser) -> None:

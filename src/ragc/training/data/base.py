@@ -13,8 +13,6 @@ from typing import Any, Protocol
 
 from ragc.core.digest import digest
 from ragc.core.text import escape_markers
-from ragc.optimizers.prompts import give_prompts
-from ragc.optimizers.task import Task
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
 from ragc.programs.calls.fit_context import cut_to_fit
@@ -23,6 +21,8 @@ from ragc.programs.calls.predict import RagPredict
 from ragc.programs.calls.prompt import TypedPrompt
 from ragc.records import Question
 from ragc.targets.base import Sampling
+from ragc.task.base import Task
+from ragc.task.prompts import give_prompts
 
 Message = dict[str, str]
 Row = dict[str, Any]

@@ -23,6 +23,7 @@ from typing import Any
 import dspy
 from filelock import FileLock, Timeout
 
+from ragc.compiled import contamination
 from ragc.core import event_loop, inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
@@ -33,19 +34,18 @@ from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent, listening
 from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
-from ragc.optimizers import task as tasks
-from ragc.optimizers.budget import FileLedger
 from ragc.optimizers.grids.card import describe_model, origin_of
 from ragc.optimizers.plan.call_bounds import REQUESTS
-from ragc.optimizers.prompts import fingerprints
-from ragc.optimizers.requirements import require
-from ragc.optimizers.results import contamination
-from ragc.optimizers.task import Task
 from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store, refuse_shared
 from ragc.targets.base import Target
 from ragc.targets.prices import request_limits
+from ragc.task import base as tasks
+from ragc.task.base import Task
+from ragc.task.budget import FileLedger
+from ragc.task.prompts import fingerprints
+from ragc.task.requirements import require
 from ragc.training import FORMATS, KINDS
 from ragc.training.data import card
 from ragc.training.data.base import Collector, Gathered, Item, Row

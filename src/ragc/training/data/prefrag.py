@@ -26,8 +26,6 @@ from typing import Any
 from ragc.core.display import quantity
 from ragc.errors import NothingAnswered, UsageError
 from ragc.metrics.short_answer import normalise
-from ragc.optimizers.answering import answer
-from ragc.optimizers.task import Task
 from ragc.programs.prefrag import PrefRagKnobs
 from ragc.programs.prefrag.program import PrefRag
 from ragc.programs.runtime import Runtime
@@ -36,6 +34,8 @@ from ragc.records import Question
 from ragc.signatures.grade import CompareSources
 from ragc.signatures.judge import FindClosestStatement
 from ragc.targets.base import Sampling
+from ragc.task.answering import answer
+from ragc.task.base import Task
 from ragc.training.data.base import (
     Gathered,
     Item,

@@ -36,8 +36,6 @@ import dspy
 from ragc.core.text import escape_markers
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.answering import answer
-from ragc.optimizers.task import Task
 from ragc.programs.rqrag import KINDS, RqRagKnobs
 from ragc.programs.rqrag.paths import Path, Step, answer_key, step_texts
 from ragc.programs.rqrag.program import RqRag
@@ -45,6 +43,8 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE, normalize_refusal
 from ragc.signatures.query import choosing
+from ragc.task.answering import answer
+from ragc.task.base import Task
 from ragc.training.data.base import (
     Gathered,
     Item,

@@ -18,13 +18,13 @@ from typing import Any
 import dspy
 
 from ragc.metrics.short_answer import slim_em
-from ragc.optimizers.answering import answer
-from ragc.optimizers.task import Task
 from ragc.programs.slimplm.program import Label, SlimPLM, demonstration, usable_items
 from ragc.programs.trace import together
 from ragc.records import Question
 from ragc.signatures.claims import QuestionSplit, judgements
 from ragc.targets.base import Sampling
+from ragc.task.answering import answer
+from ragc.task.base import Task
 from ragc.training.data.base import (
     Gathered,
     Item,

@@ -1,1 +1,0 @@
-"""Compiled programs: writing, trusting, opening and scoring them."""

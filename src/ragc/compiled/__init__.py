@@ -1,0 +1,1 @@
+"""Compiled programs: their files, who trusts them, what answers with them, and what was measured."""

@@ -1,0 +1,404 @@
+"""Opens a compiled program or a recipe, answers questions with it, and scores it on a split.
+
+If other targets play the roles than at the compile, the change of the score is reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from ragc import recipe
+from ragc.compiled.access import Access
+from ragc.compiled.base import CompiledProgram, load, shown_as
+from ragc.compiled.contamination import (
+    CLEAN,
+    Contamination,
+    check_evaluation,
+    left_out_in,
+    recipe_digest,
+    record,
+)
+from ragc.compiled.resolve import Opening, resolve
+from ragc.compiled.verdict import intervals_to_json
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
+from ragc.core.display import describe, figure, interval, quantity, signed
+from ragc.core.paths import missing_file
+from ragc.core.progress import Progress, Silent, listening
+from ragc.corpora.files.splits import normalise
+from ragc.errors import ArtefactError, UsageError
+from ragc.metrics.failures import Failures
+from ragc.metrics.stats.intervals import Interval
+from ragc.programs.base import RagProgram
+from ragc.programs.trace import by_call
+from ragc.records import Question
+from ragc.store.call_store import CallStore, open_store
+from ragc.store.looks import Look, count_look
+from ragc.store.uses import EVALUATION
+from ragc.targets.base import Target
+from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
+from ragc.task.answering import Row, answer, evaluate, failures_of, groups_of
+from ragc.task.base import Task, prepare, recorded_rooms
+from ragc.task.prompts import give_prompts
+from ragc.task.speed import note_speed
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreShift:
+    """The change of targets and scores since the compile.
+
+    `targets` has the names of changed targets then and now, by role. `means` has the means then and now, by
+    metric. `same_questions` says whether both are of the same questions.
+    """
+
+    targets: Mapping[str, tuple[str, str]]
+    means: Mapping[str, tuple[float, float]]
+    same_questions: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only."""
+        means = {
+            name: {"then": then, "now": now, "difference": now - then}
+            for name, (then, now) in self.means.items()
+        }
+        targets = {role: {"then": then, "now": now} for role, (then, now) in self.targets.items()}
+        return {"targets": targets, "metrics": means, "same_questions": self.same_questions}
+
+    def lines(self) -> list[str]:
+        """For people: the changed targets, then a line for each metric."""
+        rows = [f"{role}: {then} when compiled, {now} now" for role, (then, now) in self.targets.items()]
+        rows += [
+            f"{name:<12} {figure(name, then)} then, {figure(name, now)} now: {signed(name, now - then)}"
+            for name, (then, now) in self.means.items()
+        ]
+        return rows if self.same_questions else [*rows, "The questions are not those of the compile."]
+
+
+def measure_score_shift(
+    provenance: Mapping[str, Any], facts: Mapping[str, Any], split: str, now: Mapping[str, Interval]
+) -> ScoreShift | None:
+    """Compares the means `now` of `split` with those in `provenance`. `facts` are those of the present task.
+
+    None if the same targets play all roles, or if the compile did not score this split.
+    """
+    before, after = _table(provenance, "targets"), _table(facts, "targets")
+    changed = {
+        role: (str(_table(before, role).get("name")), str(after[role]["name"]))
+        for role in sorted(before.keys() & after.keys())
+        if before[role] != after[role]
+    }
+    scored = _table(_table(provenance, split), "winner")
+    then = {name: _table(scored, name).get("mean") for name in now}
+    means = {
+        name: (float(mean), now[name].mean) for name, mean in then.items() if isinstance(mean, int | float)
+    }
+    if not changed or not means:
+        return None
+    data = [_table(held, "data").get(split) for held in (provenance, facts)]
+    return ScoreShift(changed, means, data[0] == data[1])
+
+
+def _table(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The table `name` in what a file holds; empty where it has none, or something else."""
+    value = held.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+SILENT = Silent()
+
+FLATTERED = "The program was chosen by its scores on these questions, so they flatter it."
+"""The remark on the scores of a compiled program on its dev questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenProgram:
+    """A program on its runtime. `compiled` is None if it comes from a recipe alone."""
+
+    task: Task
+    program: RagProgram
+    compiled: CompiledProgram | None
+
+    def ask_anew(self) -> None:
+        """From now on asks the models anew, in the place of replies that are kept."""
+        self.task.runtime.gateway.epoch = uuid4().hex[:16]
+
+    def close(self) -> None:
+        """Free models, connections and files."""
+        event_loop.run(_close_parts(self.task))
+        self.task.ledger.close()
+        self.task.runtime.gateway.store.close()
+
+
+async def _close_parts(task: Task) -> None:
+    for target in task.runtime.targets.values():
+        await target.aclose()
+    for source in task.runtime.sources.values():
+        if (aclose := getattr(source, "aclose", None)) is not None:
+            await aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A program scored on a split: rows in the order of the questions, means with intervals.
+
+    `score_shift` compares a compiled program's means with those of its compile, if its targets have changed.
+    `look` says how often test questions were looked at on this machine; None for other splits. `remark` is a
+    sentence on what the scores cannot show, "" for none. `contamination` says which test questions taught or
+    chose the program, and whether they were left out. `seed` is that of the resampling of `metrics`.
+    """
+
+    rows: tuple[Row, ...]
+    metrics: Mapping[str, Interval]
+    counters: Mapping[str, float]
+    backends: Mapping[str, str] = field(default_factory=dict)
+    score_shift: ScoreShift | None = None
+    look: Look | None = field(default=None, compare=False)
+    remark: str = ""
+    contamination: Contamination = CLEAN
+    seed: int = 0
+
+    def __repr__(self) -> str:
+        failures = quantity(self.failures.n, "failure") if self.failures.n else None
+        means = {name: interval(name, i.mean, i.low, i.high) for name, i in self.metrics.items()}
+        return describe("Evaluation", quantity(len(self.rows), "question"), failures, **means)
+
+    def _repr_html_(self) -> str:
+        from ragc.compiled import notebook
+
+        return notebook.of_evaluation(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc eval --json`."""
+        return {
+            "n": len(self.rows),
+            "metrics": intervals_to_json(self.metrics),
+            "failures": self.failures.n,
+            "failure_reasons": self.failures.reasons_json(),
+            "counters": dict(self.counters),
+            **self._judging_json(),
+            **({"moved": self.score_shift.to_json()} if self.score_shift else {}),
+            **({"look": self.look.to_json()} if self.look else {}),
+            **({"remark": self.remark} if self.remark else {}),
+            **({"contamination": self.contamination.to_json()} if self.contamination else {}),
+            "calls": [spent.to_json() for spent in by_call(e for row in self.rows for e in row.trace)],
+        }
+
+    def row_values(self, *, prompts: bool = False) -> Iterator[dict[str, Any]]:
+        """The rows of `ragc eval --out`, as JSON values; `prompts` are those of `Row.to_json`."""
+        more = {"seed": self.seed, **({"remark": self.remark} if self.remark else {})}
+        yield from ({**row.to_json(prompts=prompts), **more} for row in self.rows)
+
+    @property
+    def failures(self) -> Failures:
+        """The questions without an answer."""
+        return failures_of(self.rows)
+
+    def _judging_json(self) -> dict[str, Any]:
+        if not self.backends:
+            return {}
+        return {"backends": dict(self.backends), "judging": self.judging, "decided": self.decided}
+
+    @property
+    def decided(self) -> dict[str, dict[str, int]]:
+        """The number of questions that each rule decided (exact, judge, unreadable and so on), by metric
+        family.
+        """
+        tallies: dict[str, dict[str, int]] = {}
+        for row in self.rows:
+            for family, finding in row.findings.items():
+                if isinstance(finding.value, dict) and "by" in finding.value:
+                    tally = tallies.setdefault(family, {})
+                    tally[finding.value["by"]] = tally.get(finding.value["by"], 0) + 1
+        return tallies
+
+    @property
+    def judging(self) -> dict[str, float]:
+        """The cost of judging, which is part of all that was spent."""
+        total = Counters()
+        for row in self.rows:
+            total.add(**row.judging)
+        return {name: amount for name, amount in total.to_json().items() if amount}
+
+
+def open_program(
+    path: str | Path,
+    sets: Sequence[str] = (),
+    *,
+    questions: bool = True,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+    access: Access = Access(),
+    allow_loss: bool = False,
+) -> OpenProgram:
+    """Opens the compiled program or recipe at `path`, with the overrides `sets`. Nothing is sent.
+
+    A recipe gives its program with default knobs, overridden by `[knobs]`, and no demonstrations. `targets`
+    replace those of the recipe; `access` is what a directory from elsewhere may do, and `allow_loss` lets go
+    of what its prompts would lose.
+    Raises UsageError and its subclasses.
+    """
+    where = Path(path)
+    if where.is_dir():
+        how = Opening(tuple(sets), access)
+        return open_compiled(load(where), how, questions=questions, store=store, targets=targets)
+    if not where.exists():
+        what = f"the recipe or compiled program {str(where)!r}"
+        raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
+    base = None if access.base is None else Path(access.base)
+    resolved = recipe.load(where, sets, base=base, allow_loss=allow_loss)
+    call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
+    task = prepare(resolved, store=call_store, questions=questions, targets=targets)
+    _count_only_for_a_limit(task)
+    program = task.method.build(task.runtime, task.recipe.fixed(task.method))
+    if resolved.prompts:
+        program = give_prompts(program, resolved)
+    return OpenProgram(task, program, None)
+
+
+def open_compiled(
+    compiled: CompiledProgram,
+    how: Opening,
+    *,
+    questions: bool = True,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+) -> OpenProgram:
+    """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
+    resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
+    call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
+    keys = recipe.set_keys(how.sets)
+    other_data = any(key[0] == "data" for key in keys)
+    changed = [key[1] for key in keys if key[0] == "targets" and len(key) > 1]
+    rooms = recorded_rooms(compiled.provenance)
+    task = prepare(
+        resolved,
+        store=call_store,
+        questions=questions,
+        targets=targets,
+        grouped=other_data or "groups" in compiled.provenance,
+        rooms={
+            name: thinking
+            for name, thinking in rooms.items()
+            if name not in changed and ("targets",) not in keys
+        },
+    )
+    _count_only_for_a_limit(task)
+    task.runtime.gateway.epoch = compiled.epoch
+    entry = task.method if task.method.id == compiled.state.method else None
+    return OpenProgram(task, compiled.build(task.runtime, entry), compiled)
+
+
+def _count_only_for_a_limit(task: Task) -> None:
+    """Charges requests only where the recipe has a budget, as nothing of an evaluation is resumed."""
+    if task.recipe.budget == recipe.Budget():
+        task.runtime.gateway.ledger = None
+
+
+def ask(opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None) -> Row:
+    """Answers one question."""
+    return event_loop.run(answer_question(opened, question, context=context))
+
+
+async def answer_question(
+    opened: OpenProgram, question: str, *, context: Mapping[str, Any] | None = None
+) -> Row:
+    """As `ask`, on the process's event loop."""
+    if not question.strip():
+        raise UsageError("The question is empty; write it as one argument, in quotes.")
+    await _open(opened.task, SILENT)
+    return await answer(opened.program, Question("", question, (), **dict(context or {})))
+
+
+def score(
+    opened: OpenProgram, split: str = "test", *, progress: Progress = SILENT, include_seen: bool = False
+) -> Evaluation:
+    """Scores the program on `split` with the metrics of its recipe.
+
+    Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
+    marked. Raises UsageError for an empty split, or where no test question is left.
+    """
+    provenance = opened.compiled.provenance if opened.compiled else None
+    task, contamination = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
+    questions = task.splits.get(split, ())
+    if not questions:
+        available = ", ".join(name for name, held in task.splits.items() if held) or "none"
+        raise UsageError(f"Split {split!r} is empty; this data has: {available}.")
+
+    async def work() -> tuple[tuple[Row, ...], Counters, dict[str, float]]:
+        await _open(task, progress)
+        progress.phase(f"answering {split}", len(questions))
+        started = asyncio.get_running_loop().time()
+        servers = [one for one in task.runtime.targets.values() if getattr(one, "metrics_url", "")]
+        before = await prefix_tokens(servers) if servers else {}
+        with counting(Counters()) as spent:
+            limit = asyncio.Semaphore(task.in_flight)
+            if opened.compiled is None:
+                await task.fit(opened.program)
+            rows = await evaluate(opened.program, questions, task.scorer, limit=limit, done=progress.step)
+        seconds = asyncio.get_running_loop().time() - started
+        cached = increase(before, await prefix_tokens(servers)) if servers else {}
+        return rows, spent, {"seconds": seconds, **cached}
+
+    with event_loop.frozen_gc():
+        rows, spent, measured = event_loop.run(work())
+    progress.close()
+    rows = contamination.marked(rows)
+    note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
+    cost = spent.to_json() | {"tokens": spent.tokens} | measured
+    means = task.summarize([row.scores for row in rows], groups_of(rows))
+    home = opened.compiled.path if opened.compiled else None
+    look = look_at_test(task, [opened.program], home) if split == "test" else None
+    warning = look.warning if look else record(task, EVALUATION, [split])
+    if warning:
+        progress.note(warning)
+    since = measure_score_shift(provenance, task.facts, split, means) if provenance else None
+    if since and split == "test" and contamination.left_out != left_out_in(provenance):
+        since = replace(since, same_questions=False)
+    remark = " ".join(_remarks(opened, split, contamination))
+    shown = contamination if split == "test" else CLEAN
+    return Evaluation(rows, means, cost, task.scorer.backends, since, look, remark, shown, task.seed)
+
+
+def look_at_test(
+    task: Task, programs: Iterable[RagProgram], home: Path | None = None, *, work: str = EVALUATION
+) -> Look:
+    """Counts the look at the test questions by `programs`, whose scores are about to be shown.
+
+    `home` is the directory of the compiled program. `work` is what shows them: a compile or an evaluation.
+    """
+    return count_look(
+        [question.question for question in task.test],
+        [shown_as(program, task.facts) for program in programs],
+        older=normalise,
+        recipe=recipe_digest(task),
+        work=work,
+        keep=task.recipe.study.keep,
+        beside=home,
+    )
+
+
+def _remarks(opened: OpenProgram, split: str, contamination: Contamination) -> list[str]:
+    """Sentences on what the scores on the questions of `split` cannot show."""
+    if split == "test":
+        return list(contamination.sentences)
+    if opened.compiled is None or _table(opened.compiled.provenance, "search").get("trials") == 0:
+        return []
+    provenance, facts = opened.compiled.provenance, opened.task.facts
+    data = [_table(held, "data").get(split) for held in (provenance, facts)]
+    if split == "dev" and (data[0] == data[1] or len(contamination.used) == contamination.questions > 0):
+        return [FLATTERED]
+    if not contamination.used:
+        return []
+    part = f"{len(contamination.used):,} of these {contamination.questions:,} questions"
+    return [f"{part} taught or chose the program, so they flatter it."]
+
+
+async def _open(task: Task, progress: Progress) -> None:
+    progress.phase("opening the model", None)
+    with listening(progress.note):
+        await task.runtime.open(progress.download)

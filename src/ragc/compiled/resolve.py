@@ -1,0 +1,228 @@
+"""Resolves the recipe of a compiled directory for opening it: overrides, trust, and missing files.
+
+recipe.toml ──► overrides ──► the parts in use ──► trust ──► files that are missing
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ragc.compiled import trust
+from ragc.compiled.access import Access
+from ragc.compiled.base import CompiledProgram, ProgramState
+from ragc.compiled.trust_record import base_of, is_trusted
+from ragc.core import inputs
+from ragc.core.paths import missing_file
+from ragc.core.user_code import code_files, ignore_bytecode, is_reference
+from ragc.corpora import datasets
+from ragc.corpora.files.records import is_address
+from ragc.corpora.sources.build import SEARCHES_PASSAGES
+from ragc.errors import RecipeError, Untrusted
+from ragc.programs import NAMES, method
+from ragc.programs.own import kept_method
+from ragc.programs.own.source import PROGRAM_FACTS
+from ragc.recipe import Recipe, parse, set_keys
+from ragc.recipe.resolved import CALLERS_METRIC
+from ragc.recipe.validate import lacking_parts
+from ragc.targets.base import ROLES
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The user's options for opening a directory.
+
+    `sets` override its recipe; `access` is what a directory from elsewhere may do.
+    """
+
+    sets: tuple[str, ...] = ()
+    access: Access = Access()
+
+
+def resolve(
+    compiled: CompiledProgram, how: Opening, *, questions: bool = True, stand_ins: bool = False
+) -> Recipe:
+    """The part of `compiled`'s recipe that opening it needs, checked for trust and missing files.
+
+    No model and no data is read. `questions` says whether the splits' questions are needed. `stand_ins` says
+    that the caller supplies targets in place of the recipe's. Raises Untrusted, and RecipeError with
+    everything that is wrong or missing, such as a target that was an object of the caller's.
+    """
+    whole, folder, root, outside = _read(compiled, how)
+    recipe = _strip_unused(whole, compiled.state, questions=questions)
+    used = replace(recipe, targets={}) if stand_ins else recipe
+    if outside:
+        _refuse(used, folder, root, how)
+    problems = [text for want in trust.list_accesses(used) if (text := _missing(want, root))]
+    roles = ROLES if stand_ins else recipe.targets
+    problems += lacking_parts(method(recipe.program), roles, recipe.sources)
+    if problems:
+        raise RecipeError(str(folder / "recipe.toml"), problems)
+    return recipe
+
+
+def check_access(compiled: CompiledProgram, how: Opening) -> None:
+    """Raise Untrusted where `compiled` wants what `how` does not allow; nothing is imported of it.
+
+    The questions of its splits are not looked at. Raises RecipeError for its recipe with `how.sets`.
+    """
+    folder = compiled.path if compiled.path is not None else Path()
+    refuse_chosen(how.sets, str(folder / "recipe.toml"))
+    if is_trusted(compiled.digest, folder):
+        return
+    no_code = replace(how, access=replace(how.access, code=False))
+    recipe, folder, root, _ = _read(compiled, no_code)
+    _refuse(_strip_unused(recipe, compiled.state, questions=False), folder, root, how)
+
+
+def _refuse(recipe: Recipe, folder: Path, root: Path, how: Opening) -> None:
+    trust.refuse(
+        recipe,
+        root,
+        where=folder,
+        typed=set_keys(how.sets),
+        own_root=how.access.base is not None,
+        access=how.access,
+    )
+
+
+_CHOSEN = ("knobs", "prompts")
+"""The tables of a recipe whose values are part of a compiled program."""
+
+
+def refuse_chosen(sets: Sequence[str], where: str) -> None:
+    """Raise RecipeError for overrides of what a compiled program has already; `where` names its recipe."""
+    problems = [
+        f"--set {expression} does nothing to a compiled program: its {keys[0]} were chosen when it was "
+        "compiled. Compile again with it. What can be set here are targets, sources, data, metrics and study."
+        for expression in sets
+        for keys in set_keys([expression])
+        if keys[0] in _CHOSEN
+    ]
+    if problems:
+        raise RecipeError(where, problems)
+
+
+def import_program(compiled: CompiledProgram, how: Opening) -> None:
+    """Import the module of `compiled`'s author, where its program is one. Nothing else is looked at.
+
+    Raises Untrusted where that is not allowed, and RecipeError where it cannot be imported.
+    """
+    if is_reference(compiled.state.method):
+        recipe, folder, root, outside = _read(compiled, how)
+        if outside:
+            bare = replace(Recipe(recipe.program), base=root)
+            trust.refuse(
+                bare, root, where=folder, typed=set_keys(how.sets), access=Access(code=how.access.code)
+            )
+
+
+def _read(compiled: CompiledProgram, how: Opening) -> tuple[Recipe, Path, Path, bool]:
+    """The recipe of `compiled`, its folder, where its paths lead from, and whether it is from outside.
+
+    The module of its author is imported where that is allowed.
+    """
+    folder = compiled.path if compiled.path is not None else Path()
+    where = str(folder / "recipe.toml")
+    refuse_chosen(how.sets, where)
+    outside = not is_trusted(compiled.digest, folder)
+    root = folder.resolve() if outside else base_of(compiled.digest, folder)
+    if how.access.base is not None:
+        base = Path(how.access.base)
+        root = base.resolve()
+        if not root.is_dir():
+            raise RecipeError(where, [f"--base {str(base)!r} is no folder; name where its paths lead from"])
+    if root == folder.resolve():
+        ignore_bytecode(root)
+    is_unaltered: bool | None = None
+    typed = ("program",) in set_keys(how.sets)
+    if not outside and root == folder.resolve() and not typed:
+        is_unaltered = _import_kept(compiled, folder)
+        outside = is_unaltered is False
+    if typed and outside and not how.access.code and root == folder.resolve() and code_files(folder):
+        # The name that the user typed is the user's word; what the directory laid under it is not.
+        reason = f"{folder} is from elsewhere, and the program that you named would be sought in its modules"
+        raise Untrusted(
+            f"{reason}; name a folder of your own with access=ragc.Access(base=...), or allow its modules "
+            "with access=ragc.Access(code=True).",
+            command=f"{reason}; name a folder of your own with --base DIR, or allow them with --trust-code.",
+        )
+    allowed = not is_unaltered and (not outside or how.access.code or typed)
+    recipe = parse(compiled.recipe, how.sets, where=where, base=root, files=False, stored=True, code=allowed)
+    return recipe, folder, root, outside
+
+
+def _import_kept(compiled: CompiledProgram, folder: Path) -> bool | None:
+    """Import the module that `compiled` keeps, that file alone; False where it is not what was written.
+
+    None where it keeps none, and its program is looked for where Python looks.
+    The digest of the directory covers the file by its digest in `provenance.json`.
+    """
+    held = compiled.provenance.get(PROGRAM_FACTS)
+    facts = held if isinstance(held, dict) else {}
+    name = str(facts.get("file") or "")
+    if not name or facts.get("beside") or not is_reference(compiled.state.method):
+        return None  # what it imports was carried along, and the digest covers every module in the folder
+    try:
+        content = inputs.read_bytes(folder / name, within=folder)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return False
+    if hashlib.sha256(content).hexdigest() != facts.get("sha256"):
+        return False
+    kept_method(compiled.state.method, folder / name, folder)
+    return True
+
+
+def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Recipe:
+    """`recipe` without the parts that only a compile reads and, unless `questions`, without those for
+    scoring.
+    """
+    search = replace(
+        recipe.search, programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",)
+    )
+    own = state.method if state.method in NAMES else recipe.program
+    data = replace(recipe.data, cross_domain="", cross_domain_corpus="")
+    needed = replace(recipe, program=own, search=search, data=data, prompts={})
+    if CALLERS_METRIC in (*recipe.report, recipe.search.pick):  # a function, which is not here
+        report = tuple(name for name in recipe.report if name != CALLERS_METRIC) or ("em",)
+        needed = replace(needed, report=report, search=replace(search, objectives=("em",), pick="em"))
+    if questions:
+        return needed
+    if not _brings_passages(recipe):
+        dataset = "jsonl" if is_address(data.dataset) else data.dataset
+        data = replace(data, dataset=dataset, questions="", train=None, dev=None, test=None)
+        needed = replace(needed, data=data)
+    playing = {"main", "proxy", *(call.role for call in state.predictors.values()), *state.targets.values()}
+    names = [name for name in recipe.targets if name in playing]
+    for name in names:  # grows by the fallbacks
+        listed = recipe.targets[name].options.get("fallbacks", ())
+        names += [other for other in listed if other in recipe.targets and other not in names]
+    playing_targets = {name: spec for name, spec in recipe.targets.items() if name in names}
+    scored = tuple(name for name in needed.report if not is_reference(name)) or ("em",)
+    needed = replace(needed, report=scored, search=replace(search, objectives=("em",), pick="em"))
+    return replace(needed, targets=playing_targets, assessing=replace(recipe.assessing, entailment="lexical"))
+
+
+def _brings_passages(recipe: Recipe) -> bool:
+    """Whether a source searches the passages that come with the questions of a named data set."""
+    bare = any(spec.kind in SEARCHES_PASSAGES and not spec.corpus for spec in recipe.sources.values())
+    return bare and recipe.data.dataset in datasets.FILES
+
+
+def _missing(want: trust.RequestedAccess, root: Path) -> str:
+    """The message about a missing file and its remedy; "" if the file exists."""
+    if want.kind != "reads" or not want.path or want.model:
+        return ""
+    try:
+        if (root / want.path).exists():
+            return ""
+        text = missing_file(f"{want}", want.path, root)
+    except (OSError, ValueError) as error:
+        text = f"{want} cannot be looked at ({error})"
+    if Path(want.path).is_absolute():
+        return f"{text}; name it with --set {want.name}=FILE"
+    return f"{text}; it leads from {root}: say where relative paths lead from with --base DIR"

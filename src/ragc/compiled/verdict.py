@@ -1,0 +1,119 @@
+"""The verdict: baseline against winner on the same questions, as intervals and paired differences.
+
+The first objective is the primary metric: the recipe named it before anything was measured, and the verdict
+rests on it alone, so its p and its interval are not adjusted. Whoever looks through the other metrics for a
+difference finds one by chance, so their p-values are adjusted and their intervals simultaneous, over the
+family of all metrics that are reported, as in `ragc eval A B` (`ragc.metrics.stats.multiple`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+from typing import Any
+
+from ragc.metrics import Metric
+from ragc.metrics.base import Objective
+from ragc.metrics.short_answer import acc, f1
+from ragc.metrics.stats.intervals import Interval, Paired, groups_json, paired, power_note, verdict
+from ragc.metrics.stats.multiple import Contrast, holm, judge, widen
+from ragc.metrics.stats.ratios import pooled_paired
+from ragc.task.answering import Row, groups_of
+from ragc.task.base import Task, columns_of
+
+NOT_MEASURED = "not measured"
+
+
+def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
+    """`{metric: {mean, ci, n}}` as JSON values, with the number of groups where questions are in groups."""
+    return {name: interval.to_json() for name, interval in scores.items()}
+
+
+def compare(
+    task: Task, before: Sequence[Row], after: Sequence[Row]
+) -> tuple[dict[str, dict[str, Any]], str, str]:
+    """The paired difference of each metric, the verdict on the first objective, and a note on its power.
+
+    `p` and `ci` are those of a metric alone. Metrics that are not primary also have `p_adjusted` and
+    `ci_simultaneous`.
+    """
+    results = {metric: _difference(metric, before, after, task.seed) for metric in task.metrics}
+    alone = {metric: result for metric, result in results.items() if result is not None}
+    primary = task.objectives[0]
+    family = _adjust(alone, before, after, task.seed)
+    differences: dict[str, dict[str, Any]] = {}
+    for (metric, result), (adjusted, low, high) in zip(alone.items(), family, strict=True):
+        differences[metric.id] = {
+            "mean": result.diff,
+            "ci": [result.low, result.high],
+            "p": result.p,
+            "n": result.n,
+            **groups_json(result.groups),
+        }
+        if metric.id != primary.metric.id:
+            differences[metric.id] |= {"p_adjusted": adjusted, "ci_simultaneous": [low, high]}
+    decisive = next((one for metric, one in alone.items() if metric.id == primary.metric.id), None)
+    if decisive is None:
+        return differences, NOT_MEASURED, ""
+    sides = {"better": "worse", "worse": "better"} if primary.sign < 0 else {}
+    outcome = verdict(decisive)
+    return differences, sides.get(outcome, outcome), power_note(decisive)
+
+
+def _adjust(
+    alone: Mapping[Metric, Paired], before: Sequence[Row], after: Sequence[Row], seed: int
+) -> list[tuple[float, float, float]]:
+    """The adjusted p and the simultaneous interval of each metric, over all of them.
+
+    A figure that is no mean over questions cannot share the signs of the others; with one, Holm's method
+    adjusts all.
+    """
+    if any(metric.combine for metric in alone):
+        adjusted = holm([result.p for result in alone.values()])
+        critical = NormalDist().inv_cdf(1 - 0.025 / len(alone)) / NormalDist().inv_cdf(0.975)
+        return [(p, *widen(result, p, critical)) for p, result in zip(adjusted, alone.values(), strict=True)]
+
+    def column(rows: Sequence[Row], metric: Metric) -> dict[str, float | None]:
+        return {f"{at:09d}": row.scores[metric.id] for at, row in enumerate(rows)}
+
+    contrasts = [Contrast(column(before, m), column(after, m), m.bounds) for m in alone]
+    groups = {f"{at:09d}": label for at, label in enumerate(groups_of(before))}
+    judged = judge(contrasts, seed=seed, groups=groups)
+    return [(one.adjusted, one.low, one.high) for one in judged if one is not None]
+
+
+def choose_example(
+    objective: Objective, before: Sequence[Row], after: Sequence[Row]
+) -> tuple[Row, Row] | None:
+    """One question, answered `before` and `after`; both have the same questions in the same order.
+
+    The first by id that scores higher after, and whose answer before has no word of a gold answer and does
+    not contain one: it was wrong in content, not in form. If there is none, the first that has an answer.
+    """
+    pairs = sorted(zip(before, after, strict=True), key=lambda pair: pair[0].question.id)
+    answered = [pair for pair in pairs if pair[1].prediction]
+    corrected = (
+        (old, new)
+        for old, new in answered
+        if objective.of(new.scores) > objective.of(old.scores) and _is_wrong_in_content(old)
+    )
+    return next(corrected, next(iter(answered), None))
+
+
+def _is_wrong_in_content(row: Row) -> bool:
+    golds = row.question.answers
+    return bool(golds) and not f1(row.prediction, golds) and not acc(row.prediction, golds)
+
+
+def _difference(metric: Metric, before: Sequence[Row], after: Sequence[Row], seed: int) -> Paired | None:
+    """The paired difference of one metric; None when no question is scored on both sides."""
+    pairs = [(a.scores[metric.id], b.scores[metric.id]) for a, b in zip(before, after, strict=True)]
+    complete_pairs = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not complete_pairs:
+        return None
+    if metric.combine is not None:
+        first, second = (columns_of(metric, [row.scores for row in rows]) for rows in (before, after))
+        return pooled_paired(first, second, metric.combine, seed=seed, groups=groups_of(before))
+    old, new = zip(*complete_pairs, strict=True)
+    scored = [row for row, (a, b) in zip(before, pairs, strict=True) if a is not None and b is not None]
+    return paired(old, new, seed=seed, bounds=metric.bounds, groups=groups_of(scored))

@@ -1,0 +1,427 @@
+"""A task: a recipe with its questions read and its sources and targets built."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ragc import metrics
+from ragc.core.digest import digest
+from ragc.core.progress import Progress
+from ragc.corpora.sources.base import Source
+from ragc.corpora.sources.build import SEARCHES_PASSAGES
+from ragc.corpora.sources.build import build as build_source
+from ragc.errors import UsageError
+from ragc.metrics import Metric, own, scoring
+from ragc.metrics.base import Objective, Scores, families
+from ragc.metrics.scoring import Scorer
+from ragc.metrics.stats.intervals import Interval, summarise
+from ragc.metrics.stats.ratios import pooled_ci
+from ragc.programs import Method, method
+from ragc.programs.base import RagProgram
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Recipe
+from ragc.recipe.resolved import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
+from ragc.records import Question
+from ragc.store.call_store import CallStore
+from ragc.targets import build as build_target
+from ragc.targets.base import Target
+from ragc.targets.gateway import fallback_names
+from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
+from ragc.targets.token_price import typed_price
+from ragc.task.budget import FileLedger, StudyLedger
+from ragc.task.data import CorpusIds, OtherDomain, RecipeData, other_domain
+from ragc.task.judge import Judge
+from ragc.task.prices import check_prices, price_notes, reachable_targets
+from ragc.task.prompts import fingerprints
+from ragc.task.requirements import require
+from ragc.task.space import SearchSpace, spaces
+from ragc.version import __version__
+
+DEMO_THRESHOLD = 0.75
+"""The least score of a train question whose answer becomes a demonstration."""
+
+ROOM_FACT = "thinking_tokens"
+"""The fact with a target's room for thoughts, where it has one."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The inputs of a study.
+
+    `instructions` replace those of the recipe's own program, by predictor. `price_note` says what is odd
+    about the prices of targets, "" for nothing.
+    """
+
+    recipe: Recipe
+    runtime: Runtime
+    ledger: StudyLedger
+    splits: Mapping[str, tuple[Question, ...]]
+    scorer: Scorer
+    objectives: tuple[Objective, ...]
+    demo_threshold: float = DEMO_THRESHOLD
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    other: OtherDomain | None = None
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    price_note: str = ""
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The reported and the optimised metrics, without duplicates."""
+        return self.scorer.metrics
+
+    @property
+    def method(self) -> Method:
+        """The recipe's own program."""
+        return self.recipe.method
+
+    def method_of(self, program: str) -> Method:
+        """The program of a candidate; "" is the recipe's own."""
+        return method(program) if program else self.recipe.method
+
+    @property
+    def pick(self) -> Objective:
+        """The objective that selects among trials of the Pareto front."""
+        return next(o for o in self.objectives if o.name == self.recipe.search.pick)
+
+    @property
+    def train(self) -> tuple[Question, ...]:
+        """The questions that demonstrations come from."""
+        return self.splits.get("train", ())
+
+    @property
+    def dev(self) -> tuple[Question, ...]:
+        """The questions that candidates are compared on."""
+        return self.splits.get("dev", ())
+
+    @property
+    def test(self) -> tuple[Question, ...]:
+        """The questions that only the baseline and the winner answer."""
+        return self.splits.get("test", ())
+
+    @property
+    def seed(self) -> int:
+        """The seed of all randomness."""
+        return self.recipe.seed
+
+    @property
+    def trials(self) -> int:
+        """The number of trials, without the baseline."""
+        limit = self.recipe.budget.trials
+        return self.recipe.search.trials if limit is None else min(limit, self.recipe.search.trials)
+
+    @property
+    def batch(self) -> int:
+        """The number of trials in a batch."""
+        return self.recipe.search.batch
+
+    @property
+    def looks(self) -> int:
+        """The most looks of a round, decided together."""
+        return min(self.recipe.search.looks, self.recipe.search.batch)
+
+    @property
+    def demo_metric(self) -> Metric:
+        """The metric that qualifies demonstrations: the first objective that is a share, else the first
+        share.
+        """
+        shares = [o.metric for o in self.objectives if o.sign > 0] + list(self.metrics)
+        return next((m for m in shares if m.unit == "share"), shares[0])
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The search space, derived at its first use. Raises UsageError as `Method.build` does."""
+        return spaces(self.recipe, self.runtime)
+
+    @property
+    def note(self) -> str:
+        """What the study cannot show, from its sizes alone and before anything is sent; "" for nothing."""
+        from ragc.metrics.stats.power import small_data_note
+
+        sizes = {
+            name: _group_sizes(questions) for name, questions in (("dev", self.dev), ("test", self.test))
+        }
+        lines = [small_data_note(sizes["dev"], sizes["test"]), groups_note(self.facts)]
+        lines.append(thinking_note(self.runtime.targets))
+        if self.recipe.search.optimizer == OWN_OPTIMIZER and not (
+            self.space.size or self.recipe.search.instructions
+        ):
+            lines.insert(0, "The recipe searches nothing, so its program is compiled as it is.")
+        return " ".join(filter(None, [*lines, self.price_note]))
+
+    def summarize(self, scores: Sequence[Scores], groups: Sequence[str] | None = None) -> dict[str, Interval]:
+        """The interval of each metric that applies to any question; empty for no questions.
+
+        `groups` are those of the questions; without them questions are independent.
+        """
+        if not scores:
+            return {}
+        by_metric = {metric.id: _interval(metric, scores, self.seed, groups) for metric in self.metrics}
+        return {name: interval for name, interval in by_metric.items() if interval is not None}
+
+    async def fit(self, program: RagProgram) -> None:
+        """Fits `program` to the train questions beyond demonstrations, such as labels of nearest neighbours.
+
+        It is scored with the metric for demonstrations. Does nothing without train questions. Repeating it
+        sends nothing: the calls are replayed from the store.
+        """
+        if self.train:
+            await program.fit(self.train, self.scorer.only([self.demo_metric]))
+
+    @property
+    def in_flight(self) -> int:
+        """The number of questions answered concurrently."""
+        if self.recipe.concurrency is not None:
+            return self.recipe.concurrency
+        return max((target.concurrency for target in self.runtime.targets.values()), default=1)
+
+
+def prepare(
+    recipe: Recipe,
+    *,
+    store: CallStore,
+    charges: Path | None = None,
+    ledger: StudyLedger | None = None,
+    questions: bool = True,
+    targets: Mapping[str, Target] | None = None,
+    progress: Progress | None = None,
+    answering: bool = True,
+    grouped: bool = True,
+    rooms: Mapping[str, int] | None = None,
+) -> Task:
+    """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
+
+    `charges` is the file of the budget's ledger; `ledger` replaces it. With `questions` False all splits are
+    empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
+    recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
+    of what targets and metrics need on this machine. `grouped` False draws splits as before groups were
+    known. `rooms` are the rooms for thoughts that targets had before, by name; others are decided here.
+    Raises RecipeError with everything that this machine lacks, DataError and UsageError.
+    """
+    here = answering and targets is None
+    require(recipe, targets=here, metrics=here and questions, study=False)
+    data = RecipeData(recipe, progress, grouped=grouped)
+    searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
+    corpora = {name: data.corpus(spec) for name, spec in searched.items()}
+    splits = data.splits(CorpusIds(corpora.values())) if questions else {}
+    by_role = dict(targets or _build_targets(recipe))
+    keep_rooms(by_role, rooms or {})
+    check_rooms(by_role.values())
+    sources = {
+        name: build_source(
+            spec.kind,
+            spec.options,
+            corpora.get(name),
+            store,
+            recording=spec.corpus,
+            resolve=recipe.path,
+        )
+        for name, spec in recipe.sources.items()
+    }
+    ledger = ledger or FileLedger(charges, recipe.budget)
+    runtime = Runtime(by_role, sources, store=store, ledger=ledger)
+    for program in recipe.methods:
+        runtime.require(program)
+    objectives = tuple(map(objective_of, recipe.search.objectives))
+    ids = (*recipe.report, *(objective.metric.id for objective in objectives))
+    chosen_metrics = [metrics.get(name) for name in dict.fromkeys(ids)] if questions else []
+    scorer = scorer_of(chosen_metrics, recipe, runtime, store)
+    other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
+    all_splits = splits | ({"cross_domain": other.questions} if other else {})
+    task = Task(
+        recipe,
+        runtime,
+        ledger,
+        splits,
+        scorer,
+        objectives,
+        facts=facts_of(recipe.seed, all_splits, sources, by_role)
+        | data.notes
+        | _judge_facts(scorer)
+        | _prompt_facts(recipe),
+        other=other,
+    )
+    if recipe.search.demos:
+        _check_demos(task, questions=questions)
+    if (
+        recipe.search.instructions
+        and OWN_OPTIMIZER in recipe.search.optimizer
+        and questions
+        and not task.train
+    ):
+        raise UsageError(
+            "search.instructions needs train questions, found none; set data.train, or instructions = 0."
+        )
+    return with_prices(task)
+
+
+def with_prices(task: Task) -> Task:
+    """`task` with a note on odd prices. Raises UsageError if its budget in dollars cannot be held to."""
+    recipe, runtime = task.recipe, task.runtime
+    if recipe.budget.usd is None and not any(map(typed_price, runtime.targets.values())):
+        return task
+    targets = reachable_targets(recipe, runtime, tuple(task.space.baseline().knobs.values()))
+    if recipe.budget.usd is not None:
+        targets |= _own_lms(task, targets)
+    check_prices(recipe, targets)
+    return replace(task, price_note=" ".join(price_notes(targets)))
+
+
+def _own_lms(task: Task, known: Mapping[str, Target]) -> dict[str, Target]:
+    """The targets behind LMs that predictors of the user's modules were given, beside the `known` ones."""
+    from ragc.targets.dspy_lm import target_of
+
+    own: dict[str, Target] = {}
+    for part in task.space.parts:
+        program = task.method_of(part.program).build(task.runtime, dict(part.baseline().knobs))
+        for name, call in program.named_predictors():
+            lm = getattr(call, "lm", None)
+            if lm is not None and (target := target_of(lm)) not in (*known.values(), *own.values()):
+                own[f"the LM of {name}"] = target
+    return own
+
+
+def _check_demos(task: Task, *, questions: bool) -> None:
+    """Raises UsageError for demonstrations that no program can show, or that have no train questions."""
+    most, own = task.space.demos, set(task.recipe.search.demo_kinds) - {CROSS}
+    if questions and most and own and not task.train:
+        raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
+
+
+def _build_targets(recipe: Recipe) -> dict[str, Target]:
+    """The targets of `recipe` by role. Where nothing is to be stored, no prompt's state is either."""
+    unkept = {} if recipe.study.keep else {"keep_prefixes": False}
+    return {
+        role: build_target(
+            replace(spec, options={**spec.options, **unkept}) if spec.kind == "embedded" else spec
+        )
+        for role, spec in recipe.target_specs().items()
+    }
+
+
+def _group_sizes(questions: Sequence[Question]) -> list[int]:
+    """The number of questions of each group."""
+    named = Counter(question.group for question in questions)
+    alone = named.pop("", 0)
+    return [*named.values(), *[1] * alone]
+
+
+def groups_note(facts: Mapping[str, Any]) -> str:
+    """A sentence on the groups of questions in each split, and on those that did not fit; "" without
+    groups.
+    """
+    if not (groups := facts.get("groups")):
+        return ""
+    data, unfit = facts["data"], groups["unfit"]
+    counts = [
+        f"{data[name]['n']} {name} questions in {n} groups"
+        for name, n in groups["n"].items()
+        if data[name]["n"]
+    ]
+    why = "share gold passages" if groups["by"] == "gold_ids" else f"have one {groups['by']!r}"
+    left = [f"{n} did not fit {name}" for name, n in unfit.items()]
+    return (
+        f"Questions that {why} stay together: {', '.join(counts)}"
+        + (f"; of the groups {' and '.join(left)}" if left else "")
+        + "."
+    )
+
+
+def _interval(
+    metric: Metric, scores: Sequence[Scores], seed: int, groups: Sequence[str] | None
+) -> Interval | None:
+    """The interval of one metric; None if it applies to no question."""
+    if metric.combine is None:
+        return summarise(metric, [s[metric.id] for s in scores], seed=seed, groups=groups).interval
+    columns = columns_of(metric, scores)
+    if not all(any(value is not None for value in column) for column in columns):
+        return None
+    return pooled_ci(columns, metric.combine, seed=seed, groups=groups)
+
+
+def columns_of(metric: Metric, scores: Sequence[Scores]) -> list[list[float | None]]:
+    """The scores of the metrics that `metric` pools, a column each."""
+    return [[s[name] for s in scores] for name in metric.pools]
+
+
+def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime, store: CallStore) -> Scorer:
+    """The scorer of metrics and of those they pool. Raises UsageError if a judge or model is missing."""
+    whole = dict.fromkeys(
+        (*chosen_metrics, *(metrics.get(name) for metric in chosen_metrics for name in metric.pools))
+    )
+    ask = Judge(runtime) if "judge" in runtime.targets else None
+    settings = recipe.assessing
+    kind, _, model = settings.entailment.partition(":")
+    if model and recipe.path(model).exists():
+        settings = replace(settings, entailment=f"{kind}:{recipe.path(model)}")
+    family_ids = families(tuple(whole))
+    graders = scoring.make(family_ids, settings, ask, store=store)
+    if family_ids:
+        graders |= own.assessors(family_ids, recipe.base)
+    return Scorer(tuple(whole), graders)
+
+
+def _prompt_facts(recipe: Recipe) -> dict[str, Any]:
+    return {"prompts": fingerprints(recipe)} if recipe.prompts else {}
+
+
+def _judge_facts(scorer: Scorer) -> dict[str, Any]:
+    return {"backends": scorer.backends} if scorer.backends else {}
+
+
+def objective_of(written: str) -> Objective:
+    """The objective `written` in a recipe: a metric's id, with `-` before it if less is better.
+
+    In a stored recipe it may be a function that only the Python of the compile had. Raises UnknownName, and
+    UsageError for the wrong sign.
+    """
+    name, minus = written.removeprefix("-"), written.startswith("-")
+    metric = own.own_metric(name) if name == CALLERS_METRIC else metrics.get(name)
+    if minus == metric.higher_is_better:
+        better, sign = ("more", "") if metric.higher_is_better else ("less", "-")
+        raise UsageError(f"Of {name!r} {better} is better; write {sign}{name} in the objectives.")
+    return Objective(metric, -1 if minus else 1)
+
+
+def facts_of(
+    seed: int,
+    splits: Mapping[str, tuple[Question, ...]],
+    sources: Mapping[str, Source],
+    targets: Mapping[str, Target],
+) -> dict[str, Any]:
+    """The facts on the inputs for provenance: fingerprints and names, no secrets and no absolute paths."""
+    libraries = {name: version(name) for name in ("dspy", "optuna")}
+    return {
+        "versions": {"ragc": __version__, **libraries, "python": platform.python_version()},
+        "seed": seed,
+        "data": {
+            name: {"n": len(qs), "fingerprint": digest([[q.id, q.question, list(q.answers)] for q in qs])}
+            for name, qs in splits.items()
+        },
+        "sources": {name: {"kind": s.kind, "fingerprint": s.fingerprint} for name, s in sources.items()},
+        "targets": {role: _target_facts(target) for role, target in targets.items()},
+    }
+
+
+def _target_facts(target: Target) -> dict[str, Any]:
+    others = fallback_names(target)
+    facts: dict[str, Any] = {"name": target.name, "identity": digest(target.identity)[:16]}
+    if thinking := room_of(target):
+        facts[ROOM_FACT] = thinking
+    return {**facts, "fallbacks": list(others)} if others else facts
+
+
+def recorded_rooms(facts: Mapping[str, Any]) -> dict[str, int]:
+    """The room for thoughts of each target that the `facts` of an earlier task name; 0 where it had none."""
+    held = facts.get("targets")
+    tables = held if isinstance(held, Mapping) else {}
+    rooms = {name: table.get(ROOM_FACT) for name, table in tables.items() if isinstance(table, Mapping)}
+    return {
+        name: thinking if type(thinking) is int and thinking > 0 else 0 for name, thinking in rooms.items()
+    }

@@ -1,0 +1,110 @@
+"""Imports the prompts that a recipe names, and applies them to its program."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from ragc.core.progress import say
+from ragc.errors import DataError, RecipeError, UsageError
+from ragc.programs.base import RagProgram
+from ragc.recipe import Recipe
+from ragc.targets.parameters import SMALL, parameters
+from ragc.task.prompt_size import check_cap
+
+if TYPE_CHECKING:
+    from ragc.task.base import Task
+
+
+def give_prompts(program: RagProgram, recipe: Recipe, *, checked: bool = False) -> RagProgram:
+    """`program` with the instructions and demonstrations of the files in `recipe.prompts`.
+
+    Only the recipe's own program gets them. Raises RecipeError listing every file that is no prompt, no
+    prompt of the predictor it is named for, or one with texts that would not be sent, unless the recipe
+    allows their loss: then a notice says them. With `checked` all of that was said before.
+    """
+    if not recipe.prompts or program.method.id != recipe.program:
+        return program
+    from ragc.prompts.imported import loss_text
+    from ragc.prompts.load import import_prompt
+
+    problems = []
+    for name, file in recipe.prompts.items():
+        try:
+            lost = import_prompt(recipe.path(file)).apply(
+                program, name, allow_loss=checked or recipe.allow_loss
+            )
+            if lost and not checked:
+                say(f"prompts.{name} = {file!r}, taken with losses: {loss_text(lost)}")
+        except UsageError as error:
+            problems.append(f"prompts.{name} = {file!r}: {error}")
+    if problems:
+        raise RecipeError("recipe", problems)
+    return program
+
+
+def small_model_note(task: Task) -> str:
+    """Advice for a model that is smaller than the full prompt wording is written for; "" if none is needed.
+
+    A study that searches both wordings needs no advice. Judge and teacher have their own prompts.
+    """
+    fulls = [part for part in task.space.parts if part.baseline().knobs.get("wording") == "full"]
+    if not any(all(knob.name != "wording" for knob in part.knobs) for part in fulls):
+        return ""
+    targets = {role: target for role, target in task.runtime.targets.items() if role not in _APART}
+    for role, target in targets.items():
+        size = parameters(target)
+        if size is not None and size < SMALL:
+            return (
+                f"The model of {role!r}, {target.model}, has {size / 1e6:.0f} million parameters and gets "
+                'prompts in the wording "full", which is for larger ones; under [knobs] say '
+                'wording = "brief".'
+            )
+    return ""
+
+
+_APART = ("judge", "teacher")
+
+
+def check_prompts(task: Task) -> None:
+    """Raises RecipeError unless the recipe's prompts fit the baseline of its program, as `give_prompts`."""
+    if task.recipe.prompts:
+        knobs = dict(task.space.first.baseline().knobs)
+        give_prompts(task.method.build(task.runtime, knobs), task.recipe)
+
+
+def check_programs(task: Task) -> None:
+    """Builds the baseline of every program of `task` with the recipe's prompts; nothing is sent.
+
+    Raises UsageError for a role, source or capability that a program lacks, for a cap on prompts that the
+    baseline exceeds, and as `give_prompts`.
+    """
+    for part in task.space.parts:
+        knobs = dict(part.baseline().knobs)
+        built = give_prompts(task.method_of(part.program).build(task.runtime, knobs), task.recipe)
+        check_cap(task.recipe.search.prompt_tokens, built, knobs, (*task.train, *task.dev, *task.test))
+
+
+def fingerprints(recipe: Recipe) -> dict[str, str]:
+    """The SHA-256 of each prompt file, by predictor, so that changing a file changes the recipe's identity.
+
+    16 hexadecimal digits. A file that is no unchanged export is read otherwise than before texts that are
+    lost were refused: its digest says so. Raises DataError for a file that cannot be a prompt, for
+    example by its size.
+    """
+    from ragc.prompts.load import contents, is_unchanged
+
+    marks = {}
+    for name, file in recipe.prompts.items():
+        path = recipe.path(file)
+        content = contents(path)
+        try:
+            known = content if is_unchanged(path) else content + _READER
+        except DataError:  # told with all other prompts that are none
+            known = content
+        marks[name] = hashlib.sha256(known).hexdigest()[:16]
+    return marks
+
+
+_READER = b"\0reader 2"
+"""Stands for the rules by which messages are read, in the digest of a file that they read."""

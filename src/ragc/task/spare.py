@@ -1,0 +1,47 @@
+"""What requests reserve beyond what they cost: a part of the budget that a study must leave unspent.
+
+    before the test questions   the last call on test reserves more than it costs: held back during the search
+    during the search           so does the last call of the search
+
+Both are reserved as the same spare. The study holds the first back, and the share of a study that a budget
+pays for (`budget_share`) leaves both out.
+"""
+
+from __future__ import annotations
+
+from ragc.targets.thinking import most_room
+from ragc.targets.token_price import MILLION, price_of
+from ragc.task.base import Task
+from ragc.task.budget import Spare
+
+LONGER = 1.25
+"""The cost of a call of the study over one of the baseline's on dev, where demonstrations or instructions may
+lengthen prompts: half of the calls on test are the winner's, taken to cost half as much again.
+"""
+
+SPARE_CALLS = 10
+"""What a call reserves beside its reply, in mean costs of a call: a reserve counts bytes, a cost tokens."""
+
+AT_ONCE = 2
+"""The spares that a study needs free at the end of its search: for test, and for the last call on dev."""
+
+
+def longer(task: Task) -> float:
+    """How many times the cost of a baseline's call one of the study takes in the mean."""
+    return LONGER if task.space.demos or task.recipe.search.instructions else 1.0
+
+
+def spare_of(task: Task) -> Spare:
+    """What a call of `task` reserves beyond its cost. Builds the baseline's program."""
+    program = task.method.build(task.runtime, dict(task.space.baseline().knobs))
+    reply = max((call.sampling.max_tokens for call in program.predictors()), default=0)
+    reply += most_room(task.runtime.targets.values())
+    return Spare(SPARE_CALLS, reply, reply * _dearest_token(task))
+
+
+def _dearest_token(task: Task) -> float:
+    """Dollars of a token of a reply, of the dearest target; 0 without a budget in dollars."""
+    if task.recipe.budget.usd is None:
+        return 0.0
+    prices = (price_of(target) for target in task.runtime.targets.values())
+    return max((price.output for price in prices if price is not None), default=0.0) / MILLION

@@ -1,0 +1,429 @@
+"""No question that taught or chose a program tests it unmarked, nor one that an earlier search used."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc import recipe as recipes
+from ragc.cli import console
+from ragc.cli.main import main
+from ragc.compiled import comparison
+from ragc.compiled.access import Access
+from ragc.compiled.contamination import BEGUN_BEFORE, NO_MARKS_NOTE
+from ragc.compiled.evaluate import (
+    FLATTERED,
+    Evaluation,
+    measure_score_shift,
+    open_program,
+    score,
+)
+from ragc.core.digest import add_digest
+from ragc.core.progress import Silent
+from ragc.errors import ArtefactError, StoreError, UsageError
+from ragc.metrics.reports import runs
+from ragc.metrics.stats.intervals import Interval
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.search.storage import study_directory
+from ragc.reports.rows import summarize
+from ragc.store.call_store import CallStore
+from ragc.store.question_marks import keys_of, marks_of
+from ragc.store.uses import ledger_file, read, split_marks
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
+
+DRAWN = RECIPE + "[budget]\nlm_calls = 400\n"
+SIZES = (
+    "data.train=8",
+    "data.dev=12",
+    "data.test=30",
+    "search.trials=2",
+    "search.demos=0",
+    'search.knobs=["top_k"]',
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    write_data(tmp_path)
+    edit(tmp_path, lambda row: {name: value for name, value in row.items() if name != "split"})
+    (tmp_path / "recipe.toml").write_text(DRAWN, "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    compile_here = begun(folder)
+
+    def go(out: str = "out", *, sets: tuple[str, ...] = (), **more: Any) -> compiling.Compiled:
+        return compile_here(out, sets=(*SIZES, *sets), **more)
+
+    return go
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    path = folder / "questions.jsonl"
+    rows = [change(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def evaluated(folder: Path, what: str, *sets: str, split: str = "test", **more: Any) -> Evaluation:
+    store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+    every = sets if (folder / what).is_dir() else (*SIZES, *sets)
+    return score(open_program(folder / what, every, store=store, targets=targets), split, **more)
+
+
+def provenance(compiled: compiling.Compiled) -> dict[str, Any]:
+    held: dict[str, Any] = json.loads((compiled.path / "provenance.json").read_text("utf-8"))
+    return held
+
+
+def test_a_new_seed_leaves_out_what_an_earlier_search_used(run: Run, folder: Path) -> None:
+    first = run("one")
+    assert not first.contamination
+    assert first.test["em"].n == 30
+    assert "contamination" not in provenance(first)
+    notes: list[str] = []
+
+    class Noting(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    second = run("two", sets=("seed=4",), progress=Noting())
+    seen = second.contamination
+    assert seen.used
+    assert second.test["em"].n == 30 - len(seen.used)
+    assert {role.removesuffix(" by an earlier search") for role in seen.used.values()} == {"dev", "train"}
+    assert provenance(second)["contamination"] == seen.to_json() == second.to_json()["contamination"]
+    assert "(" not in second.verdict
+    sentence = f"{len(seen.used)} of 30 test questions were used as train or dev before ("
+    assert [note for note in notes if note.startswith(sentence)]
+    assert any(remark.startswith(sentence) for remark in provenance(second)["remarks"])
+    again = evaluated(folder, "two")
+    assert [row.question.id for row in again.rows if row.question.id in seen.used] == []
+    assert len(again.rows) == second.test["em"].n
+    assert again.remark.startswith(sentence)
+
+
+def test_seen_questions_are_scored_and_marked_on_demand(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("one")
+    second = run("two", sets=("seed=4",), include_seen=True)
+    used = second.contamination.used
+    assert used
+    assert second.contamination.scored
+    assert second.test["em"].n == 30
+    assert second.verdict.endswith(f"({len(used)} of 30 test questions were seen before)")
+    assert provenance(second)["verdict"] == second.verdict
+    console.print_compiled(second)
+    assert "scored nevertheless, so these scores flatter" in " ".join(capsys.readouterr().out.split())
+    rows = study_directory(second.path) / "test-winner.jsonl"
+    marked = {row.id: row.seen for row in runs.read(rows).answered.values() if row.seen}
+    assert marked == dict(used)
+    assert f"{len(used)} of 30 questions were used as train or dev before" in summarize(rows).run.seen_remark
+    report = ragc.report(second.path, out=folder / "report.html")
+    assert f"{len(used)} of 30 test questions were seen before" in report.headline
+    assert "scored nevertheless" in (folder / "report.html").read_text("utf-8")
+    compared = comparison.compare(rows, rows, lambda path: evaluated(folder, path.name))
+    assert any("were used as train or dev before" in note for note in compared.notes())
+
+
+def test_a_program_is_not_tested_on_what_chose_it_after_a_new_split(run: Run, folder: Path) -> None:
+    compiled = run("out")
+    marks = provenance(compiled)["questions"]
+    chosen = {*split_marks(marks["train"]), *split_marks(marks["dev"])}
+    assert len(chosen) == 20
+    new = evaluated(folder, "out", "seed=2")
+    assert new.contamination.used
+    assert not [row for row in new.rows if chosen.intersection(marks_of(row.question.question))]
+    assert len(new.rows) == 30 - len(new.contamination.used)
+    every = evaluated(folder, "out", "seed=2", include_seen=True)
+    assert len(every.rows) == 30
+    assert {row.question.id: row.seen for row in every.rows if row.seen} == dict(every.contamination.used)
+    assert "so these scores flatter" in every.remark
+    assert every.rows[0].to_json().get("seen", "") == every.rows[0].seen
+    on_dev = evaluated(folder, "out", split="dev")
+    assert on_dev.remark == FLATTERED
+    assert all(row.seen == "dev" for row in on_dev.rows)
+    part = evaluated(folder, "out", "seed=2", split="dev").remark
+    assert "of these 12 questions taught or chose the program" in part
+
+
+@pytest.mark.parametrize("home", ["home", "another"])
+def test_another_machine_knows_what_chose_the_program(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    run()
+    monkeypatch.setenv("RAGC_HOME", str(folder / home))
+    numbers = iter(range(1, 100))
+
+    def respelled(row: dict[str, Any]) -> dict[str, Any]:
+        text = row["question"].replace("What colour", "WHAT co\u200blOUR")
+        return row | {"id": f"new-{row['id']}", "question": f"{next(numbers)}. {text}"}
+
+    edit(folder, respelled)
+    store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+    sizes = ("data.test=50", "data.dev=5", "data.train=0")
+    opened = open_program(
+        folder / "out", sizes, store=store, targets=targets, access=Access(folder, targets=True)
+    )
+    result = score(opened)
+    assert len(result.contamination.used) >= 10
+    assert len(result.rows) == 50 - len(result.contamination.used)
+
+
+def test_a_split_that_is_left_empty_is_refused_with_the_way_out(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("one", sets=("data.dev=30", "data.train=0", "data.test=0"))
+    edit(folder, lambda row: row | {"id": f"x{row['id']}"})
+    target = ScriptedTarget(needs_demos)
+    with pytest.raises(UsageError, match=r"All \d+ test questions .*, so none is left .* --include-seen"):
+        run("two", sets=("data.dev=29", "data.train=0", *leaving_only_seen(folder)), target=target)
+    assert not target.requests
+
+
+def leaving_only_seen(folder: Path) -> tuple[str, ...]:
+    """Overrides that make the test split of questions that the ledger knows as dev."""
+    known = {m for use in read(ledger_file()).searched for m in split_marks(use.questions.marks)}
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    seen = [row for row in rows if known.intersection(marks_of(row["question"]))]
+    other = [row for row in rows if row not in seen]
+    (folder / "seen.jsonl").write_text("".join(json.dumps(row) + "\n" for row in seen), "utf-8")
+    (folder / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in other), "utf-8")
+    return 'data.questions="other.jsonl"', 'data.test="seen.jsonl"'
+
+
+def test_a_rerun_of_the_same_recipe_is_no_use_against_itself(run: Run, folder: Path) -> None:
+    run("one")
+    rows = len(read(ledger_file()).uses)
+    second = run("two")
+    assert not second.contamination
+    assert second.counters["sent"] == 0
+    assert identical(folder / "one", folder / "two")
+    assert len(read(ledger_file()).uses) == rows
+
+
+@pytest.mark.parametrize("after", [5, 40])
+def test_a_resumed_study_tests_on_what_it_read_when_it_began(run: Run, folder: Path, after: int) -> None:
+    run("before", sets=("seed=4",))
+    whole = run("whole")
+    shutil.rmtree(folder / "home")
+    run("before", sets=("seed=4",))
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        run("cut", target=dying(needs_demos, after), store=CallStore(folder / "fresh"))
+    run("between", sets=("seed=5",))
+    resumed = run("cut", resume=True, store=CallStore(folder / "fresh"))
+    assert resumed.contamination == whole.contamination
+    assert identical(folder / "whole", folder / "cut")
+    assert len(run("cut").contamination.used) > len(whole.contamination.used), "a new study reads it anew"
+
+
+def test_a_study_of_the_version_before_resumes_and_says_that_it_is_unchecked(run: Run, folder: Path) -> None:
+    run("other", sets=("seed=4",))
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        run("cut", target=dying(needs_demos, 40), store=CallStore(None))
+    (study_directory(folder / "cut") / "seen.json").unlink()
+    ledger_file().unlink()
+    resumed = run("cut", resume=True)
+    assert resumed.contamination.unchecked == BEGUN_BEFORE
+    assert not resumed.contamination.used
+    assert resumed.test["em"].n == 30
+
+
+def labelled(folder: Path) -> dict[str, str]:
+    """Labels all questions in a way that is no other question now; the earlier marks by those of today."""
+    numbers = iter(range(1, 100))
+    texts = []
+
+    def label(row: dict[str, Any]) -> dict[str, Any]:
+        texts.append(f"Example {next(numbers)}: {row['question']}")
+        return row | {"question": texts[-1]}
+
+    edit(folder, label)
+    keys = [keys_of(text) for text in texts]
+    return {pair[0]: pair[1] for pair in keys}
+
+
+def test_marks_of_the_version_before_are_recognised_in_a_program(run: Run, folder: Path) -> None:
+    earlier = labelled(folder)
+    run("out")
+    expected = evaluated(folder, "out", "seed=2").contamination
+    assert expected.used
+    path = folder / "out" / "provenance.json"
+    facts = json.loads(path.read_text("utf-8"))
+    for name in ("train", "dev"):
+        marks = sorted(earlier[mark] for mark in split_marks(facts["questions"][name]))
+        facts["questions"][name] = "".join(marks)
+    path.write_text(json.dumps(facts), "utf-8")
+    assert evaluated_elsewhere(folder, "seed=2").contamination == expected
+
+
+def test_marks_of_the_version_before_are_recognised_in_a_study(run: Run, folder: Path) -> None:
+    earlier = labelled(folder)
+    run("before", sets=("seed=4",))
+    whole = run("whole")
+    assert whole.contamination.used
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        run("cut", target=dying(needs_demos, 5), store=CallStore(folder / "fresh"))
+    path = study_directory(folder / "cut") / "seen.json"
+    held = json.loads(path.read_text("utf-8"))
+    roles = {earlier[mark]: role for mark, role in held["roles"].items()}
+    del held["digest"]
+    path.write_text(json.dumps(add_digest(held | {"roles": roles})), "utf-8")
+    resumed = run("cut", resume=True, store=CallStore(folder / "fresh"))
+    assert resumed.contamination == whole.contamination
+
+
+def test_a_damaged_record_of_a_study_is_refused(run: Run, folder: Path) -> None:
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        run("cut", target=dying(needs_demos, 40))
+    path = study_directory(folder / "cut") / "seen.json"
+    path.write_text(
+        path.read_text("utf-8").replace('"roles": {', '"roles": {"0123456789abcdef": "dev"'), "utf-8"
+    )
+    with pytest.raises(ArtefactError, match=r"seen\.json is damaged"):
+        run("cut", resume=True)
+
+
+def test_damaged_lines_of_the_ledger_are_named_in_the_result(run: Run, folder: Path) -> None:
+    run("one")
+    content = ledger_file().read_bytes()
+    ledger_file().write_bytes(content.replace(b'"role": "dev"', b'"role": "Dev"'))
+    second = run("two", sets=("seed=4",))
+    assert second.contamination.unchecked == "1 line of the ledger of uses cannot be read"
+    assert "1 line of the ledger of uses cannot be read" in " ".join(provenance(second)["remarks"])
+
+
+def test_an_unreadable_ledger_refuses_a_compile_and_a_dry_run(run: Run, folder: Path) -> None:
+    ledger_file().mkdir(parents=True)
+    with pytest.raises(StoreError, match="The ledger of uses"):
+        run()
+    with pytest.raises(StoreError, match="The ledger of uses"):
+        ragc.plan(folder / "recipe.toml", sets=SIZES)
+
+
+def test_a_program_without_digests_is_scored_and_said_to_be_unchecked(run: Run, folder: Path) -> None:
+    run("out")
+    path = folder / "out" / "provenance.json"
+    facts = json.loads(path.read_text("utf-8"))
+    del facts["questions"]
+    path.write_text(json.dumps(facts), "utf-8")
+    result = evaluated_elsewhere(folder)
+    assert len(result.rows) == 30
+    assert NO_MARKS_NOTE in result.remark
+    facts["questions"] = {"marks": "ragc.question/2", "dev": "12345"}
+    path.write_text(json.dumps(facts), "utf-8")
+    with pytest.raises(ArtefactError, match=r"digests of questions in provenance\.json are damaged"):
+        evaluated_elsewhere(folder)
+
+
+def evaluated_elsewhere(folder: Path, *sets: str) -> Evaluation:
+    store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+    opened = open_program(
+        folder / "out", sets, store=store, targets=targets, access=Access(folder, targets=True)
+    )
+    return score(opened)
+
+
+def test_without_keeping_anything_only_whole_sets_are_known(run: Run, folder: Path) -> None:
+    first = run("one", sets=("study.keep=false",))
+    assert not first.contamination
+    assert "questions" not in provenance(first)
+    assert not run("same", sets=("study.keep=false",)).contamination
+    assert not run("kept").contamination, "the very same sets"
+    other = run("two", sets=("seed=4",))
+    assert "study.keep = false" in other.contamination.unchecked
+
+
+def test_a_spelling_in_the_own_dev_questions_is_left_out_too(run: Run, folder: Path) -> None:
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    twins = [row | {"id": f"t{row['id']}", "question": f"Q: {row['question']}"} for row in rows]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows + twins), "utf-8")
+    sets = ("data.test=60", "data.dev=50", "data.fields.group=''")  # else twins are one group
+    result = run("out", sets=sets)
+    used = result.contamination.used
+    assert used
+    assert set(used.values()) <= {"dev", "train", "train and dev"}
+    assert identical(folder / "out", run("again", sets=sets).path)
+
+
+def test_near_duplicates_are_named_and_scored(run: Run, folder: Path) -> None:
+    def long(row: dict[str, Any]) -> dict[str, Any]:
+        number = int(row["id"][1:])
+        words = ("ancient harbour wall", "silent mountain railway", "painted wooden bridge")[number % 3]
+        ending = "says" if number < 30 else "said"
+        return row | {
+            "question": f"What colour, as the {words} guide {ending}, is thing number{number % 30}?"
+        }
+
+    edit(folder, long)
+    result = run("out")
+    assert result.contamination.near
+    assert result.test["em"].n == 30
+    assert "whose text is nearly that of a question seen before" in " ".join(result.contamination.sentences)
+
+
+def test_other_work_on_dev_and_train_questions_is_recorded(run: Run, folder: Path) -> None:
+    recipe = recipes.load(folder / "recipe.toml", SIZES)
+    from ragc.optimizers.plan.headroom import probe
+
+    probe.headroom(recipe, calls=200, store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)})
+    assert [(use.role, use.work) for use in read(ledger_file()).searched] == [("dev", "headroom")]
+    assert not run("out").contamination
+    assert run("two", sets=("seed=4",)).contamination.used
+
+
+def test_the_command_line_names_and_includes(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("one")
+    arguments = [
+        str(folder / "recipe.toml"),
+        *(part for one in (*SIZES, "seed=4") for part in ("--set", one)),
+    ]
+    assert main(["compile", *arguments, "--dry-run", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert "were used as train or dev before" in shown["note"]
+    assert shown["data"]["test"] < 30
+    assert main(["compile", *arguments, "--dry-run", "--json", "--include-seen"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["test"] == 30
+    main(["doctor", "--quick", "--json"])
+    checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
+    assert checks["uses"]["found"].startswith("20 questions in 2 sets of train and dev, in ")
+
+
+def test_a_compile_that_is_refused_uses_no_question(run: Run, folder: Path) -> None:
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+
+    def with_splits(name: str, dev: slice, test: slice) -> tuple[str, ...]:
+        named = [row | {"split": "dev"} for row in rows[dev]] + [
+            row | {"split": "test"} for row in rows[test]
+        ]
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in named), "utf-8")
+        return (f"data.questions={name}", "data.train=0", "data.dev=10", "data.test=5", "search.demos=0")
+
+    run("one", sets=with_splits("first.jsonl", slice(10), slice(10, 15)))
+    before = ledger_file().read_bytes()
+    with pytest.raises(UsageError, match="were used as train or dev before"):
+        run("two", sets=with_splits("second.jsonl", slice(15, 25), slice(5)))
+    assert ledger_file().read_bytes() == before
+
+
+@pytest.mark.parametrize("odd", [[], "text", 3, True, {"main": []}])
+@pytest.mark.parametrize("name", ["targets", "test", "dev", "data", "search"])
+def test_odd_provenance_ends_in_no_traceback(name: str, odd: Any) -> None:
+    winner = {"winner": {"em": {"mean": 0.5}}}
+    facts: dict[str, Any] = {"targets": {"main": {"name": "old"}}, "test": winner, "data": {"test": "x"}}
+    now = {"targets": {"main": {"name": "new"}}, "data": {"test": "x"}}
+    means = {"em": Interval(0.4, 0.3, 0.5, 9)}
+    assert measure_score_shift(facts, now, "test", means)
+    measure_score_shift(facts | {name: odd}, now, "test", means)

@@ -1,0 +1,341 @@
+"""Looks at test questions are counted on this machine, over recipes, studies and evaluations."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc import recipe as recipes
+from ragc.cli import console
+from ragc.cli.main import main
+from ragc.compiled import comparison
+from ragc.compiled.access import Access
+from ragc.compiled.evaluate import Evaluation, open_program, score
+from ragc.core.digest import add_digest, digest
+from ragc.core.progress import Silent
+from ragc.corpora.files.splits import normalise
+from ragc.errors import StoreError
+from ragc.optimizers import compile as compiling
+from ragc.store import looks
+from ragc.store.call_store import CallStore
+from ragc.store.looks import SKETCH, Look, old_file, read
+from ragc.store.uses import ledger_file
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Killed, Run, dying, identical, needs_demos, written
+
+OTHER = ("knobs.top_k=7", "search.demos=0", "search.knobs=[]")
+PLAIN = ("search.demos=0", "search.knobs=[]")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    return written(tmp_path)
+
+
+def evaluated(folder: Path, what: str, *sets: str, split: str = "test") -> Evaluation:
+    store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+    return score(open_program(folder / what, sets, store=store, targets=targets), split)
+
+
+def number(look: Look | None) -> int | None:
+    assert look is not None
+    return look.number
+
+
+def questions(*numbers: int) -> list[str]:
+    return [f"what is thing {n}" for n in numbers]
+
+
+def count_look(texts: list[str], programs: list[str], **more: Any) -> Look:
+    return looks.count_look(texts, programs, older=normalise, **more)
+
+
+def seen(first: range, then: range) -> tuple[int | None, int]:
+    """The number of a look at `then` after one at `first`, and how many of those questions it knows."""
+    count_look(questions(*first), ["one"])
+    look = count_look(questions(*then), ["other"])
+    return look.number, look.seen
+
+
+def test_a_compile_is_one_look_and_what_it_showed_is_no_new_one(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run()
+    assert result.look == Look(1, 25)
+    assert evaluated(folder, "out").look == Look(1, 25, again=True)
+    assert evaluated(folder, "recipe.toml").look == Look(1, 25, again=True)
+    assert number(run("again").look) == 1
+    assert json.loads((folder / "out" / "run.json").read_text())["look"]["number"] == 1
+    assert "look" not in json.loads((folder / "out" / "provenance.json").read_text())
+    assert identical(folder / "out", folder / "again")
+    console.print_compiled(result)
+    assert "Look 1 at these questions.\n" in capsys.readouterr().out
+
+
+def test_other_programs_recipes_and_seeds_are_further_looks(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run()
+    assert number(evaluated(folder, "recipe.toml", *OTHER).look) == 2
+    third = run("other", sets=("seed=4", "knobs.top_k=6", *PLAIN))
+    assert number(third.look) == 3
+    assert third.to_json()["look"] == {"number": 3, "questions": 25, "seen": 25, "estimated": False} | {
+        "again": False,
+        "problem": "",
+    }
+    console.print_compiled(third)
+    assert "Look 3 at these questions; multiply p by 3." in capsys.readouterr().out
+    console.print_evaluation(evaluated(folder, "recipe.toml", *OTHER))
+    assert "Look 2 at these questions, the same again." in capsys.readouterr().out
+
+
+def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run, folder: Path) -> None:
+    run(sets=PLAIN)
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    fresh = [row for row in rows if row["split"] != "test"]
+    test = [{**row, "id": f"x{row['id']}"} for row in rows if row["split"] == "test"]
+    test[0]["question"] = f"  {test[0]['question'].replace('What', 'WHAT  ')} "
+    new = [{**test[0], "id": f"n{n}", "question": f"What colour is thing number{n + 90}?"} for n in range(5)]
+    (folder / "renamed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*fresh, *test[:20]]))
+    (folder / "wider.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*fresh, *test, *new]))
+    renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
+    assert renamed == Look(1, 20, again=True)
+    wider = evaluated(folder, "recipe.toml", 'data.questions="wider.jsonl"', *PLAIN).look
+    assert wider is not None
+    assert wider == Look(2, 30, seen=25)
+    assert wider.text == "look 2 at these questions, 25 of which were looked at before"
+
+
+def test_dev_questions_are_no_look_and_the_chosen_program_is_flattered_there(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(sets=("data.test=0",))
+    assert read().count == 0
+    on_dev = evaluated(folder, "out", split="dev")
+    assert on_dev.look is None
+    console.print_evaluation(on_dev)
+    assert "chosen by its scores on these questions" in capsys.readouterr().out
+    assert on_dev.to_json()["remark"] == on_dev.remark
+    assert evaluated(folder, "recipe.toml", split="dev").remark == ""
+    assert "flatter" in json.loads((folder / "out" / "provenance.json").read_text())["remarks"][0]
+
+
+def test_rows_of_dev_questions_say_that_they_flatter_and_have_the_intervals_of_their_run(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run()
+    evaluations: dict[str, Evaluation] = {}
+    for name, sets in (("out", ()), ("recipe.toml", PLAIN)):
+        evaluations[name] = evaluated(folder, name, *sets, split="dev")
+        rows = "".join(json.dumps(row) + "\n" for row in evaluations[name].row_values(prompts=True))
+        (folder / f"{name[:3]}.jsonl").write_text(rows, "utf-8")
+    chosen, plain = str(folder / "out.jsonl"), str(folder / "rec.jsonl")
+    assert main(["eval", plain, chosen]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "out: The program was chosen by its scores on these questions, so they flatter it." in text
+    assert "The difference flatters it too." in text
+    assert "rec: The program" not in text
+    assert main(["eval", chosen, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    compared = ragc.compare(plain, chosen).to_json()
+    for name, interval in evaluations["out"].metrics.items():
+        assert summary["metrics"][name]["ci"] == [interval.low, interval.high]
+        if name in ("em", "f1"):
+            assert compared["metrics"][name]["b"]["ci"] == [interval.low, interval.high]
+    written = ragc.report([plain, chosen], out=folder / "r.html")
+    assert "so they flatter it" in written.page.read_text("utf-8")
+
+
+def test_two_programs_compared_on_test_count_their_looks(run: Run, folder: Path) -> None:
+    run()
+
+    def scored(path: Path) -> Evaluation:
+        return evaluated(folder, path.name, *(OTHER if path.suffix == ".toml" else ()))
+
+    report = comparison.compare(folder / "out", folder / "recipe.toml", scored)
+    assert number(report.look) == 2
+    assert report.to_json()["look"]["number"] == 2
+    assert "Look 2 at these questions; multiply p by 2." in report.notes()
+
+
+@pytest.mark.parametrize("after", [80, 110])
+def test_a_compile_that_is_cut_off_and_resumed_is_one_look(run: Run, folder: Path, after: int) -> None:
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        run("cut", target=dying(needs_demos, after))
+    assert number(run("cut", resume=True).look) == 1
+    assert read().count == 1
+
+
+def test_what_is_not_kept_is_counted_without_a_mark_of_any_question(run: Run, folder: Path) -> None:
+    run(sets=("study.keep=false", *PLAIN))
+    assert [use.questions.marks for use in read().new] == [""]
+    assert '"marks": "",' in ledger_file().read_text()
+    later = evaluated(folder, "recipe.toml", "study.keep=false", *OTHER).look
+    assert later == Look(2, 25, seen=25)
+    assert count_look(questions(1, 2), ["p"], keep=False).number == 1
+
+
+def test_the_ledger_holds_no_text(run: Run, folder: Path) -> None:
+    run(sets=PLAIN)
+    content = ledger_file().read_text()
+    assert "colour" not in content
+    assert "number35" not in content
+    assert len(content) < 60 * 16 + 3 * 400
+
+
+def test_a_ledger_in_the_compiled_directory_is_not_believed(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(sets=PLAIN)
+    monkeypatch.setenv("RAGC_HOME", str(folder / "out" / "home"))
+    store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+    opened = open_program(folder / "out", access=Access(folder, targets=True), store=store, targets=targets)
+    look = score(opened).look
+    assert number(look) is None
+    assert look is not None
+    assert "not believed" in look.warning
+
+
+def put_folder(path: Path) -> None:
+    path.mkdir(parents=True)
+
+
+def put_file_above(path: Path) -> None:
+    path.parent.parent.mkdir(parents=True)
+    path.parent.write_text("a file")
+
+
+@pytest.mark.parametrize("spoil", [put_folder, put_file_above])
+def test_without_a_ledger_nothing_is_compiled_and_an_evaluation_says_so(
+    run: Run, folder: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(ledger_file())
+    notes: list[str] = []
+
+    class Noting(Silent):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    main_target = ScriptedTarget(needs_demos)
+    with pytest.raises(StoreError, match=r"The ledger of uses .* cannot be read or written"):
+        run(sets=PLAIN, target=main_target)
+    assert not main_target.requests
+    store, targets = CallStore(folder / "store"), {"main": main_target}
+    opened = open_program(folder / "recipe.toml", PLAIN, store=store, targets=targets)
+    result = score(opened, progress=Noting())
+    assert result.metrics["em"].n == 25
+    assert number(result.look) is None
+    assert [note for note in notes if note.startswith("Looks are not counted: ")]
+    console.print_evaluation(result)
+    assert "em" in capsys.readouterr().out
+
+
+def test_the_sentence_names_the_path_that_is_in_the_way(folder: Path) -> None:
+    put_file_above(ledger_file())
+    assert count_look(questions(1), ["one"]).warning.endswith(f": {ledger_file().parent}.")
+    ledger_file().parent.unlink()
+    lock = ledger_file().with_suffix(".lock")
+    put_folder(lock)
+    assert count_look(questions(1), ["one"]).warning.endswith(f": {lock}.")
+
+
+def test_damaged_lines_are_left_out_and_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two", "three"):
+        count_look(questions(*range(10)), [name])
+    lines = ledger_file().read_bytes().splitlines(keepends=True)
+    ledger_file().write_bytes(lines[0] + lines[1].replace(b'"n": 10', b'"n": 11') + lines[2][:40])
+    look = count_look(questions(*range(10)), ["four"])
+    assert (look.number, look.seen) == (2, 10)
+    assert "2 lines of it cannot be read" in look.warning
+    assert number(count_look(questions(*range(10)), ["five"])) == 3  # the torn line harms no other
+    main(["doctor", "--quick", "--json"])
+    checks = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
+    assert not checks["looks"]["ok"]
+    assert not checks["looks"]["needed"]
+
+
+def test_doctor_lists_the_looks_by_set(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two"):
+        count_look(questions(*range(10)), [name])
+    count_look(questions(*range(10, 14)), ["one"])
+    main(["doctor", "--quick", "--json"])
+    checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
+    assert checks["looks"]["found"].startswith(
+        "3 at test questions: 2 at 10 questions, 1 at 4 questions, in "
+    )
+
+
+def test_overlaps_with_large_sets_of_earlier_versions_are_estimated(folder: Path) -> None:
+    size = 3 * SKETCH
+    put_old_look(questions(*range(size)), ["one"], most=SKETCH)
+    look = count_look(questions(*range(size // 2, size + size // 2)), ["other"])
+    assert (look.number, look.estimated) == (2, True)
+    assert look.seen == pytest.approx(size / 2, rel=0.1)
+    assert number(count_look(questions(*range(9 * size, 10 * size)), ["other"])) == 1
+
+
+def take_looks(name: str) -> list[int | None]:
+    return [count_look(questions(*range(10)), [f"{name}{n}"]).number for n in range(20)]
+
+
+def test_two_processes_at_once_lose_no_look(folder: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        numbers = [n for taken in pool.map(take_looks, ["a", "b"]) for n in taken if n is not None]
+    assert sorted(numbers) == list(range(1, 41))
+    assert read().count == 40
+
+
+def test_recipes_with_the_same_test_questions_share_their_looks(run: Run, folder: Path) -> None:
+    (folder / "second.toml").write_text((folder / "recipe.toml").read_text(), "utf-8")
+    run(sets=PLAIN)
+    recipe = recipes.load(folder / "second.toml", ("knobs.top_k=9", *PLAIN))
+    target = {"main": ScriptedTarget(needs_demos)}
+    assert number(compiling.compile(recipe, folder / "second", targets=target).look) == 2
+
+
+def put_old_look(texts: list[str], programs: list[str], most: int = 10_000) -> None:
+    """Writes a line as the version before the ledger of uses did."""
+    marks = sorted(
+        {hashlib.sha256(f"ragc.question\n{normalise(t)}".encode()).hexdigest()[:12] for t in texts}
+    )
+    row: dict[str, Any] = {
+        "at": "2026-01-01T00:00:00+00:00",
+        "questions": digest(["ragc.questions", marks])[:32],
+    }
+    row |= {"n": len(marks), "marks": "".join(marks[:most]), "programs": programs}
+    old_file().parent.mkdir(parents=True, exist_ok=True)
+    with old_file().open("a") as out:
+        out.write(json.dumps(add_digest(row)) + "\n")
+
+
+def test_looks_that_an_earlier_version_counted_still_count(folder: Path) -> None:
+    put_old_look(questions(*range(10)), ["one"])
+    put_old_look(questions(*range(5)), ["two"])
+    assert count_look(questions(*range(10)), ["one"]) == Look(1, 10, again=True)
+    assert count_look(questions(*range(10)), ["other"]) == Look(3, 10, seen=10)
+    assert count_look(questions(*range(5, 20)), ["new"]) == Look(3, 15, seen=5)
+    before = old_file().read_bytes()
+    assert count_look(questions(40, 41), ["new"]) == Look(1, 2)
+    assert old_file().read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: f"Q: {text}",
+        lambda text: text.replace("thing", "th\u200bing"),
+        lambda text: f"3. {text.upper()} ?",
+        lambda text: "\u202a" + text.replace(" ", "\u00a0 ") + "\u202c",
+    ],
+)
+def test_other_spellings_are_the_same_questions(folder: Path, edit: Callable[[str], str]) -> None:
+    count_look(questions(*range(10)), ["one"])
+    assert count_look([edit(text) for text in questions(*range(10))], ["other"]) == Look(2, 10, seen=10)

@@ -1,0 +1,52 @@
+"""What a compile says of several metrics at once: the first objective decides, the others are adjusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragc.cli import console
+from ragc.compiled.evaluate import open_program, score
+from ragc.metrics.reports import compare_runs, runs
+from ragc.store.call_store import CallStore
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Run, needs_demos
+
+
+@pytest.fixture
+def metrics() -> tuple[str, ...]:
+    return ('metrics.report=["f1", "em", "recall@5", "tokens"]',)
+
+
+def test_other_metrics_are_adjusted_as_in_a_comparison_of_two_runs(
+    run: Run, folder: Path, metrics: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(sets=metrics)
+    rows = {}
+    for name in ("recipe.toml", "out"):
+        store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+        sets = metrics if name == "recipe.toml" else ()
+        evaluation = score(open_program(folder / name, sets, store=store, targets=targets))
+        rows[name] = runs.of_rows(name, (row.to_json() for row in evaluation.rows))
+    report = compare_runs.compare(rows["recipe.toml"], rows["out"], seed=3)
+    adjusted = {row.metric: row.judged for row in report.rows}
+    assert "p_adjusted" not in result.differences["em"]
+    assert set(result.differences) == {"f1", "em", "recall@5", "tokens"}
+    for name in ("f1", "recall@5", "tokens"):
+        change, other = result.differences[name], adjusted[name]
+        assert other is not None
+        assert change["p_adjusted"] == pytest.approx(other.adjusted)
+        assert change["p_adjusted"] >= change["p"]
+        low, high = change["ci_simultaneous"]
+        assert low <= change["ci"][0] <= change["mean"] <= change["ci"][1] <= high or low == high == 0
+    console.print_compiled(result)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "em decides. Intervals and p of the other metrics are adjusted for all 4 metrics." in shown
+
+
+def test_one_metric_alone_is_not_adjusted(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(sets=('metrics.report=["em"]', "search.demos=0", "search.knobs=[]"))
+    assert set(result.differences["em"]) == {"mean", "ci", "p", "n"}
+    console.print_compiled(result)
+    assert "adjusted" not in capsys.readouterr().out

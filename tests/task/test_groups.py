@@ -1,0 +1,271 @@
+"""Questions of one document stay in one split, count together, and are named in the verdict."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import metrics
+from ragc import recipe as recipes
+from ragc.cli.main import main
+from ragc.compiled.evaluate import open_program, score
+from ragc.core.counters import Counters
+from ragc.errors import DataError, RecipeError, UsageError
+from ragc.metrics.base import Objective
+from ragc.metrics.failures import Failures
+from ragc.metrics.reports import runs
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.distributed.study_address import read_address, write_address
+from ragc.optimizers.plan.headroom import probe
+from ragc.optimizers.search.allocation import stopping_points
+from ragc.optimizers.search.racing import win_probability
+from ragc.optimizers.search.run_trial import group_sizes, shuffle_dev
+from ragc.optimizers.search.selection import FittedScores, worth_looking
+from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.search.trial import TrialResult
+from ragc.recipe import Recipe
+from ragc.reports.rows import summarize
+from ragc.store.call_store import CallStore
+from ragc.task.base import Task, prepare
+from ragc.task.space import Candidate
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import COLOURS, RECIPE, Killed, dying, needs_demos
+
+DOCUMENTS, EACH = 30, 5
+SIZES = 'train = 15\ndev = 40\ntest = 60\nquestions = "questions.jsonl"'
+GROUPED = RECIPE.replace('questions = "questions.jsonl"', SIZES)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Documents of five things each, with a question about each thing, and a recipe without named splits."""
+    corpus = [
+        {
+            "id": f"d{d}",
+            "title": f"Things {d}",
+            "text": " ".join(
+                f"Thing number{i} is {COLOURS[i % 5]}." for i in range(EACH * d, EACH * (d + 1))
+            ),
+        }
+        for d in range(DOCUMENTS)
+    ]
+    questions = [
+        {
+            "id": f"q{i}",
+            "question": f"What colour is thing number{i}?",
+            "answers": [COLOURS[i % 5]],
+            "gold_ids": [f"d{i // EACH}"],
+            "page": f"page {i // EACH % 4}",
+        }
+        for i in range(DOCUMENTS * EACH)
+    ]
+    for name, rows in (("corpus", corpus), ("questions", questions)):
+        write_rows(tmp_path / f"{name}.jsonl", rows)
+    (tmp_path / "recipe.toml").write_text(GROUPED, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write_rows(path: Path, rows: Sequence[Any]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+
+def recipe_of(folder: Path, *sets: str) -> Recipe:
+    return recipes.load(folder / "recipe.toml", sets)
+
+
+def task_of(folder: Path, *sets: str, grouped: bool = True) -> Task:
+    target = {"main": ScriptedTarget(needs_demos)}
+    return prepare(recipe_of(folder, *sets), store=CallStore(None), targets=target, grouped=grouped)
+
+
+def ids(task: Task) -> dict[str, list[str]]:
+    return {name: [question.id for question in questions] for name, questions in task.splits.items()}
+
+
+def compiled(folder: Path, *sets: str, target: ScriptedTarget | None = None, **more: Any) -> Any:
+    store = CallStore(folder / "store")
+    targets = {"main": target or ScriptedTarget(needs_demos)}
+    return compiling.compile(recipe_of(folder, *sets), folder / "out", store=store, targets=targets, **more)
+
+
+def test_splits_keep_questions_of_one_document_together(folder: Path) -> None:
+    task = task_of(folder)
+    assert {name: len(questions) for name, questions in task.splits.items()} == {
+        "train": 15, "dev": 40, "test": 60
+    }  # fmt: skip
+    where: dict[str, set[str]] = {}
+    for name, questions in task.splits.items():
+        for question in questions:
+            where.setdefault(question.gold_ids[0], set()).add(name)
+            assert question.group == question.gold_ids[0]
+    assert all(len(splits) == 1 for splits in where.values())
+    assert task.facts["groups"]["n"] == {"train": 3, "dev": 8, "test": 12}
+    assert "40 dev questions in 8 groups" in task.note
+    sizes = group_sizes(shuffle_dev(task))
+    assert sizes == (5,) * 8
+    assert set(stopping_points(40, sizes)) <= set(accumulate(sizes))
+
+
+def test_groups_can_be_turned_off_and_named(folder: Path) -> None:
+    off = task_of(folder, 'data.fields.group=""')
+    assert ids(off) == ids(task_of(folder, grouped=False)) != ids(task_of(folder))
+    assert "groups" not in off.facts
+    by_page = task_of(folder, "data.fields.group=page", "data.dev=35", "data.test=40", "data.train=35")
+    assert {question.group for question in by_page.dev} <= {f"page {n}" for n in range(4)}
+    assert len({q.group for questions in by_page.splits.values() for q in questions}) == 3
+    assert recipe_of(folder, 'data.fields.group=""').data.fields == {"group": ""}
+    again = recipes.parse(recipe_of(folder, 'data.fields.group=""').to_toml(), base=folder)
+    assert again.data.fields == {"group": ""}
+
+
+def test_bad_groups_are_one_sentence(folder: Path) -> None:
+    with pytest.raises(DataError, match="pgae"):
+        task_of(folder, "data.fields.group=pgae")
+    with pytest.raises(RecipeError, match="group"):
+        task_of(folder, "data.fields.group=7")
+    with pytest.raises(DataError, match=r'fill 0 of them.*data\.fields\.group = ""'):
+        task_of(folder, "data.fields.group=page", "data.dev=20")
+
+
+def test_named_splits_stay_and_have_groups_only_by_a_column(folder: Path) -> None:
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    for at, row in enumerate(rows):
+        row["split"] = ("train", "dev", "test")[at // 50]
+    write_rows(folder / "questions.jsonl", rows)
+    all_of_test = "data.test=50"
+    plain = task_of(folder, all_of_test)
+    assert "groups" not in plain.facts
+    assert ids(plain) == ids(task_of(folder, all_of_test, grouped=False))
+    named = task_of(folder, all_of_test, "data.fields.group=gold_ids")
+    assert named.facts["groups"]["by"] == "gold_ids"
+    assert set(Counter(question.group for question in named.dev).values()) == {5}
+    with pytest.raises(DataError, match="share the group"):
+        task_of(folder, all_of_test, "data.fields.group=page")
+
+
+def test_questions_alone_in_their_groups_leave_the_same_bytes(folder: Path) -> None:
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    write_rows(folder / "questions.jsonl", [{**row, "gold_ids": row["gold_ids"][:1]} for row in rows[::5]])
+    small = ("data.train=5", "data.dev=12", "data.test=12")
+    first = compiled(folder, *small, 'data.fields.group=""')
+    alone = compiled(folder, *small)
+    assert {**first.program.provenance} == {**alone.program.provenance}
+    assert (first.verdict, first.note) == (alone.verdict, alone.note)
+
+
+def test_the_verdict_names_groups_and_rows_give_the_same_interval(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = compiled(folder)
+    assert result.test["em"].groups == 12
+    assert result.differences["em"]["groups"] == 12
+    assert "60 questions in 12 groups" in result.note
+    provenance = result.program.provenance
+    assert provenance["dev"]["winner"]["em"]["groups"] == 8
+    opened = open_program(
+        folder / "out", store=CallStore(folder / "store"), targets={"main": ScriptedTarget(needs_demos)}
+    )
+    evaluation = score(opened)
+    opened.close()
+    assert evaluation.metrics["em"] == result.test["em"]
+    write_rows(folder / "rows.jsonl", [row.to_json() for row in evaluation.rows])
+    assert summarize(folder / "rows.jsonl").metrics["em"].groups == 12
+    assert main(["eval", "rows.jsonl"]) == 0
+    assert "n=60 in 12 groups" in capsys.readouterr().out
+
+
+def test_too_few_groups_cannot_tell(folder: Path) -> None:
+    result = compiled(folder, "data.test=25")
+    assert result.verdict == "cannot tell"
+    assert "25 questions in 5 groups cannot show a difference" in result.note
+
+
+def test_a_study_from_before_goes_on_with_its_splits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = ids(task_of(folder, grouped=False))
+    monkeypatch.setattr(compiling, "draws_groups", lambda directory: False)
+    with pytest.raises(Killed):
+        compiled(folder, target=dying(needs_demos, 70))
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    directory = study_directory(folder / "out")
+    write_address(directory, splits="")
+    result = compiled(folder, resume=True)
+    dev = [json.loads(line)["id"] for line in (directory / "dev.jsonl").read_text().splitlines()]
+    assert sorted(dev) == sorted(old["dev"])
+    assert "groups" not in result.program.provenance
+    opened = open_program(
+        folder / "out", store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)}
+    )
+    assert ids(opened.task)["test"] == old["test"]
+    opened.close()
+    compiled(folder)
+    assert read_address(directory)["splits"] == "groups"
+
+
+def test_a_killed_study_with_groups_ends_as_an_unbroken_one(folder: Path) -> None:
+    with pytest.raises(Killed):
+        compiled(folder, target=dying(needs_demos, 90))
+    resumed = compiled(folder, resume=True)
+    provenance = dict(resumed.program.provenance)
+    assert provenance == dict(compiled(folder).program.provenance)
+
+
+def test_headroom_takes_groups_whole(folder: Path) -> None:
+    result = probe.headroom(
+        recipe_of(folder), calls=200, store=CallStore(None), targets={"main": ScriptedTarget(needs_demos)}
+    )
+    assert result.questions % EACH == 0
+    assert result.groups == {"dev": 8, "test": 12}
+    assert 8 <= result.independent["dev"] <= 40
+    assert "40 dev questions in 8 groups" in " ".join(result.lines())
+
+
+OBJECTIVE = Objective(metrics.get("em"), 1)
+
+
+def trial(number: int, scores: Sequence[float], groups: tuple[int, ...], of: int) -> TrialResult:
+    candidate = Candidate({"top_k": number + 1})
+    mean = sum(scores) / len(scores)
+    counters = Counters().to_json()
+    each = tuple({"em": value} for value in scores)
+    return TrialResult(
+        number, candidate, each, (mean,), len(scores) == of, counters, Failures(), (mean,), groups
+    )
+
+
+def test_ten_questions_of_one_document_are_no_ten_in_a_race() -> None:
+    incumbent, behind = [1.0] * 40, [0.0] * 10
+    alone = win_probability(behind, [0.5] * 40)
+    together = win_probability(behind, [0.5] * 40, groups=(10,) * 4)
+    assert together > alone
+    assert win_probability(behind, incumbent, groups=(10,) * 4) == 0.0
+    assert win_probability([1.0] * 40, [0.5] * 40, groups=(10,) * 4) == 1.0
+
+
+def test_a_trial_keeps_its_groups_and_its_looks_end_with_them() -> None:
+    first = trial(0, [1, 0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0], (3, 1, 4, 4), 12)
+    assert TrialResult.of(json.loads(json.dumps(first.to_json()))) == first
+    assert first.independent(OBJECTIVE) == pytest.approx([2 / 3, 1, 1 / 4, 3 / 4])
+    begun = trial(1, [1, 1, 1], (3,), 12)
+    longer = begun.extended(trial(1, [1], (), 12), first, [OBJECTIVE], 12)
+    assert longer.groups == (3, 1)
+    trials, fresh = [first, begun], [Candidate({"top_k": 5})]
+    looks = worth_looking(FittedScores.to(trials, OBJECTIVE, fresh), trials, fresh, OBJECTIVE, 2)
+    assert set(looks) <= {1, 2}
+    plain = replace(first, groups=())
+    assert "groups" not in plain.to_json()
+
+
+def test_a_stranger_to_groups_in_rows_is_refused(folder: Path) -> None:
+    row = {"id": "a", "question": "?", "answers": ["x"], "prediction": "x", "scores": {"em": 1}, "group": 3}
+    write_rows(folder / "rows.jsonl", [row])
+    with pytest.raises(UsageError, match="'group' must be text"):
+        runs.read(folder / "rows.jsonl")

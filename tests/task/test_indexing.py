@@ -1,0 +1,88 @@
+"""`ragc index` builds what the program searches: afterwards no program builds anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import api
+from ragc import recipe as recipes
+from ragc.core import event_loop, paths
+from ragc.corpora.storage import corpus as corpora
+from ragc.programs import METHODS, Method
+from ragc.store.call_store import CallStore
+from ragc.task.base import prepare
+from ragc.task.indexing import index
+from ragc.testing import SchemaReplies, ScriptedTarget
+
+RECIPE = """
+program = "{program}"
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+dev = 1
+[targets.main]
+kind = "embedded"
+[targets.proxy]
+kind = "embedded"
+[targets.judge]
+kind = "embedded"
+[sources]
+"""
+SOURCES = ("local", "web", "dense", "kg")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(corpora, "STORED_FROM", 1)
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    text = "Thing {n} was made in the town of number{n}. " * 30
+    rows = ({"id": f"p{n}", "title": f"Thing {n}", "text": text.format(n=n)} for n in range(9))
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    question = {"id": "q", "question": "Where was thing 3 made?", "answers": ["x"]}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n", "utf-8")
+    return tmp_path
+
+
+def recipe(folder: Path, method: Method) -> recipes.Recipe:
+    used = [name for name in SOURCES if name in (*method.sources, *method.optional_sources)]
+    tables = "".join(f'[sources.{name}]\nkind = "bm25"\n' for name in used)
+    return recipes.parse(RECIPE.format(program=method.id) + tables, base=folder)
+
+
+def on_disk() -> set[Path]:
+    home = paths.cache_home() / "indexes"
+    return {entry for entry in home.glob("*/*") if entry.is_dir()}
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.id)
+def test_what_is_built_is_all_that_a_program_searches(folder: Path, method: Method) -> None:
+    method_recipe = recipe(folder, method)
+    rows = index(method_recipe)
+    assert all(row["built"] for row in rows)
+    built = on_disk()
+    targets: Any = {role: ScriptedTarget(SchemaReplies()) for role in ("main", "proxy", "judge")}
+    task = prepare(method_recipe, store=CallStore(None), targets=targets)
+    program = task.method.build(task.runtime, {})
+    event_loop.run(program.acall(question="Where was thing 3 made?"))
+    assert on_disk() == built
+    assert [row["built"] for row in index(method_recipe)] == [False] * len(rows)
+
+
+def test_rows_say_what_was_built(folder: Path) -> None:
+    path = folder / "recipe.toml"
+    path.write_text(RECIPE.format(program="vanilla") + '[sources.local]\nkind = "bm25"\n', "utf-8")
+    (row,) = api.index(path, sets=["knobs.chunk_size=50"])
+    assert (row["id"], row["kind"]) == ("local", "bm25")
+    assert row["passages"] > 9
+    assert row["bytes"] == sum(f.stat().st_size for f in Path(row["path"]).iterdir())
+
+
+def test_what_keeps_nothing_on_disk_gives_no_row(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "STORED_FROM", 2**40)
+    (vanilla,) = (method for method in METHODS if method.id == "vanilla")
+    assert index(recipe(folder, vanilla)) == []
+    assert on_disk() == set()

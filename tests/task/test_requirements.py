@@ -1,0 +1,235 @@
+"""What a machine lacks is said at once, before anything is downloaded, opened or sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from ragc import api, recipe
+from ragc.cli import main
+from ragc.core import event_loop, extras
+from ragc.errors import RecipeError, TargetUnavailable
+from ragc.targets.embedded.target import EmbeddedTarget
+from ragc.task.requirements import lacking
+from tests import processes
+from tests.paths import ROOT
+
+RECIPE = """\
+program = "vanilla"
+[data]
+questions = "questions.jsonl"
+corpus = "corpus.jsonl"
+dev = 1
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[metrics]
+report = ["f1"]
+"""
+
+WITHOUT = """\
+import sys
+for name in sys.argv[1].split(","):
+    sys.modules[name] = None
+sys.argv[:2] = ["ragc"]
+from ragc.cli.main import main
+sys.exit(main())
+"""
+"""The command line in a Python without some modules."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    (tmp_path / "questions.jsonl").write_text('{"id": "q", "question": "Who?", "answers": ["Ada"]}\n')
+    (tmp_path / "corpus.jsonl").write_text('{"id": "p", "title": "Ada", "text": "Ada wrote it."}\n')
+    return tmp_path
+
+
+@pytest.fixture
+def forbidden_index() -> Iterator[tuple[str, list[str]]]:
+    """An index that must not be asked: its address, and what it was asked for."""
+    paths: list[str] = []
+
+    class Noting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Noting) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/simple", paths
+        server.shutdown()
+        thread.join()
+
+
+def hide(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def problems(folder: Path, *sets: str, **parts: bool) -> tuple[str, ...]:
+    return lacking(recipe.load(folder / "recipe.toml", sets), **parts)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["compile", "recipe.toml"],
+        ["compile", "recipe.toml", "--dry-run"],
+        ["ask", "recipe.toml", "Who?"],
+        ["eval", "recipe.toml", "--split", "dev"],
+    ],
+)
+def test_without_the_extra_it_is_said_before_any_download(
+    folder: Path, forbidden_index: tuple[str, list[str]], command: list[str]
+) -> None:
+    home, (index, paths) = folder / "home", forbidden_index
+    environment = os.environ | {
+        "RAGC_HOME": str(home),
+        "PIP_INDEX_URL": index,
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_FIND_LINKS": "",
+    }
+    done = processes.run(["-c", WITHOUT, "xllamacpp", *command], cwd=folder, environment=environment)
+    assert done.returncode == 2, done.stderr
+    message = " ".join(done.stderr.split())
+    assert "'main', of kind 'embedded', needs xllamacpp, which is not installed" in message
+    assert 'pip install "ragc[embedded]"' in message
+    assert "Traceback" not in message
+    assert paths == []
+    assert not (home / "weights").exists()
+
+
+def test_the_target_itself_looks_before_it_downloads(
+    tmp_path: Path, forbidden_index: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, paths = forbidden_index
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path))
+    monkeypatch.setenv("PIP_INDEX_URL", index)
+    hide(monkeypatch, "xllamacpp")
+    with pytest.raises(TargetUnavailable, match="xllamacpp, which is not installed"):
+        event_loop.run(EmbeddedTarget().open())
+    assert paths == []
+
+
+def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = [module for modules in extras.EXTRAS.values() for module in modules]
+    hide(monkeypatch, *every)
+    for name in ("OPENAI_API_KEY", "NO_SUCH_KEY", "RAGC_STORE", "RAGC_STORAGE"):
+        monkeypatch.delenv(name, raising=False)
+    sets = (
+        'sources.a = {kind = "dense"}',
+        'sources.b = {kind = "web", options = {pages = true}}',
+        'sources.c = {kind = "api", options = {base_url = "http://127.0.0.1:9"}}',
+        'sources.d = {kind = "lucene"}',
+        'sources.e = {kind = "bm25", options = {rerank = "embed"}}',
+        'search.targets = {main = ["main", "two", "three", "four"]}',
+        'targets.two = {kind = "hosted", model = "openai/gpt-4o-mini"}',
+        'targets.three = {kind = "vllm", model = "m", base_url = "http://h/v1"}',
+        'targets.three.options = {api_key_env = "NO_SUCH_KEY"}',
+        'targets.four = {kind = "vllm", model = "m", options = {offline = true}}',
+        'metrics.report = ["f1", "rouge1", "rougeLsum", "rqrag_f1", "judge_acc", "alce_claim_recall"]',
+        'metrics.entailment = "nli:nowhere"',
+        'data.dev = "hf:org/name"',
+        'study = {workers = "ray", store = "redis://h/0", storage = "postgresql+psycopg://h/d"}',
+    )
+    messages = problems(folder, *sets)
+    expected = [
+        ("'hf:org/name'", "[hub]"),
+        ("'a'", "faiss", "[dense]"),
+        ("'b'", "ddgs, trafilatura, which are", "[web]"),
+        ("'c'", "rapidfuzz", "[api]"),
+        ("'d'", "pyserini", "[lucene]"),
+        ("'e'", "reranked by 'embed'", "[dense]"),
+        ("'main'", "xllamacpp", "[embedded]"),
+        ("'two'", "OPENAI_API_KEY", "not set"),
+        ("'three'", "NO_SUCH_KEY", "not set"),
+        ("'four'", "vllm", "[vllm]"),
+        ("'rouge1'", "rouge_score", "[metrics]"),
+        ("'rougeLsum'", "punkt", "[metrics]"),
+        ("'rqrag_f1'", "ftfy", "[metrics]"),
+        ("judge_acc", "[targets.judge]"),
+        ("entailment", "torch", "[nli]"),
+        ("workers", "ray", "[cluster]"),
+        ("Redis", "redis", "[redis]"),
+        ("PostgreSQL", "psycopg", "[postgres]"),
+    ]
+    assert len(messages) == len(expected), messages
+    for text, words in zip(messages, expected, strict=True):
+        assert all(word in text for word in words), text
+    with pytest.raises(RecipeError, match=f"{len(messages)} problems"):
+        api.plan(folder / "recipe.toml", sets=sets)
+
+
+def test_what_will_not_be_used_may_be_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hide(monkeypatch, "xllamacpp", "rouge_score", "ray", "redis", "psycopg")
+    shared = 'study = {workers = "ray", store = "redis://h/0", storage = "postgresql+psycopg://h/d"}'
+    sets = ('metrics.report = ["rouge1"]', shared)
+    assert len(problems(folder, *sets)) == 5
+    assert problems(folder, *sets, targets=False, metrics=False, study=False) == ()
+    assert api.index(folder / "recipe.toml", sets=sets[:1]) == []
+
+
+def test_a_key_that_is_there_and_a_server_of_ones_own_lack_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosted = 'targets.main = {kind = "hosted", model = "openai/gpt-4o-mini"}'
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert len(problems(folder, hosted)) == 1
+    assert problems(folder, hosted.replace("}", ', base_url = "http://127.0.0.1:9/v1"}')) == ()
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-word")
+    assert problems(folder, hosted) == ()
+
+
+def test_the_doctor_agrees(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hide(monkeypatch, "xllamacpp")
+    monkeypatch.setenv("RAGC_HOME", str(folder / "home"))  # all that is stored there is read
+    path = str(folder / "recipe.toml")
+    assert main.main(["doctor", path, "--json"]) == 1
+    checks: dict[str, Any] = {check["id"]: check for check in json.loads(capsys.readouterr().out)}
+    (message,) = problems(folder)
+    assert checks["recipe"] == {"id": "recipe", "ok": False, "found": message, "needed": True}
+    assert checks["xllamacpp"]["ok"] is False
+    assert 'pip install "ragc[embedded]"' in checks["xllamacpp"]["found"]
+    assert checks["main"]["ok"] is False
+
+
+def test_every_extra_is_one_of_the_package() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert set(extras.EXTRAS) <= set(project["optional-dependencies"])
+
+
+def test_what_a_grid_needs_is_said_by_doctor_and_dry_run_before_anything_is_opened(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hide(monkeypatch, "pyarrow")
+    monkeypatch.setenv("RAGC_HOME", str(folder / "home"))
+    assert not [text for text in problems(folder, grid=True) if "pyarrow" in text]
+    named = problems(folder, "grid.settings=[{top_k = 1}]", grid=True)
+    assert [text for text in named if "needs pyarrow" in text and "ragc[parquet]" in text]
+    assert not [text for text in problems(folder, "grid.settings=[{top_k = 1}]") if "pyarrow" in text]
+    for words in ([], ["--dry-run"]):
+        assert (
+            main.main(["grid", str(folder / "recipe.toml"), "--set", "grid.settings=[{top_k = 1}]", *words])
+            == 2
+        )
+        assert "needs pyarrow" in capsys.readouterr().err
+    assert not (folder / "home" / "store").exists()

@@ -1,0 +1,125 @@
+"""The search space over several programs, targets and instructions: what Optuna is asked and told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import optuna
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.programs import method
+from ragc.programs.runtime import Runtime
+from ragc.recipe.load import parse
+from ragc.task.space import Candidate, ProgramSpace, SearchSpace, spaces
+from ragc.testing import ListSource, ScriptedTarget
+
+
+def part(name: str, knobs: tuple[str, ...], program: str = "", **more: Any) -> ProgramSpace:
+    kind = method(name).knobs
+    space = ProgramSpace(
+        tuple(knob for knob in kind.list_knobs() if knob.name in knobs), kind, program=program
+    )
+    return replace(space, **more)
+
+
+WIDE = SearchSpace(
+    (
+        part("vanilla", ("top_k", "cot"), "vanilla", demos=2, demo_sets=3, instructions={"answer": 3}),
+        part("cot", (), "cot", instructions={"answer": 1}),
+        part("slimplm", ("use_qf", "refs_max"), "slimplm"),
+    ),
+    {"main": ("main", "small")},
+)
+
+
+@given(st.integers(0, 10_000))
+def test_what_was_suggested_is_suggested_again_when_it_is_enqueued(seed: int) -> None:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
+    first = suggest(WIDE, study.ask())
+    study.enqueue_trial(to_parameters(WIDE, first))
+    assert suggest(WIDE, study.ask()) == first
+    assert Candidate.of(first.to_json()) == first
+    assert first.mark == Candidate.of(first.to_json()).mark
+
+
+def test_everything_that_may_vary_does() -> None:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+    seen = [suggest(WIDE, study.ask()) for _ in range(200)]
+    assert {c.program for c in seen} == {"vanilla", "cot", "slimplm"}
+    assert {c.targets.get("main", "main") for c in seen} == {"main", "small"}
+    assert {c.instructions.get("answer", 0) for c in seen if c.program == "vanilla"} == {0, 1, 2}
+    assert all(not c.instructions for c in seen if c.program != "vanilla")
+    assert {(c.demos, c.demo_set) for c in seen if c.program == "vanilla"} >= {(0, 0), (2, 2), (1, 1)}
+
+
+def test_the_beginning_tries_each_program_each_player_and_each_instruction() -> None:
+    first = WIDE.screening(99)
+    assert [c.program for c in first[:2]] == ["cot", "slimplm"]
+    assert any(c.targets == {"main": "small"} for c in first)
+    assert any(c.instructions == {"answer": 1} for c in first)
+    assert len({c.mark for c in first}) == len(first)
+    assert WIDE.baseline().mark not in {c.mark for c in first}
+    assert WIDE.screening(3) == first[:3]
+
+
+def test_a_study_with_one_program_names_no_program() -> None:
+    alone = SearchSpace((part("vanilla", ("top_k",)),))
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
+    trial = study.ask()
+    assert suggest(alone, trial).program == ""
+    assert list(trial.params) == ["knob.top_k"]
+    assert "program" not in alone.baseline().to_json()
+    with pytest.raises(StopIteration):
+        alone.part(Candidate(program="cot"))
+
+
+def test_new_instructions_enter_the_space_of_their_program_only() -> None:
+    grown = WIDE.with_instruction_counts("cot", {"answer": 4})
+    assert grown.parts[1].instruction_counts == {"answer": 4}
+    assert grown.parts[0] == WIDE.parts[0]
+    assert grown.size == WIDE.size + 1
+
+
+JUDGED = """
+program = "slimplm"
+[search]
+knobs = ["judge_by"]
+programs = ["flare"]
+trials = 4
+[data]
+questions = "q.jsonl"
+corpus = "c.jsonl"
+train = 4
+dev = 4
+[sources.local]
+kind = "bm25"
+[targets.main]
+kind = "embedded"
+[targets.proxy]
+kind = "embedded"
+[metrics]
+report = ["f1"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("able", "more", "options"),
+    [
+        (True, "", ("text", "confidence", "logprobs")),
+        (False, "", ("text", "confidence")),
+        (False, 'ranges.judge_by = ["text", "logprobs"]', ("text", "logprobs")),
+    ],
+)
+def test_an_option_that_no_target_can_serve_is_not_searched(
+    able: bool, more: str, options: tuple[str, ...]
+) -> None:
+    recipe = parse(JUDGED.replace("trials = 4", f"trials = 4\n{more}"), files=False)
+    offered: Any = ("schema", "logprobs") if able else ("schema",)
+    target = ScriptedTarget([], capabilities=offered)
+    runtime = Runtime({"main": target, "proxy": target}, {"local": ListSource([])})
+    (knob,) = spaces(recipe, runtime).first.knobs
+    assert (knob.name, knob.options) == ("judge_by", options)

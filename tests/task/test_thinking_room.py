@@ -1,0 +1,307 @@
+"""A study of a model that thinks: its room is decided once, kept, counted, said and exported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc import recipe as recipes
+from ragc.cli.main import main
+from ragc.compiled import evaluate
+from ragc.compiled.base import load
+from ragc.errors import CapabilityMissing, RagcError, UsageError
+from ragc.exports.contents import graph_json
+from ragc.exports.derive import derive_export
+from ragc.exports.formats.base import format_of
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.plan.estimate import estimate
+from ragc.optimizers.search.directory import UNDECIDED, kept_rooms
+from ragc.optimizers.search.storage import study_directory
+from ragc.programs import method
+from ragc.programs.runtime import Runtime
+from ragc.recipe import parse
+from ragc.store.call_store import CallStore
+from ragc.targets import build
+from ragc.targets.base import TargetSpec
+from ragc.targets.probe import ProbeResult, _write, probe_file
+from ragc.targets.thinking import ROOM, ROOMS
+from ragc.testing import ScriptedTarget
+from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, failing, fitting, serving
+
+THOUGHT = 200
+RECIPE = """
+program = "no_retrieval"
+[knobs]
+layout = "json"
+[search]
+knobs = ["wording"]
+trials = 2
+objectives = ["em"]
+[data]
+questions = "questions.jsonl"
+dev = 6
+test = 3
+[targets.main]
+kind = "vllm"
+model = "{model}"
+base_url = "{url}"
+options = {{ thinking_tokens = "auto" }}
+"""
+
+
+def thinking(request: Asked) -> Answer:
+    """A model that thinks before it answers, and needs a limit that leaves it room."""
+    if request.body["max_tokens"] <= THOUGHT:
+        return failing(400, "no room to think")
+    number = request.text.partition("item ")[2][:2]
+    reply = json.loads(fitting(request, answer=f"a{number}").body)
+    reply["usage"] |= {"completion_tokens": THOUGHT + 3}
+    return Answer(json.dumps(reply).encode())
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with serving(thinking) as running:
+        yield running
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FaultServer) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    rows = [
+        {"id": f"q{n}", "question": f"What is item {n:02}?", "answers": [f"a{n:02}"], "gold_ids": []}
+        for n in range(9)
+    ]
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    passage = {"id": "p", "title": "Items", "text": "Items have numbers."}
+    (tmp_path / "corpus.jsonl").write_text(json.dumps(passage) + "\n")
+    (tmp_path / "recipe.toml").write_text(RECIPE.format(url=server.url, model=MODEL))
+    return tmp_path
+
+
+def measure(folder: Path, server: FaultServer, tokens: int) -> None:
+    """Leaves what the doctor would have measured."""
+    file = probe_file(f"{MODEL}@{server.url}", MODEL, folder / "home" / "probes")
+    _write(file, ProbeResult(frozenset(), thinking=tokens))
+
+
+def compiled(folder: Path, *sets: str, **how: Any) -> Any:
+    return compiling.compile(recipes.load(folder / "recipe.toml", sets), folder / "out", **how)
+
+
+def limits(server: FaultServer) -> set[int]:
+    return {body["max_tokens"] for body in server.bodies}
+
+
+def test_what_was_decided_holds_on_resume_and_in_what_is_compiled(folder: Path, server: FaultServer) -> None:
+    measure(folder, server, 300)
+    with pytest.raises(RagcError, match="budget"):
+        compiled(folder, "budget.lm_calls=3")
+    sent_before = len(server.prompts)
+    (limit,) = limits(server)
+    measure(folder, server, 700)  # the doctor ran again meanwhile
+    result = compiled(folder, resume=True)
+    assert sent_before < len(server.prompts)
+    assert limits(server) == {limit}
+    assert result.test["em"].mean == 1
+    facts = json.loads((folder / "out" / "provenance.json").read_text())["targets"]["main"]
+    assert facts["thinking_tokens"] == 1536
+    sent_before = len(server.prompts)
+    evaluate.score(evaluate.open_program(folder / "out"), include_seen=True)
+    assert len(server.prompts) == sent_before, "its room is that with which it was compiled"
+    evaluate.score(
+        evaluate.open_program(folder / "out", ("targets.main.options.thinking_tokens=900",)),
+        include_seen=True,
+    )
+    assert len(limits(server)) == 2
+    compiled(folder)
+    assert max(limits(server)) == limit - 1536 + 3072, "a study that begins anew decides anew"
+
+
+def test_a_study_from_before_sends_nothing_again(folder: Path) -> None:
+    target = ScriptedTarget(lambda request: '{"answer": "a"}')
+    result = compiled(folder, targets={"main": target})
+    directory = study_directory(folder / "out")
+    assert "thinking" not in json.loads((directory / "study.json").read_text())
+    assert kept_rooms(directory, ["main"]) == {"main": 0}
+    sent_before = len(target.requests)
+    again = compiled(folder, targets={"main": target}, resume=True)
+    assert (len(target.requests), again.counters["sent"]) == (sent_before, 0)
+    assert result.verdict == again.verdict
+
+
+def test_a_room_that_is_not_decided_yet_is_decided_on_resume(folder: Path, server: FaultServer) -> None:
+    recipe = recipes.load(folder / "recipe.toml")
+    with pytest.raises(ZeroDivisionError), compiling.prepare(recipe, folder / "out"):
+        raise ZeroDivisionError
+    directory = study_directory(folder / "out")
+    assert kept_rooms(directory, ["main", "judge"]) == {"main": ROOM, "judge": 0}
+    from ragc.optimizers.distributed.study_address import write_address
+
+    write_address(directory, thinking=UNDECIDED)
+    assert kept_rooms(directory, ["main"]) == {}
+
+
+def test_the_dry_run_says_the_room_and_counts_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def planned(*sets: str) -> dict[str, Any]:
+        return estimate(recipes.load(folder / "recipe.toml", sets))
+
+    price = "targets.main.options.price={input=1.0, output=10.0}"
+    context = "targets.main.options.context_tokens=8192"
+    plain, roomy = (
+        planned(f"targets.main.options.thinking_tokens={tokens}", price, context) for tokens in (0, 2000)
+    )
+    assert "thoughts" not in plain["note"]
+    assert plain["thinking_tokens"] == {}
+    assert f"main (vllm {MODEL}) has room for 2,000 tokens of thoughts in every call." in roomy["note"]
+    assert roomy["thinking_tokens"] == {"main": 2000}
+    calls, about = roomy["lm_calls"], roomy["lm_calls_about"]
+    assert roomy["usd"] - plain["usd"] == pytest.approx(calls * 2000 * 10 / 1e6, rel=0.01)
+    assert roomy["tokens_about"] - plain["tokens_about"] == about * 2000
+    assert main(["compile", str(folder / "recipe.toml"), "--out", str(folder / "out"), "--dry-run"]) == 0
+    assert f"has room for {ROOM:,} tokens of thoughts" in capsys.readouterr().out
+
+
+def test_a_budget_in_tokens_is_held_to_with_thoughts(folder: Path, server: FaultServer) -> None:
+    result: Any = None
+    try:
+        result = compiled(folder, "budget.tokens=20000")
+    except RagcError as error:
+        assert "budget" in str(error)  # noqa: PT017 - either may happen
+    spent = len(server.prompts) * (20 + THOUGHT + 3)
+    assert 0 < spent <= 20_000
+    assert result is None or result.counters["tokens"] <= 20_000
+
+
+def test_prompts_leave_the_room_free(folder: Path) -> None:
+    def reads(tokens: int) -> bool:
+        options = {"thinking_tokens": tokens, "context_tokens": 3000}
+        target = build(TargetSpec("vllm", MODEL, "http://127.0.0.1:9/v1", options))
+        program = method("no_retrieval").build(Runtime({"main": target}, store=CallStore(None)), {})
+        ((_, call),) = program.named_predictors()
+        return bool(call.fits(question="word " * 1200))
+
+    assert reads(0)
+    assert not reads(2000)
+
+
+def test_exports_have_the_room_in_their_limit_and_no_thoughts(folder: Path, server: FaultServer) -> None:
+    measure(folder, server, 300)
+    compiled(folder)
+    program = derive_export(load(folder / "out"))
+    (prompt,) = program.prompts
+    (limit,) = limits(server)
+    assert prompt.parameters()["max_tokens"] == limit
+    assert limit == prompt.sampling.max_tokens + 1536
+    ragc.export(folder / "out", "openai-json", folder / "export")
+    text = (folder / "export").read_text()
+    assert json.loads(text)["request"]["max_tokens"] == limit
+    assert "reasoning" not in text
+    graph = graph_json(format_of("openai-json"), program)
+    assert graph["prompts"][prompt.name]["thinking_tokens"] == 1536
+
+
+def test_effort_is_searched_as_targets_of_one_model(folder: Path, server: FaultServer) -> None:
+    text = (folder / "recipe.toml").read_text()
+    text = text.replace('knobs = ["wording"]', "knobs = []").replace("trials = 2", "trials = 3")
+    text = text.replace('thinking_tokens = "auto"', 'reasoning_effort = "low"')
+    high = text[text.index("[targets.main]") :].replace("main", "thorough").replace('"low"', '"high"')
+    text += high + '\n[search.targets]\nmain = ["main", "thorough"]\n'
+    (folder / "recipe.toml").write_text(text)
+    compiled(folder)
+    efforts = {body["reasoning_effort"]: body["max_tokens"] for body in server.bodies}
+    assert efforts.keys() == {"low", "high"}
+    assert efforts["high"] - efforts["low"] == ROOMS["high"] - ROOMS["low"]
+
+
+def test_effort_is_set_from_the_command_line(folder: Path) -> None:
+    sets = (
+        "targets.main.options.reasoning_effort=high",
+        "targets.main.options.chat_template_kwargs.deep=true",
+    )
+    spec = recipes.load(folder / "recipe.toml", sets).targets["main"]
+    assert spec.options["reasoning_effort"] == "high"
+    assert spec.options["chat_template_kwargs"] == {"deep": True}
+    with pytest.raises(UsageError, match=r"reasoning_effort.*hgh"):
+        recipes.load(folder / "recipe.toml", ("targets.main.options.reasoning_effort=hgh",))
+    with pytest.raises(
+        UsageError, match=r'thinking_tokens .* must be a whole number of at least 0, or "auto"'
+    ):
+        recipes.load(folder / "recipe.toml", ("targets.main.options.thinking_tokens=-5",))
+
+
+HOSTED = """
+program = "{program}"
+[knobs]
+{knobs}
+[data]
+questions = "questions.jsonl"
+dev = 6
+test = 3
+{targets}
+[sources.local]
+kind = "bm25"
+corpus = "corpus.jsonl"
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "knobs", "roles"),
+    [
+        ("rqrag", 'select = "ensemble"', ["main"]),
+        ("flare", 'uncertainty = "logprobs"', ["main"]),
+        ("slimplm", 'judge_by = "logprobs"', ["main", "proxy"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_needs_log_probabilities_is_refused_on_a_model_that_gives_none(
+    program: str, knobs: str, roles: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
+    targets = "".join(f'[targets.{role}]\nkind = "hosted"\nmodel = "openai/o3-mini"\n' for role in roles)
+    text = HOSTED.format(program=program, knobs=knobs, targets=targets)
+    recipe = parse(text, base=folder)
+    with pytest.raises((CapabilityMissing, UsageError), match=r"log ?prob"):
+        estimate(recipe)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_dry_run_says_what_a_thinking_model_does_not_take(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
+    text = HOSTED.format(
+        program="no_retrieval",
+        knobs="",
+        targets='[targets.main]\nkind = "hosted"\nmodel = "openai/o3-mini"\n',
+    )
+    note = estimate(parse(text, base=folder))["note"]
+    assert f"main (hosted openai/o3-mini) has room for {ROOM:,} tokens of thoughts in every call." in note
+    assert "main (hosted openai/o3-mini) thinks and takes no temperature and no top_p." in note
+
+
+def test_efforts_of_a_role_become_targets_that_may_play_it(folder: Path, server: FaultServer) -> None:
+    sets = ('search.efforts.main=["low", "high"]', "search.knobs=[]", "search.trials=3")
+    low = (*sets, 'targets.main.options={ reasoning_effort = "low" }')
+    recipe = recipes.load(folder / "recipe.toml", low)
+    assert recipe.search.targets == {"main": ("main", "main-high")}
+    assert parse(recipe.to_toml(), base=folder) == recipe
+    compiled(folder, *low)
+    efforts = {body["reasoning_effort"]: body["max_tokens"] for body in server.bodies}
+    assert efforts.keys() == {"low", "high"}
+    assert efforts["high"] - efforts["low"] == ROOMS["high"] - ROOMS["low"]
+    assert estimate(recipe)["thinking_tokens"] == {"main": ROOMS["low"], "main-high": ROOMS["high"]}
+    for wrong, sentence in (
+        ('search.efforts.main=["hgh"]', r"hgh.*high"),
+        (
+            'search.efforts.proxy=["high"]',
+            r"search.efforts.proxy varies the effort of \[targets.proxy\], which",
+        ),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            recipes.load(folder / "recipe.toml", (wrong,))
