@@ -350,6 +350,7 @@ def load(path: str | Path, session: Session | None = None) -> CompiledProgram:
         raise ArtefactError(
             f"{folder} holds no compiled program (no program.json); compile one with `ragc compile`."
         )
+    contents: dict[str, bytes] = {}
     try:
         # Each file is read once, so that the digest covers exactly the parsed bytes.
         contents = {name: _read_inside(folder, name) for name in DIGESTED}
