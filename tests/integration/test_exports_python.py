@@ -24,7 +24,7 @@ from tests.exports.common import (
     programs,
     with_demos,
 )
-from tests.exports.formats.python.replies import damage, outputs_of, read_as_program, write_reply
+from tests.exports.formats.python.replies import damage, outputs_of, read_as_program, validated, write_reply
 from tests.exports.formats.python.test_format import load_module, nasty, run_alone, shown_by, source
 
 pytestmark = pytest.mark.integration
@@ -92,4 +92,4 @@ def test_no_reply_is_read_otherwise_than_we_read_it(data: Any) -> None:
         outputs = module.parse(name, module.Cut(text) if cut else text, again=again)
     except module.ReplyError:
         return
-    assert outputs == read_as_program(call, text, truncated=cut, again=again)
+    assert validated(call, outputs) == read_as_program(call, text, truncated=cut, again=again)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pydantic
 from dspy.adapters.utils import serialize_for_json
 from hypothesis import strategies as st
 
@@ -104,3 +105,15 @@ def read_as_program(call: RagPredict, text: str, *, truncated: bool = False, aga
     if reading is None:
         return UNREAD
     return {name: serialize_for_json(reading.outputs[name]) for name in call.signature.output_fields}
+
+
+def validated(call: RagPredict, outputs: Any) -> Any:
+    """`outputs` as validators of their fields make them, such as nothing of a word for it.
+
+    No schema tells of validators, so that a file that needs no ragc leaves such texts as they are written.
+    """
+    try:
+        fitting = output_model(call.signature).model_validate(outputs)
+    except pydantic.ValidationError:
+        return outputs
+    return {name: serialize_for_json(value) for name, value in dict(fitting).items()}

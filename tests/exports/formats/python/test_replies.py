@@ -18,7 +18,14 @@ from ragc.programs.calls.reading.refusals import holds_no_answer
 from ragc.programs.knobs import LAYOUTS
 from tests.examples import examples
 from tests.exports.common import build_program
-from tests.exports.formats.python.replies import UNREAD, damage, outputs_of, read_as_program, write_reply
+from tests.exports.formats.python.replies import (
+    UNREAD,
+    damage,
+    outputs_of,
+    read_as_program,
+    validated,
+    write_reply,
+)
 from tests.exports.formats.python.test_format import every, load_module, slow
 
 
@@ -36,13 +43,13 @@ def test_a_reply_that_fits_is_read_as_we_read_it(entry: Method, data: Any) -> No
         # a marker or rare line break inside a value, or a text such as "<name>": asked again, or read alike
         if call.layout == "chat" or blank:
             with contextlib.suppress(module.ReplyError):
-                assert module.parse(name, reply) == expected
+                assert validated(call, module.parse(name, reply)) == expected
         elif expected == UNREAD:  # xml cannot say every character
             assert call.layout == "xml" or "..." in reply  # which stands for no value
             with pytest.raises(module.ReplyError):
                 module.parse(name, reply)
         else:
-            assert module.parse(name, reply) == expected
+            assert validated(call, module.parse(name, reply)) == expected
 
 
 @every
@@ -59,7 +66,7 @@ def test_no_reply_is_read_otherwise_than_we_read_it(entry: Method, data: Any) ->
         outputs = module.parse(name, module.Cut(text) if cut else text, again=again)
     except module.ReplyError:
         return
-    assert outputs == read_as_program(call, text, truncated=cut, again=again)
+    assert validated(call, outputs) == read_as_program(call, text, truncated=cut, again=again)
 
 
 MENDED = [

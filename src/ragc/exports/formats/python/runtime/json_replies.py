@@ -3,8 +3,8 @@
 Nothing but the standard library of Python 3.9 may be used here.
 
 It reads what `programs.calls.replies` reads, and reads it alike: mends and frames are the same code. Of other
-replies it reads fewer, because that repairs broken JSON and knows defaults and validators, which no schema
-tells: those are asked for again.
+replies it reads fewer, because that repairs broken JSON and knows defaults, which no schema tells: those are
+asked for again. Validators of fields are not told by a schema either: a word for nothing stays as it is.
 """
 
 from __future__ import annotations
