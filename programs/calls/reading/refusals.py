@@ -93,8 +93,9 @@ _LACKS = re.compile(
     r"data) (?:is|are|would be) "
     r"(?:needed|required|necessary)|(?:the|this|that) (?:draft|question|query|prompt) (?:does not|"
     r"doesn't|cannot|is not|lacks)|"
-    r"(?:it|that|this|the answer) (?:is|was) (?:definitely |certainly |clearly |probably )?not\b|"
-    r"(?:possibly|perhaps|maybe|either)\b",
+    r"the answer (?:is|was) (?:definitely |certainly |clearly |probably )?not\b|"
+    r"(?:it|that|this) (?:is|was) (?:definitely |certainly |clearly |probably )?not(?: [^\s.]+){1,3}\W*\Z|"
+    r"(?:possibly|perhaps|maybe|either)\s+\w",
     re.IGNORECASE,
 )
 """A sentence that says what the answer is not, or what it lacks."""
