@@ -3,10 +3,17 @@
 const tip = node("div", { id: "tip", "aria-hidden": "true", hidden: "" });
 document.body.append(tip);
 
+let told = null;  // the dot that the tip is about
+
 function showTip(dot, text) {
   tip.textContent = text;
   tip.hidden = false;
-  const box = dot.getBoundingClientRect(), own = tip.getBoundingClientRect();
+  told = dot;
+  placeTip();
+}
+
+function placeTip() {
+  const box = told.getBoundingClientRect(), own = tip.getBoundingClientRect();
   const left = Math.max(8, Math.min(innerWidth - own.width - 8, box.left + box.width / 2 - own.width / 2));
   const above = box.top - own.height - 8;
   tip.style.left = `${left}px`;
@@ -43,7 +50,11 @@ function tellDots(svg, dots) {
     });
   });
 }
-addEventListener("scroll", hideTip, { passive: true });
+// To focus a dot may scroll the page: its tip goes along. One of a dot that is only pointed at is left behind.
+addEventListener("scroll", () => {
+  if (!tip.hidden && told === document.activeElement) placeTip();
+  else hideTip();
+}, { passive: true });
 
 /** Opens the table of trials and goes to the row of one. */
 function openTrial(number) {
