@@ -60,7 +60,7 @@ from ragc.optimizers.search.run_trial import dev_groups, shuffle_dev
 from ragc.optimizers.search.storage import close_study, name_objectives
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import OWN_OPTIMIZER
+from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore, open_store
 from ragc.store.looks import Look
 from ragc.targets.base import Target

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic_core import CoreSchema, core_schema
 
 from ragc.core.validation import Checked, Model, Text, sentence, wrong
+from ragc.corpora.files.mapping import PASSAGE_FIELDS, PASSAGE_OPTIONS, QUESTION_FIELDS, QUESTION_OPTIONS
 from ragc.errors import UsageError
 
 
@@ -71,6 +72,8 @@ class PassageFields(Model):
     )
     encoding: FieldPath = Field(default="", description="Encoding of a table. By default it is detected.")
 
+    order: ClassVar[tuple[str, ...]] = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
+
 
 class QuestionFields(PassageFields):
     """Where a question file holds each field, as a dotted path. A field is else read by its name."""
@@ -94,3 +97,5 @@ class QuestionFields(PassageFields):
     split_ids: FieldPath = Field(
         default="", description='Text between ids in one cell; "json" where the cell spells a list.'
     )
+
+    order: ClassVar[tuple[str, ...]] = (*QUESTION_FIELDS, *QUESTION_OPTIONS)

@@ -23,7 +23,7 @@ from ragc.optimizers.demos.pool import Demo, Demonstration, Pool, label_of
 from ragc.programs.base import RagProgram
 from ragc.programs.calls.demos import plain
 from ragc.programs.trace import Call
-from ragc.recipe.resolved import BALANCED, LABELLED
+from ragc.recipe.values import BALANCED, LABELLED
 from ragc.records import Question
 from ragc.signatures.answer import INVALID
 from ragc.task.answering import NOTHING, Row, evaluate

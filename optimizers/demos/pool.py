@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ragc.core.digest import canonical
-from ragc.recipe.resolved import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
+from ragc.recipe.values import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
 from ragc.task.space import label_field
 
 Demo = Mapping[str, Any]

@@ -22,7 +22,8 @@ from ragc.errors import ArtefactError, StoreError, UsageError
 from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.search.storage import FILE, NAME, delete, storage
 from ragc.recipe import Budget, Recipe, parse
-from ragc.recipe.resolved import OWN_OPTIMIZER, StudySpec
+from ragc.recipe.models import StudySpec
+from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 from ragc.task.addresses import storage_address, store_address
 

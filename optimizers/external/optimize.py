@@ -19,7 +19,7 @@ from ragc.optimizers.external.harness import Harness, optimizer_error
 from ragc.optimizers.external.monitor import EvaluatedProgram, PredictorChoice, SearchMonitor, read_choices
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
-from ragc.recipe.resolved import OWN_OPTIMIZER
+from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets.dspy_engine import cause
 from ragc.task.base import Task
 

@@ -30,7 +30,7 @@ from ragc.core.digest import digest, pretty
 from ragc.core.text import first_line
 from ragc.errors import ArtefactError
 from ragc.recipe.knobs import MOST_SETTINGS
-from ragc.recipe.resolved import DEMO_COLUMNS
+from ragc.recipe.values import DEMO_COLUMNS
 
 FORMAT = "ragc.grid/1"
 CARD, ABOUT, SETTINGS, CELLS = "card.json", "card.md", "settings.json", "cells.parquet"

@@ -38,7 +38,7 @@ from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import BALANCED, LABELLED
+from ragc.recipe.values import BALANCED, LABELLED
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store, refuse_shared
 from ragc.targets.base import Target

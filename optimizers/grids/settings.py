@@ -11,7 +11,7 @@ from ragc.errors import UsageError
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.knobs import MOST_SETTINGS
-from ragc.recipe.resolved import DEMO_COLUMNS, DEMO_KIND, DEMO_SET, DEMOS, FILLED
+from ragc.recipe.values import DEMO_COLUMNS, DEMO_KIND, DEMO_SET, DEMOS, FILLED
 from ragc.task.base import Task
 from ragc.task.prompts import give_prompts
 from ragc.task.space import DEMO_SETS, Candidate, ProgramSpace

@@ -66,7 +66,7 @@ from ragc.programs.method import Method
 from ragc.programs.own.source import kept_module
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe, settings
-from ragc.recipe.resolved import CALLERS_METRIC
+from ragc.recipe.values import CALLERS_METRIC
 from ragc.targets.dspy_lm import target_of
 from ragc.task.base import Task, facts_of, objective_of, scorer_of, with_prices
 from ragc.task.budget import FileLedger
@@ -205,7 +205,7 @@ class Compile(Teleprompter):
         method = program.method
         search_spec, budget = settings(method, self.search, self.budget, where="Compile")
         if not isinstance(self.metric, str):
-            search_spec = replace(search_spec, objectives=(CALLERS_METRIC,), pick=CALLERS_METRIC)
+            search_spec = search_spec.replace(objectives=(CALLERS_METRIC,), pick=CALLERS_METRIC)
         return Recipe(
             program=method.id,
             seed=self.seed,

@@ -13,7 +13,7 @@ import dspy
 from ragc.errors import UsageError
 from ragc.metrics.base import Metric, Outcome
 from ragc.metrics.own import own_metric
-from ragc.recipe.resolved import CALLERS_METRIC
+from ragc.recipe.values import CALLERS_METRIC
 from ragc.records import Passage, Question
 
 _KEY = "example"

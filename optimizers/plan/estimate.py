@@ -27,7 +27,7 @@ from ragc.optimizers.search.driver import check_optimizers
 from ragc.optimizers.search.portfolio import parts_of
 from ragc.optimizers.thresholds.curve import POINTS
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import CROSS, OWN_OPTIMIZER
+from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.thinking import rooms_of

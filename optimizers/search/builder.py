@@ -24,7 +24,7 @@ from ragc.optimizers.search.trial import TrialResult
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.programs.runtime import Runtime
-from ragc.recipe.resolved import CROSS, HELPFUL, NEAREST
+from ragc.recipe.values import CROSS, HELPFUL, NEAREST
 from ragc.records import Question
 from ragc.task.base import Task
 from ragc.task.prompt_size import longest_prompt

@@ -38,7 +38,7 @@ from ragc.optimizers.search.study import Study
 from ragc.optimizers.search.trial import TrialResult
 from ragc.programs.base import RagProgram
 from ragc.recipe import Budget
-from ragc.recipe.resolved import OWN_OPTIMIZER
+from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.answering import Row, evaluate, failures_of
 from ragc.task.base import Task
 from ragc.task.space import Candidate

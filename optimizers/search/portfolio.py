@@ -71,8 +71,8 @@ def parts_of(task: Task) -> list[Part]:
     ends = [end / sum(weights) for end in accumulate(weights)]
     parts = []
     for at, (name, trials) in enumerate(divide_trials(names, search.shares, task.trials)):
-        own = replace(search, optimizer=name, shares=(), trials=trials)
-        recipe = replace(task.recipe, search=own, budget=replace(task.recipe.budget, trials=None))
+        own = search.replace(optimizer=name, shares=(), trials=trials)
+        recipe = replace(task.recipe, search=own, budget=task.recipe.budget.replace(trials=None))
         parts.append(Part(name, weights[at] / sum(weights), ends[at], replace(task, recipe=recipe)))
     return parts
 
@@ -156,7 +156,7 @@ class Shares:
                 amounts[what] = int(amounts[what] + 1e-9)
         if self._limits.minutes is not None:
             amounts["minutes"] = self._limits.minutes * part.until
-        limits = Budget(**amounts)
+        limits = Budget().replace(**amounts)
         self._ledger.enter(part.optimizer, limits)
         return limits
 
@@ -196,8 +196,7 @@ def limited(task: Task, ledger: FileLedger, part: Part, limits: Budget, reserved
     The amounts are those of the whole ledger at the end of the share, with `reserved` calls held back.
     """
     spent = ledger.spent(part.optimizer)
-    budget = replace(
-        part.task.recipe.budget,
+    budget = part.task.recipe.budget.replace(
         lm_calls=None if limits.lm_calls is None else ledger.calls - spent.calls + reserved + limits.lm_calls,
         tokens=None if limits.tokens is None else ledger.tokens - spent.tokens + limits.tokens,
         usd=None if limits.usd is None else ledger.usd - spent.usd + limits.usd,

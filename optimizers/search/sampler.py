@@ -27,7 +27,7 @@ from ragc.optimizers.search.storage import one_append
 from ragc.optimizers.search.tell import sampler_view
 from ragc.optimizers.search.trial import TrialResult
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe.resolved import FILLED, HELPFUL
+from ragc.recipe.values import FILLED, HELPFUL
 from ragc.task.base import Task
 from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 

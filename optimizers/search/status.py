@@ -33,7 +33,7 @@ from ragc.optimizers.search.selection import pareto_front, select
 from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
 from ragc.optimizers.search.trial import TrialResult, read_results
 from ragc.recipe import Budget, Recipe
-from ragc.recipe.resolved import OWN_OPTIMIZER
+from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.addresses import storage_address, store_address
 from ragc.task.base import objective_of
 from ragc.task.budget import FileLedger, StudyLedger

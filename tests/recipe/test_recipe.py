@@ -17,8 +17,8 @@ from ragc.errors import RecipeError, UsageError
 from ragc.programs import METHODS, method
 from ragc.programs.knobs import Knob
 from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
+from ragc.recipe.base import narrowed
 from ragc.recipe.lines import Keys, locate
-from ragc.recipe.resolved import narrowed
 from ragc.recipe.write import document
 from ragc.targets.base import ROLES, Role, TargetSpec
 from tests.paths import SRC
@@ -137,7 +137,7 @@ def test_every_table_arrives_in_its_record(folder: Path) -> None:
 def test_what_is_left_out_has_the_declared_default() -> None:
     recipe = read(LEAST)
     assert (recipe.seed, recipe.concurrency, recipe.knobs, recipe.report) == (0, None, {}, ("em", "f1"))
-    assert recipe.search == Search((), {}, 0, 0, 30, 4, ("em",), "ragc", "em")
+    assert recipe.search == Search(objectives=("em",), pick="em")
     assert (recipe.data, recipe.budget) == (Data(), Budget())
     assert recipe.method is method("vanilla")
     assert recipe.settings() == method("vanilla").knobs()
@@ -508,20 +508,25 @@ def recipes(draw: st.DrawFn) -> Recipe:
             optimizer=draw(st.sampled_from(["ragc", "mipro", "gepa", "random", "reanchor"])),
             pick=draw(st.sampled_from(objectives)),
         ),
-        data=Data(
-            draw(st.sampled_from(["jsonl", "pydocs"])),
-            draw(texts),
-            "",
-            draw(splits),
-            draw(splits),
-            draw(splits),
+        data=Data().replace(
+            dataset=draw(st.sampled_from(["jsonl", "pydocs"])),
+            questions=draw(texts),
+            train=draw(splits),
+            dev=draw(splits),
+            test=draw(splits),
         ),
         sources=dict(zip(sorted(names), sources, strict=True)),
         targets={role: TargetSpec("hosted", draw(texts), "", {"body": draw(bodies)}) for role in roles},
         report=draw(
             st.lists(st.sampled_from(["em", "f1", "tokens", "ndcg@10"]), min_size=1, unique=True).map(tuple)
         ),
-        budget=Budget(draw(counts), draw(counts), draw(amounts), draw(amounts), draw(counts)),
+        budget=Budget().replace(
+            lm_calls=draw(counts),
+            tokens=draw(counts),
+            usd=draw(amounts),
+            minutes=draw(amounts),
+            trials=draw(counts),
+        ),
     )
 
 

@@ -140,7 +140,7 @@ def test_sources_and_targets_are_told_apart_by_kind() -> None:
 def test_knobs_of_all_programs_are_described() -> None:
     names = {knob.name for method in METHODS for knob in method.knobs.list_knobs()}
     assert set(SCHEMA["properties"]["knobs"]["properties"]) == names
-    assert set(SCHEMA["$defs"]["SearchTable"]["properties"]["ranges"]["properties"]) == names
+    assert set(SCHEMA["$defs"]["Search"]["properties"]["ranges"]["properties"]) == names
 
 
 def test_whole_recipes_are_accepted() -> None:

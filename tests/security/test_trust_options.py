@@ -11,6 +11,7 @@ import pytest
 
 from ragc import corpora
 from ragc.compiled import trust
+from ragc.core.validation import Model
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.crag_api.source import ApiSource
 from ragc.corpora.sources.dense import DenseSource
@@ -23,7 +24,8 @@ from ragc.corpora.sources.recorded import RecordedSource
 from ragc.corpora.sources.web.engine import Ddgs
 from ragc.corpora.sources.web.source import WebSource
 from ragc.metrics.base import GraderSettings
-from ragc.recipe.resolved import Data, Recipe, SourceSpec, StudySpec
+from ragc.recipe.base import Recipe, SourceSpec
+from ragc.recipe.models import Data, StudySpec
 from ragc.targets import TARGETS
 from ragc.targets.base import TargetSpec
 from ragc.targets.options import OPTIONS as TARGET_OPTIONS
@@ -46,7 +48,7 @@ REVIEWED_SOURCE_OPTIONS = {"dense": {"model"}, "hybrid": {"dense", "sparse"}, "a
 
 
 def names(record: Any) -> set[str]:
-    return {one.name for one in fields(record)}
+    return {*record.model_fields} if issubclass(record, Model) else {entry.name for entry in fields(record)}
 
 
 def test_every_field_of_a_recipe_is_classified() -> None:

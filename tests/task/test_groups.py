@@ -121,9 +121,9 @@ def test_groups_can_be_turned_off_and_named(folder: Path) -> None:
     by_page = task_of(folder, "data.fields.group=page", "data.dev=35", "data.test=40", "data.train=35")
     assert {question.group for question in by_page.dev} <= {f"page {n}" for n in range(4)}
     assert len({q.group for questions in by_page.splits.values() for q in questions}) == 3
-    assert recipe_of(folder, 'data.fields.group=""').data.fields == {"group": ""}
+    assert recipe_of(folder, 'data.fields.group=""').data.fields.explicit == {"group": ""}
     again = recipes.parse(recipe_of(folder, 'data.fields.group=""').to_toml(), base=folder)
-    assert again.data.fields == {"group": ""}
+    assert again.data.fields.explicit == {"group": ""}
 
 
 def test_bad_groups_are_one_sentence(folder: Path) -> None:

@@ -13,6 +13,7 @@ from ragc.optimizers.grids.tables.data_files import Located, absent_error, entri
 from ragc.optimizers.grids.tables.demonstrations import Demonstration
 from ragc.optimizers.grids.tables.table import DataUse, Table, TableRow
 from ragc.recipe import Recipe
+from ragc.recipe.write import data_values
 from ragc.task.requirements import lacking, require
 
 
@@ -34,7 +35,7 @@ class Planned:
     def group(self) -> str:
         """Equal for cells that may share a task: the same data, sources and metrics."""
         recipe = self.recipe
-        named = [asdict(recipe.data), [asdict(recipe.sources[name]) for name in sorted(recipe.sources)]]
+        named = [data_values(recipe.data), [asdict(recipe.sources[name]) for name in sorted(recipe.sources)]]
         return digest([self.use.id, sorted(recipe.sources), named, recipe.report])
 
 

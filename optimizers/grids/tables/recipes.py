@@ -86,7 +86,8 @@ def unmeasured(recipe: Recipe, metrics: Sequence[str]) -> dict[str, str]:
     rest = set(lacking(recipe, targets=False, metrics=False, study=False))
     reasons = {}
     for name in metrics:
-        alone = replace(recipe, report=(name,), search=replace(recipe.search, objectives=(name,), pick=name))
+        search = recipe.search.replace(objectives=(name,), pick=name)
+        alone = replace(recipe, report=(name,), search=search)
         problems = [text for text in lacking(alone, targets=False, study=False) if text not in rest]
         if problems:
             reasons[name] = problems[0]

@@ -18,7 +18,7 @@ from ragc.optimizers.plan.average import average
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.headroom.settings import differing_settings
 from ragc.programs.base import RagProgram
-from ragc.recipe.resolved import CROSS
+from ragc.recipe.values import CROSS
 from ragc.task.base import Task
 from ragc.task.budget import FileLedger
 from ragc.task.space import Candidate

@@ -15,7 +15,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ragc.compiled import contamination
@@ -146,7 +145,7 @@ def _open_task(
         raise UsageError(f"--gain must be above 0, found {gain:g}; write 0.05 for five hundredths.")
     require(recipe, targets=targets is None, metrics=targets is None)
     known = recipe.budget.lm_calls
-    budget = replace(recipe.budget, lm_calls=calls if known is None else min(calls, known), trials=None)
+    budget = recipe.budget.replace(lm_calls=calls if known is None else min(calls, known), trials=None)
     task = prepare(
         recipe,
         store=store or open_store(recipe.study.store, keep=recipe.study.keep),

@@ -25,8 +25,8 @@ from ragc.programs import NAMES, method
 from ragc.programs.own import kept_method
 from ragc.programs.own.source import PROGRAM_FACTS
 from ragc.recipe import Recipe, parse, set_keys
-from ragc.recipe.resolved import CALLERS_METRIC
 from ragc.recipe.validate import lacking_parts
+from ragc.recipe.values import CALLERS_METRIC
 from ragc.targets.base import ROLES
 
 
@@ -181,20 +181,20 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
     """`recipe` without the parts that only a compile reads and, unless `questions`, without those for
     scoring.
     """
-    search = replace(
-        recipe.search, programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",)
+    search = recipe.search.replace(
+        programs=(), knobs=(), ranges={}, demos=0, instructions=0, demo_kinds=("filled",)
     )
     own = state.method if state.method in NAMES else recipe.program
-    data = replace(recipe.data, cross_domain="", cross_domain_corpus="")
+    data = recipe.data.replace(cross_domain="", cross_domain_corpus="")
     needed = replace(recipe, program=own, search=search, data=data, prompts={})
     if CALLERS_METRIC in (*recipe.report, recipe.search.pick):  # a function, which is not here
         report = tuple(name for name in recipe.report if name != CALLERS_METRIC) or ("em",)
-        needed = replace(needed, report=report, search=replace(search, objectives=("em",), pick="em"))
+        needed = replace(needed, report=report, search=search.replace(objectives=("em",), pick="em"))
     if questions:
         return needed
     if not _brings_passages(recipe):
         dataset = "jsonl" if is_address(data.dataset) else data.dataset
-        data = replace(data, dataset=dataset, questions="", train=None, dev=None, test=None)
+        data = data.replace(dataset=dataset, questions="", train=None, dev=None, test=None)
         needed = replace(needed, data=data)
     playing = {"main", "proxy", *(call.role for call in state.predictors.values()), *state.targets.values()}
     names = [name for name in recipe.targets if name in playing]
@@ -203,7 +203,7 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
         names += [other for other in listed if other in recipe.targets and other not in names]
     playing_targets = {name: spec for name, spec in recipe.targets.items() if name in names}
     scored = tuple(name for name in needed.report if not is_reference(name)) or ("em",)
-    needed = replace(needed, report=scored, search=replace(search, objectives=("em",), pick="em"))
+    needed = replace(needed, report=scored, search=search.replace(objectives=("em",), pick="em"))
     return replace(needed, targets=playing_targets, assessing=replace(recipe.assessing, entailment="lexical"))
 
 

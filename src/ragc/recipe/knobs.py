@@ -12,10 +12,17 @@ from ragc.core.validation import Location, dotted
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import Method
 from ragc.programs.knobs import Knob, Value
-from ragc.recipe.models import GridTable, SearchTable
+from ragc.recipe.models import GridSpec, Search
 from ragc.recipe.problems import Problems
-from ragc.recipe.resolved import CROSS, DEMO_COLUMNS, DEMO_KIND, DEMOS, FILLED, HELPFUL, GridSpec, Search
-from ragc.recipe.values import check_metric
+from ragc.recipe.values import (
+    CROSS,
+    DEMO_COLUMNS,
+    DEMO_KIND,
+    DEMOS,
+    FILLED,
+    HELPFUL,
+    check_metric,
+)
 from ragc.targets.base import ROLES
 
 T = TypeVar("T")
@@ -38,7 +45,7 @@ class KnobChecks:
     methods: Methods
     problems: Problems
 
-    def comparable(self, values: Mapping[str, object], table: SearchTable) -> Mapping[str, object]:
+    def comparable(self, values: Mapping[str, object], table: Search) -> Mapping[str, object]:
         """`values`, and for several programs what makes them comparable, where the recipe does not say it.
 
         That is one answer format, that of the recipe's own program where all have it, and one budget of
@@ -74,7 +81,7 @@ class KnobChecks:
 
     def search(
         self,
-        table: SearchTable,
+        table: Search,
         fixed: Mapping[str, Value],
         report: tuple[str, ...],
         *,
@@ -109,20 +116,16 @@ class KnobChecks:
                 f"{len(table.shares)}"
             )
             self.problems.add(("search", "shares"), text)
-        own = {name: value for name, value in dict(table).items() if name != "efforts"}
-        return Search(
-            **own
-            | {
-                "knobs": names,
-                "ranges": {name: ranges[name] for name in names if name in ranges},
-                "objectives": objectives,
-                "pick": table.pick or objectives[0],
-                "programs": tuple(program.id for program in self.methods[1:]),
-                "targets": self._players(table.targets),
-            }
+        return table.replace(
+            knobs=names,
+            ranges={name: ranges[name] for name in names if name in ranges},
+            objectives=objectives,
+            pick=table.pick or objectives[0],
+            programs=tuple(program.id for program in self.methods[1:]),
+            targets=self._players(table.targets),
         )
 
-    def grid(self, table: GridTable, search: SearchTable) -> GridSpec:
+    def grid(self, table: GridSpec, search: Search) -> GridSpec:
         """The settings of a grid, those of its products among them.
 
         A value may be any that a knob of the recipe's own program has, whether the recipe fixes it or not.
@@ -147,9 +150,9 @@ class KnobChecks:
             settings += [dict(zip(axes, values, strict=True)) for values in product(*columns)]
         listed = table.baseline.items() if self.methods else ()
         baseline = {name: self._in_grid(name, value, ("grid", "baseline"), search) for name, value in listed}
-        return GridSpec(baseline, tuple(settings), table.sample)
+        return table.replace(baseline=baseline, settings=tuple(settings), product=())
 
-    def _in_grid(self, name: str, value: object, keys: Location, search: SearchTable) -> Value:
+    def _in_grid(self, name: str, value: object, keys: Location, search: Search) -> Value:
         """`value` of a knob, or of one of `DEMO_COLUMNS`; a problem at `keys` for any other."""
         own = {knob.name: knob for knob in self.methods[0].knobs.list_knobs()}
         try:
@@ -203,7 +206,7 @@ class KnobChecks:
         return knobs
 
     def _searched(
-        self, table: SearchTable, fixed: Mapping[str, Value], ranges: Mapping[str, object]
+        self, table: Search, fixed: Mapping[str, Value], ranges: Mapping[str, object]
     ) -> tuple[str, ...]:
         """The names of the knobs to vary, in the order of declaration."""
         if table.knobs == ("all",):

@@ -16,9 +16,10 @@ from ragc.core import inputs
 from ragc.core.paths import missing_file
 from ragc.errors import RecipeError, UsageError
 from ragc.programs import Method
+from ragc.recipe.base import Recipe
 from ragc.recipe.lines import Keys
+from ragc.recipe.models import Budget, Search
 from ragc.recipe.problems import Problems
-from ragc.recipe.resolved import Budget, Recipe, Search
 from ragc.recipe.validate import read, read_settings
 
 _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")

@@ -1,9 +1,10 @@
-"""The tables of a recipe as written: one pydantic model per table.
+"""The tables of a recipe: one pydantic model per table, declared here alone.
 
-`RecipeTables` is the whole file. `targets.*` and `sources.*` are unions discriminated by `kind`; the models
+`RecipeTables` is the whole file as written; its tables are the records that the rest of ragc reads, gathered
+in a `Recipe` (`ragc.recipe.base`). `targets.*` and `sources.*` are unions discriminated by `kind`; the models
 of their `options` are in the packages that own them. A field's type defines its valid values. Its description
 is one line with unit, range and default, for the JSON Schema and the documentation. `ragc.recipe.validate`
-makes the `Recipe` of them and checks across tables; `ragc.recipe.values` has the types of single keys.
+makes the `Recipe` and checks across tables; `ragc.recipe.values` has the types of single keys.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ from ragc.corpora.sources.options import (
 )
 from ragc.errors import UsageError
 from ragc.metrics.base import CRAG_JUDGES
-from ragc.recipe.resolved import DEMO_KINDS, FILLED, FORMS, OWN_OPTIMIZER, QUERY_KINDS
 from ragc.recipe.values import (
+    DEMO_KINDS,
+    FILLED,
+    OWN_OPTIMIZER,
     PROGRAMS,
     DatasetName,
     OptimizerNames,
@@ -62,6 +65,10 @@ from ragc.targets.options import (
 )
 
 _MAX_SEED = 2**32 - 1
+_QUERY_KINDS = ("auto", "rewrite", "decompose", "disambiguate")
+"""The kinds of query that a trajectory of RQ-RAG searches with."""
+_FORMS = ("tokens", "calls")
+"""What a row of RQ-RAG's training data holds: a trajectory with control tokens, or one typed call."""
 
 Words = Annotated[str, Text()]
 Path = Annotated[str, Text()]
@@ -83,7 +90,7 @@ _METRICS = (
 )
 
 
-class SearchTable(Model):
+class Search(Model):
     """The table `[search]`: what the compiler may vary, to what end, and how long."""
 
     knobs: Annotated[tuple[str, ...], Names('"all" or a list of knob names', empty=True, word="all")] = Field(
@@ -164,7 +171,7 @@ class SearchTable(Model):
     )
 
 
-class DataTable(Model):
+class Data(Model):
     """The table `[data]`: where questions and passages come from."""
 
     dataset: Annotated[str, DatasetName()] = Field(
@@ -348,7 +355,7 @@ class MetricsTable(Model):
     )
 
 
-class BudgetTable(Model):
+class Budget(Model):
     """The table `[budget]`: hard limits of a study. A limit that is left out does not apply."""
 
     lm_calls: Limit = Field(default=None, description="Requests to language models at most. From 1.")
@@ -358,8 +365,13 @@ class BudgetTable(Model):
     trials: Limit = Field(default=None, description="Trials at most. From 1.")
 
 
-class StudyTable(Model):
-    """The table `[study]`: where the state of a study is, and who runs its trials."""
+class StudySpec(Model):
+    """The table `[study]`: where the state of a study is, and who runs its trials.
+
+    "" is this machine's folder, or this process. No address contains a password: one with a password belongs
+    in the environment variables `RAGC_STORAGE` and `RAGC_STORE`, which override the recipe; that of
+    PostgreSQL may also be in PGPASSWORD.
+    """
 
     storage: Annotated[
         str,
@@ -393,7 +405,7 @@ class StudyTable(Model):
     )
 
 
-class GridTable(Model):
+class GridSpec(Model):
     """The table `[grid]`: what `ragc grid` evaluates on the dev questions, the baseline first."""
 
     baseline: Annotated[Table, JsonTable()] = Field(
@@ -413,7 +425,7 @@ class GridTable(Model):
     )
 
 
-class TrainingDataTable(Model):
+class TrainingSpec(Model):
     """The table `[training_data]`: what `ragc data` makes of the train questions."""
 
     pairs: Positive = Field(default=4000, description="Pairs of prefrag-dpo at most, one a question. From 1.")
@@ -422,12 +434,12 @@ class TrainingDataTable(Model):
         description="Share of those pairs whose chosen reply says true: passages of the preferred source add "
         "something. 0 to 1.",
     )
-    query_kind: Annotated[str, Choice("kind of query", ("auto", *QUERY_KINDS))] = Field(
+    query_kind: Annotated[str, Choice("kind of query", _QUERY_KINDS)] = Field(
         default="auto",
         description="What rqrag-sft searches with: rewrite, decompose or disambiguate; auto goes by the data "
         "set, else by the number of gold passages.",
     )
-    form: Annotated[str, Choice("form of trajectories", FORMS)] = Field(
+    form: Annotated[str, Choice("form of trajectories", _FORMS)] = Field(
         default="tokens",
         description="What the rows of rqrag-sft hold: a whole trajectory with control tokens (tokens), for a "
         "base that has them and a program of your own; or one typed call of rqrag each (calls), for ragc.",
@@ -461,11 +473,11 @@ class RecipeTables(Model):
     knobs: Table = Field(
         default_factory=dict, description="Knobs with fixed values; see ragc list knobs PROGRAM."
     )
-    search: SearchTable = Field(default_factory=SearchTable, description="What the compiler may vary.")
+    search: Search = Field(default_factory=Search, description="What the compiler may vary.")
     prompts: Mapping[str, Path] = Field(
         default_factory=dict, description="Prompt files by predictor, which are read before the search."
     )
-    data: DataTable = Field(default_factory=DataTable, description="Questions and passages.")
+    data: Data = Field(default_factory=Data, description="Questions and passages.")
     sources: Mapping[str, Source] = Field(
         default_factory=dict, description="What the program searches, by name."
     )
@@ -474,11 +486,11 @@ class RecipeTables(Model):
         description="Language models by role: main, proxy, judge or teacher; or by name.",
     )
     metrics: MetricsTable = Field(default_factory=MetricsTable, description="What is reported.")
-    budget: BudgetTable = Field(default_factory=BudgetTable, description="Hard limits of the study.")
-    study: StudyTable = Field(default_factory=StudyTable, description="Where the study is and who runs it.")
-    grid: GridTable = Field(default_factory=GridTable, description="What `ragc grid` evaluates.")
-    training_data: TrainingDataTable = Field(
-        default_factory=TrainingDataTable, description="What `ragc data` makes of the train questions."
+    budget: Budget = Field(default_factory=Budget, description="Hard limits of the study.")
+    study: StudySpec = Field(default_factory=StudySpec, description="Where the study is and who runs it.")
+    grid: GridSpec = Field(default_factory=GridSpec, description="What `ragc grid` evaluates.")
+    training_data: TrainingSpec = Field(
+        default_factory=TrainingSpec, description="What `ragc data` makes of the train questions."
     )
 
     @classmethod

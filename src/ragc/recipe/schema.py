@@ -48,10 +48,10 @@ def json_schema() -> dict[str, Any]:
             table["properties"] = {"kind": fields["kind"]} | fields
     knobs = _knobs_by_name()
     schema["properties"]["knobs"] |= _table({name: _value_schema(same) for name, same in knobs.items()})
-    search = tables["SearchTable"]["properties"]
+    search = tables["Search"]["properties"]
     search["ranges"] |= _table({name: _range_schema(same) for name, same in knobs.items()})
     values = {name: _value_schema(same) for name, same in knobs.items()}
-    grid = tables["GridTable"]["properties"]
+    grid = tables["GridSpec"]["properties"]
     grid["settings"]["items"] = {"type": "object", "properties": values}
     names = {"type": "array", "items": {"enum": sorted(knobs)}, "uniqueItems": True}
     search["knobs"]["anyOf"] = [{"const": "all"}, names]
@@ -59,7 +59,7 @@ def json_schema() -> dict[str, Any]:
     search["objectives"]["items"] = {"$ref": "#/$defs/Objective"}
     search["pick"] |= {"$ref": "#/$defs/Objective"}
     tables["MetricsTable"]["properties"]["report"]["items"] = {"$ref": "#/$defs/Metric"}
-    tables["DataTable"]["properties"]["where"]["additionalProperties"] = {"$ref": "#/$defs/Filter"}
+    tables["Data"]["properties"]["where"]["additionalProperties"] = {"$ref": "#/$defs/Filter"}
     for family in ("sources", "targets"):
         _point_at_keys(schema["properties"][family]["additionalProperties"])
     search["targets"]["propertyNames"] = {"enum": list(ROLES)}

@@ -16,30 +16,19 @@ from ragc.core.paths import exists, missing_file
 from ragc.core.validation import Location, dotted, validate
 from ragc.corpora import datasets
 from ragc.corpora.files import hub
-from ragc.corpora.files.field_maps import PassageFields
 from ragc.corpora.files.filters import Where, flat
 from ragc.corpora.files.groups import GROUP
-from ragc.corpora.files.mapping import PASSAGE_FIELDS, PASSAGE_OPTIONS, QUESTION_FIELDS, QUESTION_OPTIONS
 from ragc.corpora.files.records import is_address
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Value
+from ragc.recipe.base import Recipe, SourceSpec
 from ragc.recipe.knobs import KnobChecks, Methods
-from ragc.recipe.models import BudgetTable, RecipeTables, SearchTable
+from ragc.recipe.models import Budget, Data, RecipeTables, Search, StudySpec
 from ragc.recipe.problems import Problems
-from ragc.recipe.resolved import (
-    CALLERS_METRIC,
-    Budget,
-    Data,
-    Recipe,
-    Search,
-    SourceSpec,
-    StudySpec,
-    TrainingSpec,
-)
 from ragc.recipe.secrets import find_secrets
-from ragc.recipe.values import PROGRAMS
+from ragc.recipe.values import CALLERS_METRIC, PROGRAMS
 from ragc.targets.base import ROLES, TargetSpec
 
 NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})
@@ -48,8 +37,6 @@ BUILT_IN = frozenset({"pybuiltins", "pydocs"})
 """Data sets with their own questions and passages."""
 
 _DATA_FILES = ("questions", "corpus", "train", "dev", "test", "cross_domain", "cross_domain_corpus")
-_QUESTION = (*QUESTION_FIELDS, *QUESTION_OPTIONS)
-_PASSAGE = (*PASSAGE_FIELDS, *PASSAGE_OPTIONS)
 
 
 def read(
@@ -73,11 +60,12 @@ def read(
         if not any(problem.keys[: len(keys)] == keys for keys in spoiled):
             problems.add(problem.keys, str(problem))
     recipe = _Reader(values, tables, problems, tuple(spoiled), base, files, code, stored).recipe()
-    search = recipe.search
+    own: dict[str, object] = {}
     if ("search", "objectives") in called:
-        search = replace(search, objectives=(CALLERS_METRIC,))
+        own["objectives"] = (CALLERS_METRIC,)
     if ("search", "pick") in called:
-        search = replace(search, pick=CALLERS_METRIC)
+        own["pick"] = CALLERS_METRIC
+    search = recipe.search.replace(**own)
     report = (CALLERS_METRIC,) if ("metrics", "report") in called else recipe.report
     return replace(recipe, search=search, report=report)
 
@@ -86,12 +74,11 @@ def read_settings(
     program: Method, search: Mapping[str, object], budget: Mapping[str, object], problems: Problems
 ) -> tuple[Search, Budget]:
     """The tables `[search]` and `[budget]` for `program`, whose knobs are all free, without a recipe."""
-    search_table, wrong_search = validate(SearchTable, search, ("search",))
-    budget_table, wrong_budget = validate(BudgetTable, budget, ("budget",))
+    search_table, wrong_search = validate(Search, search, ("search",))
+    limits, wrong_budget = validate(Budget, budget, ("budget",))
     for problem in (*wrong_search, *wrong_budget):
         problems.add(problem.keys, str(problem))
-    settings = KnobChecks((program,), problems).search(search_table, {}, ("em",))
-    return settings, Budget(**dict(budget_table))
+    return KnobChecks((program,), problems).search(search_table, {}, ("em",)), limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +117,11 @@ class _Reader:
             targets=self._targets(),
             report=report,
             assessing=GraderSettings(**graders),
-            budget=Budget(**dict(tables.budget)),
+            budget=tables.budget,
             study=self._study(),
             prompts=dict(tables.prompts),
             grid=knobs.grid(tables.grid, tables.search),
-            training_data=TrainingSpec(**dict(tables.training_data)),
+            training_data=tables.training_data,
             base=self.base,
         )
         recipe = self._with_efforts(recipe)
@@ -179,15 +166,12 @@ class _Reader:
         return self.tables.program
 
     def _data(self) -> Data:
-        table, written = self.tables.data, self._written("data")
-        maps = {
-            "fields": _named(table.fields, _QUESTION),
-            "corpus_fields": _named(table.corpus_fields, _PASSAGE),
-            "where": self._where() if table.where else {},
-        }
-        data = Data(**dict(table) | maps)
+        written = self._written("data")
+        data = self.tables.data
+        if data.where:
+            data = data.replace(where=self._where())
         hosted = is_address(data.dataset)
-        if data.fields.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
+        if data.fields.explicit.keys() - {GROUP} and not hosted and data.dataset != "jsonl":
             text = f"data set {data.dataset!r} knows its own fields; leave data.fields out, but for group"
             self.problems.add(("data", "fields"), text)
         brings = hosted or data.dataset in BUILT_IN or self.problems.inside(("data", "dataset"))
@@ -228,7 +212,7 @@ class _Reader:
                     text = f"a source of kind {table.kind!r} needs a corpus; add {dotted((*where, 'corpus'))}"
                     self.problems.add((*where, "kind"), text)
             options = dict(self._written("sources", name, "options"))
-            specs[name] = SourceSpec(table.kind, corpus, options, _named(table.fields, _PASSAGE))
+            specs[name] = SourceSpec(table.kind, corpus, options, table.fields.explicit)
         return specs
 
     def _targets(self) -> dict[str, TargetSpec]:
@@ -280,7 +264,7 @@ class _Reader:
             # The extra is not installed: opening says so, and a recipe may be checked elsewhere.
 
     def _study(self) -> StudySpec:
-        study = StudySpec(**dict(self.tables.study))
+        study = self.tables.study
         for key in ("storage", "store", "workers"):
             if getattr(study, key) and not study.keep:
                 text = f"study.{key} shares what a study keeps, and keep = false keeps nothing; leave one out"
@@ -309,7 +293,8 @@ class _Reader:
                 self._try_build(keys, targets[f"{role}-{effort}"])
             names = (*players.get(role, (role,)), *(f"{role}-{effort}" for effort in others))
             players[role] = tuple(dict.fromkeys(names))
-        return replace(recipe, targets=targets, search=replace(recipe.search, targets=players))
+        search = recipe.search.replace(targets=players, efforts={})
+        return replace(recipe, targets=targets, search=search)
 
     def _check_players(self, recipe: Recipe) -> None:
         for role, names in recipe.search.targets.items():
@@ -378,12 +363,6 @@ def _without(values: Mapping[str, object], keys: Collection[Location]) -> Mappin
         else held
         for table, held in values.items()
     }
-
-
-def _named(fields: PassageFields, names: Collection[str]) -> dict[str, str]:
-    """The entries of a map of fields, in the order of `names`; an empty one only of the group."""
-    paths = {name: getattr(fields, name) for name in names}
-    return {name: path for name, path in paths.items() if path or (name == GROUP and path is not None)}
 
 
 def _texts(value: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""The values of single keys that only recipes have: programs, data sets, splits, optimizers, objectives.
+"""The values of single keys of recipes: programs, data sets, splits, optimizers, objectives, demonstrations.
 
 Each class is a type for `Annotated`: it checks a value, and says in the JSON Schema what is valid.
 """
@@ -18,7 +18,35 @@ from ragc.corpora.files import hub
 from ragc.corpora.files.records import is_address
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import NAMES
-from ragc.recipe.resolved import DEMO_KINDS, OWN_OPTIMIZER
+
+OWN_OPTIMIZER = "ragc"
+"""The value of `search.optimizer` that selects ragc's own study."""
+
+CALLERS_METRIC = "metric"
+"""The id of a metric that is a function of the caller's, which only their Python has."""
+
+FILLED, BOOTSTRAPPED, LABELLED, NEAREST, BALANCED, CROSS, HELPFUL = DEMO_KINDS = (
+    "filled",
+    "bootstrapped",
+    "labelled",
+    "nearest",
+    "balanced",
+    "cross-domain",
+    "helpful",
+)
+"""Kinds of demonstrations.
+
+    filled         bootstrapped ones, filled up with labelled ones
+    bootstrapped   only these
+    labelled       only these
+    nearest        from the filled pool, those nearest to the question
+    balanced       from the filled pool, balanced by class
+    cross-domain   from questions of another domain
+    helpful        from the filled pool, those that helped other questions in earlier trials
+"""
+
+DEMOS, DEMO_SET, DEMO_KIND = DEMO_COLUMNS = ("demos", "demo_set", "demo_kind")
+"""What a setting of a grid may say beside knobs: the number of demonstrations, their set and their kind."""
 
 OPTIMIZERS = (OWN_OPTIMIZER, "mipro", "gepa", "random", "reanchor")
 PROGRAMS = NAMES

@@ -10,14 +10,16 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragc.recipe.resolved import Recipe, SourceSpec
+    from ragc.recipe.base import Recipe, SourceSpec
+    from ragc.recipe.models import Data
     from ragc.targets.base import TargetSpec
 
-_LATER = ("instruction_rounds", "prompt_tokens")
-"""Keys of `[search]` that are left out at 0, so that recipes of earlier versions keep their identity."""
+_LATER = ("instruction_rounds", "prompt_tokens", "shares")
+"""Keys of `[search]` that are left out where they are 0 or empty, so that recipes of earlier versions keep
+their identity. They are written last, as is `looks`."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -55,12 +57,12 @@ def recipe_text(recipe: Recipe) -> str:
     """`recipe` as TOML with all defaults; reading it returns an equal recipe."""
     search = {
         name: value
-        for name, value in asdict(recipe.search).items()
-        if name not in ("ranges", "targets") and (value or name not in _LATER)
+        for name, value in recipe.search
+        if name not in ("ranges", "targets", "efforts", "looks", *_LATER)
     }
-    if not recipe.search.shares:
-        del search["shares"]
-    data, maps = asdict(recipe.data), ("fields", "corpus_fields", "where")
+    search |= {name: value for name in _LATER if (value := getattr(recipe.search, name))}
+    search["looks"] = recipe.search.looks
+    data, maps = data_values(recipe.data), ("fields", "corpus_fields", "where")
     top = {"program": recipe.program, "seed": recipe.seed, "concurrency": recipe.concurrency}
     tables: dict[tuple[str, ...], Mapping[str, object]] = {
         (): top,
@@ -83,16 +85,18 @@ def recipe_text(recipe: Recipe) -> str:
         tables[*path, "options"] = dict(sorted(options.items()))
         tables[*path, "fields"] = fields
     tables["metrics",] = {"report": recipe.report} | asdict(recipe.assessing)
-    tables["budget",] = asdict(recipe.budget)
-    unset = asdict(type(recipe.study)())
-    tables["study",] = {name: value for name, value in asdict(recipe.study).items() if value != unset[name]}
-    grid = asdict(recipe.grid)
+    tables["budget",] = dict(recipe.budget)
+    tables["study",] = recipe.study.model_dump(exclude_defaults=True)
+    grid = recipe.grid.model_dump(exclude={"product"})
     if any(grid.values()):
         tables["grid",] = grid
-    unset = asdict(type(recipe.training_data)())
-    values = asdict(recipe.training_data)
-    tables["training_data",] = {name: value for name, value in values.items() if value != unset[name]}
+    tables["training_data",] = recipe.training_data.model_dump(exclude_defaults=True)
     return document(tables)
+
+
+def data_values(data: Data) -> dict[str, Any]:
+    """Returns the values of the table `[data]` by key, its maps of fields as they are given."""
+    return {**dict(data), "fields": data.fields.explicit, "corpus_fields": data.corpus_fields.explicit}
 
 
 def document(tables: Mapping[tuple[str, ...], Mapping[str, object]]) -> str:

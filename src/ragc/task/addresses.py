@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ragc.recipe.resolved import StudySpec
+from ragc.recipe.models import StudySpec
 from ragc.store.call_store import STORAGE_ENV, STORE_ENV
 
 

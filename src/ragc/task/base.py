@@ -27,7 +27,7 @@ from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
+from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets import build as build_target

@@ -78,8 +78,8 @@ class RecipeData:
         self._official: dict[str, Dataset] = {}
         self._skipped: dict[str, tuple[str, ...]] = {}
         self._commits: dict[str, str] = {}
-        self._column, self._grouped = self.data.fields.get(GROUP), grouped
-        self._fields = {name: path for name, path in self.data.fields.items() if path}
+        self._column, self._grouped = self.data.fields.explicit.get(GROUP), grouped
+        self._fields = {name: path for name, path in self.data.fields.explicit.items() if path}
         self._group_values: dict[str, tuple[str, ...]] = {}
         self._groups: dict[str, Any] = {}
         self._golds: dict[str, tuple[str, ...]] = {}
@@ -101,7 +101,7 @@ class RecipeData:
     def corpus(self, spec: SourceSpec) -> Corpus:
         """The passages of a source. Raises UsageError if neither the source nor the data set has any."""
         path = spec.corpus or self.data.corpus
-        named = spec.fields or self.data.corpus_fields
+        named = spec.fields or self.data.corpus_fields.explicit
         key = digest([path, dict(named)])
         if key not in self._corpora:
             self._corpora[key] = self._corpus(spec.kind, path, named)
@@ -286,7 +286,7 @@ def other_domain(
     path, corpus = recipe.data.cross_domain, recipe.data.cross_domain_corpus
     if not path:
         return None
-    own = replace(recipe, data=Data(questions=path, corpus=corpus))
+    own = replace(recipe, data=Data().replace(questions=path, corpus=corpus))
     data = RecipeData(own, progress)
     specs = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES and corpus}
     bare = {name: replace(spec, corpus="", fields={}) for name, spec in specs.items()}

@@ -8,7 +8,7 @@ from ragc.core.display import dollars
 from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import OWN_OPTIMIZER
+from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets.base import Target
 from ragc.targets.hosted.target import HostedTarget
 from ragc.targets.token_price import Price, price_of, table_price, typed_price

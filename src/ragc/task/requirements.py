@@ -17,7 +17,7 @@ from ragc.errors import RecipeError
 from ragc.metrics import citations, crag, judge, retrieval, rouge, upper_bound
 from ragc.metrics.base import families
 from ragc.recipe import GridSpec, Recipe, SourceSpec
-from ragc.recipe.resolved import OWN_OPTIMIZER
+from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets.base import TargetSpec
 from ragc.task.addresses import storage_address, store_address
 

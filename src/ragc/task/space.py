@@ -17,7 +17,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.recipe.resolved import BALANCED, FILLED, HELPFUL, NEAREST
+from ragc.recipe.values import BALANCED, FILLED, HELPFUL, NEAREST
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,9 @@ def test_the_separator_can_be_named(tmp_path: Path) -> None:
     parsed_recipe = recipe.parse(text.format('delimiter = ":"'), base=tmp_path)
     (question,) = RecipeData(parsed_recipe).pool(CorpusIds(()))
     assert (question.question, question.answers) == ("Who, me?", ("Ada",))
-    assert recipe.parse(text.format('delimiter = "\\t"'), base=tmp_path).data.fields == {"delimiter": "tab"}
+    assert recipe.parse(text.format('delimiter = "\\t"'), base=tmp_path).data.fields.explicit == {
+        "delimiter": "tab"
+    }
     resolved = recipe.parse(text.format('delimiter = "tab"'), base=tmp_path)
     assert recipe.parse(resolved.to_toml(), base=tmp_path).data.fields == resolved.data.fields
     with pytest.raises(RecipeError, match='one character, or "tab", found'):

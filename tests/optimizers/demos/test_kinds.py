@@ -28,7 +28,7 @@ from ragc.optimizers.search.sampler import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs import method
 from ragc.prompts.model import NotExpressible
-from ragc.recipe.resolved import DEMO_KINDS
+from ragc.recipe.values import DEMO_KINDS
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.task.base import prepare

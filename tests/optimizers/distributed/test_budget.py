@@ -47,7 +47,7 @@ async def work(ledger, worker):
     return sent
 
 address, worker, calls, usd = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
-ledger = SharedLedger(address, "study", Budget(lm_calls=calls or None, usd=usd or None))
+ledger = SharedLedger(address, "study", Budget().replace(lm_calls=calls or None, usd=usd or None))
 print(asyncio.run(work(ledger, worker)))
 """
 
@@ -125,7 +125,7 @@ class Steps:
         max_size=20,
     ),
     st.builds(
-        Budget,
+        Budget().replace,
         lm_calls=st.none() | st.integers(1, 6),
         tokens=st.none() | st.integers(1, 30),
         usd=st.none() | st.sampled_from([0.5, 2.0]),

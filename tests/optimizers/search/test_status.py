@@ -23,7 +23,7 @@ from ragc.optimizers.distributed.study_address import (
 from ragc.optimizers.distributed.worker import address_of, join
 from ragc.optimizers.search.status import StudyStatus, status
 from ragc.optimizers.search.storage import NAME, study_directory
-from ragc.recipe.resolved import StudySpec
+from ragc.recipe.models import StudySpec
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Killed, Run, dying, needs_demos
@@ -196,7 +196,9 @@ def test_addresses_in_recipes_are_checked_and_hold_no_password(key: str, address
 def test_a_recipe_with_addresses_survives_being_written() -> None:
     text = '[study]\nstorage = "postgresql+psycopg://me@h/d"\nstore = "redis://h:1/0"\nworkers = "h:2"\n'
     recipe = recipes.parse(RECIPE + text, files=False)
-    assert recipe.study == StudySpec("postgresql+psycopg://me@h/d", "redis://h:1/0", "h:2")
+    assert recipe.study == StudySpec(
+        storage="postgresql+psycopg://me@h/d", store="redis://h:1/0", workers="h:2"
+    )
     assert recipes.parse(recipe.to_toml(), files=False) == recipe
     assert "[study]" not in recipes.parse(RECIPE, files=False).to_toml()
 

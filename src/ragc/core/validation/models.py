@@ -55,6 +55,19 @@ class Model(BaseModel):
     unknown_hint: ClassVar[str] = ""
     """Advice for an unknown key without a near match."""
 
+    order: ClassVar[tuple[str, ...]] = ()
+    """The keys of `explicit`, where they are not all fields as they stand."""
+
+    @property
+    def explicit(self) -> dict[str, Any]:
+        """The values that were set, by key, without defaults."""
+        keys = self.order or type(self).model_fields
+        return {key: getattr(self, key) for key in keys if key in self.model_fields_set}
+
+    def replace(self, **values: object) -> Self:
+        """Returns a copy with other `values`, which are not checked."""
+        return self.model_copy(update=values)
+
     @classmethod
     def wrong_value(cls, key: Key, expected: str, value: object) -> UsageError:
         """The error for a `value` that is not `expected`."""

@@ -232,7 +232,7 @@ class _State:
 
 def identity(kind: str, recipe: Recipe) -> str:
     """A digest of the recipe without limits, its prompt files, and the kind."""
-    study = replace(recipe.study, keep=True)
+    study = recipe.study.replace(keep=True)
     same = replace(recipe, budget=Budget(), concurrency=None, study=study, grid=GridSpec())
     return digest([kind, same.to_toml(), fingerprints(recipe)])
 

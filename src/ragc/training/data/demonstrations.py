@@ -20,7 +20,7 @@ from ragc.optimizers.demos.pool import Demo, Pool
 from ragc.optimizers.grids.card import origin_of
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.programs import method
-from ragc.recipe.resolved import CROSS
+from ragc.recipe.values import CROSS
 from ragc.training import FORMATS
 from ragc.training.data import card
 from ragc.training.data.base import Item, conversation, drop_repeated, reply

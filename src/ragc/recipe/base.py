@@ -1,0 +1,147 @@
+"""A recipe, resolved: what to compile, from which data, on which models, within which budget.
+
+`ragc.recipe.models` defines the tables; those that need no other form are the tables as written, with "all"
+expanded and defaults filled in. `ragc.recipe.validate` makes a `Recipe` of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragc.metrics.base import GraderSettings
+from ragc.programs import Method, method
+from ragc.programs.knobs import Knob, Knobs, Value
+from ragc.recipe import write
+from ragc.recipe.models import Budget, Data, GridSpec, Search, StudySpec, TrainingSpec
+from ragc.targets.base import TargetSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """One `[sources.NAME]` table. `corpus` is "" when the kind needs none or the data set has its own.
+
+    `options` holds the settings of one kind (JSON values), `fields` the column map of the corpus if it
+    differs from that of the data.
+    """
+
+    kind: str
+    corpus: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A resolved recipe. Paths are stored as written, relative to `base`, which is ignored in comparisons.
+
+    `concurrency` is the number of questions in flight; None means as many as the targets answer at once.
+    `knobs` holds only the values that the recipe fixes. `report` is never empty; `assessing` holds the
+    settings of graders. `prompts` are files by predictor, imported before the search; with `allow_loss`,
+    which no file says, texts of theirs that no program would send are let go. `grid` is for `ragc grid`
+    alone, `training_data` for `ragc data`. `search.efforts` is empty: each effort is a target in
+    `search.targets`; `grid.product` is too: its combinations are among `grid.settings`.
+    """
+
+    program: str
+    seed: int = 0
+    concurrency: int | None = None
+    knobs: Mapping[str, Value] = field(default_factory=dict)
+    search: Search = field(default_factory=Search)
+    data: Data = field(default_factory=Data)
+    sources: Mapping[str, SourceSpec] = field(default_factory=dict)
+    targets: Mapping[str, TargetSpec] = field(default_factory=dict)
+    report: tuple[str, ...] = ("em", "f1")
+    assessing: GraderSettings = field(default_factory=GraderSettings)
+    budget: Budget = field(default_factory=Budget)
+    study: StudySpec = field(default_factory=StudySpec)
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    grid: GridSpec = field(default_factory=GridSpec)
+    training_data: TrainingSpec = field(default_factory=TrainingSpec)
+    base: Path = field(default=Path(), compare=False)
+    allow_loss: bool = field(default=False, compare=False)
+
+    @property
+    def method(self) -> Method:
+        """The record of the program."""
+        return method(self.program, self.base)
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """The records of the program and of those compared with it."""
+        return (self.method, *(method(name) for name in self.search.programs))
+
+    def path(self, text: str) -> Path:
+        """The path `text` of this recipe, resolved against `base`."""
+        return self.base / text
+
+    def target_specs(self) -> dict[str, TargetSpec]:
+        """The targets by name, ready to be built.
+
+        Paths of embedded weights, and of folders that vLLM loads, are resolved against `base`.
+        """
+        return {
+            name: replace(spec, model=str(self.path(spec.model)))
+            if spec.model and (spec.kind == "embedded" or self._loads_folder(spec))
+            else spec
+            for name, spec in self.targets.items()
+        }
+
+    def _loads_folder(self, spec: TargetSpec) -> bool:
+        loads = spec.options.get("serve") or spec.options.get("offline")
+        return bool(loads) and self.path(spec.model).is_dir()
+
+    def settings(self) -> Knobs:
+        """The program's knobs: the recipe's values, with the declared defaults for the rest."""
+        knobs: Knobs = self.method.knobs.of(self.fixed(self.method))
+        return knobs
+
+    def fixed(self, chosen: Method) -> dict[str, Value]:
+        """The recipe's fixed values for knobs that the program `chosen` has."""
+        own = {knob.name for knob in chosen.knobs.list_knobs()}
+        return {name: value for name, value in self.knobs.items() if name in own}
+
+    def space(self, chosen: Method | None = None) -> tuple[Knob, ...]:
+        """The searched knobs of the recipe's program or of `chosen`, in the order of declaration.
+
+        The recipe's ranges override the declared ones.
+        """
+        knobs, ranges = (chosen or self.method).knobs.list_knobs(), self.search.ranges
+        return tuple(
+            narrowed(knob, ranges.get(knob.name)) for knob in knobs if knob.name in self.search.knobs
+        )
+
+    def identity(self) -> str:
+        """The text that identifies a study of this recipe: everything except what may change on resuming.
+
+        Those are the budget, prices, the number of questions in flight, whether the study is kept, the grid,
+        and what training data is made.
+        """
+        unpriced = {
+            name: replace(spec, options={key: value for key, value in spec.options.items() if key != "price"})
+            for name, spec in self.targets.items()
+        }
+        study = self.study.replace(keep=True)
+        same = replace(self, budget=Budget(), concurrency=None, study=study, targets=unpriced)
+        return replace(same, grid=GridSpec(), training_data=TrainingSpec()).to_toml()
+
+    def to_toml(self) -> str:
+        """The recipe as TOML with all defaults; loading it returns an equal recipe."""
+        return write.recipe_text(self)
+
+
+def narrowed(knob: Knob, limits: Sequence[Value] | None) -> Knob:
+    """`knob` with the range `limits`: (low, high) of a number, else the options.
+
+    A declared default outside the limits is replaced by the nearest value inside, or the first option.
+    """
+    if limits is None:
+        return knob
+    if knob.kind in ("switch", "choice"):
+        default = knob.default if knob.default in limits else limits[0]
+        return replace(knob, kind="choice", options=tuple(limits), default=default)
+    number = int if knob.kind == "int" else float
+    low, high = number(limits[0]), number(limits[1])
+    return replace(knob, low=low, high=high, default=min(max(number(knob.default), low), high))
