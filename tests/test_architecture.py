@@ -50,7 +50,23 @@ ORDER = (
 )
 """From the ground up: a part may import those before it, and its own; "" is `ragc` itself."""
 
+OPTIMIZERS = (
+    ("harness",),
+    ("candidates",),
+    ("search",),
+    ("external",),
+    ("distributed",),
+    ("plan",),
+    ("grids",),
+    ("compile",),
+    ("integrations",),
+    ("status",),
+    ("",),
+)
+"""The same inside `optimizers/`."""
+
 LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
+STOREY = {part: level for level, parts in enumerate(OPTIMIZERS) for part in parts}
 APART = {("targets", "corpora"), ("corpora", "targets"), ("signatures", "store"), ("signatures", "downloads")}
 """Pairs that do not import each other, whatever their order."""
 
@@ -89,9 +105,9 @@ def tree(path: Path) -> ast.Module:
         gc.enable()
 
 
-def part_of(module: str) -> str:
-    """The package or single module of ragc that `module` belongs to; "" for `ragc` itself."""
-    return module.removeprefix("ragc").removeprefix(".").partition(".")[0]
+def part_of(module: str, package: str = "ragc") -> str:
+    """The package or single module of `package` that `module` belongs to; "" for `package` itself."""
+    return module.removeprefix(package).removeprefix(".").partition(".")[0]
 
 
 def is_for_types(node: ast.AST) -> bool:
@@ -126,6 +142,9 @@ def imported(path: Path) -> frozenset[str]:
 def is_allowed(importer: str, name: str) -> bool:
     """Whether the module `importer` may import the module `name`."""
     mine, other = part_of(importer), part_of(name)
+    if mine == other == "optimizers":
+        mine, other = part_of(importer, "ragc.optimizers"), part_of(name, "ragc.optimizers")
+        return mine == other or STOREY[other] < STOREY[mine]
     return mine == other or ((mine, other) not in APART and LEVEL[other] < LEVEL[mine])
 
 

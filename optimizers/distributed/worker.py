@@ -26,17 +26,17 @@ from ragc.core.digest import canonical
 from ragc.core.paths import cache_home
 from ragc.core.progress import Silent
 from ragc.errors import RagcError, Untrusted, UsageError
-from ragc.optimizers.distributed.budget import SharedLedger
-from ragc.optimizers.distributed.study_address import facts_differ, read_address
-from ragc.optimizers.search.builder import ProgramBuilder
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.run_trial import LocalRunner
 from ragc.optimizers.search.storage import StudyAttributes, find, is_outside, open_server_study
-from ragc.optimizers.search.trial import TrialResult
 from ragc.recipe import parse
 from ragc.store.call_store import STORAGE_ENV, STORE_ENV, CallStore
 from ragc.task.addresses import storage_address, store_address
 from ragc.task.base import Task, prepare, recorded_rooms
+from ragc.task.shared_budget import SharedLedger
 from ragc.task.space import Candidate
+from ragc.task.study_address import facts_differ, read_address
 from ragc.version import __version__
 
 _LOOK_S = 0.2

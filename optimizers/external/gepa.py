@@ -10,9 +10,9 @@ from typing import Any
 
 import dspy
 
-from ragc.optimizers.external.harness import Harness
-from ragc.optimizers.external.monitor import SearchMonitor
-from ragc.optimizers.instructions.feedback import feedback
+from ragc.optimizers.candidates.instructions.feedback import feedback
+from ragc.optimizers.harness.base import Harness
+from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.base import RagProgram
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import dspy
 
-from ragc.optimizers.external.harness import UNLIMITED, Harness
-from ragc.optimizers.external.monitor import SearchMonitor
-from ragc.optimizers.instructions.grounding import build_proposer
+from ragc.optimizers.candidates.instructions.grounding import build_proposer
+from ragc.optimizers.harness.base import UNLIMITED, Harness
+from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.base import RagProgram
 
 WHOLE_DEV = 50

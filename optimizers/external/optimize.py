@@ -15,8 +15,8 @@ from typing import Any
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, UnknownName, UsageError
-from ragc.optimizers.external.harness import Harness, optimizer_error
-from ragc.optimizers.external.monitor import EvaluatedProgram, PredictorChoice, SearchMonitor, read_choices
+from ragc.optimizers.harness.base import Harness, optimizer_error
+from ragc.optimizers.harness.monitor import EvaluatedProgram, PredictorChoice, SearchMonitor, read_choices
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
 from ragc.recipe.values import OWN_OPTIMIZER

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dspy
 
 from ragc.errors import UsageError
-from ragc.optimizers.external.harness import UNLIMITED, Harness
-from ragc.optimizers.external.monitor import SearchMonitor
+from ragc.optimizers.harness.base import UNLIMITED, Harness
+from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.base import RagProgram
 from ragc.task.base import Task
 

@@ -17,8 +17,8 @@ from dspy.teleprompt.reanchor.calibrate import _fit_threshold
 
 from ragc.core import event_loop
 from ragc.errors import UsageError
-from ragc.optimizers.external.harness import Harness
-from ragc.optimizers.external.monitor import SearchMonitor
+from ragc.optimizers.harness.base import Harness
+from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knob, Value
 from ragc.task.base import Task

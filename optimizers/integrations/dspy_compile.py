@@ -53,12 +53,13 @@ from ragc.corpora.sources.given import GivenSource
 from ragc.errors import UsageError
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
+from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
 from ragc.optimizers.compile import baseline, failures_json, search, select
+from ragc.optimizers.compile.driver import open_search
+from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.search.directory import epoch_of, open_directory, run_of
-from ragc.optimizers.search.driver import check_optimizers, open_search
-from ragc.optimizers.search.run_trial import dev_groups, shuffle_dev
 from ragc.optimizers.search.study import translate_storage_errors
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knobs

@@ -22,9 +22,9 @@ from ragc.core.digest import digest
 from ragc.core.home.private import FILE, make_private, replace_private
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, StoreError, UsageError
-from ragc.optimizers.distributed.study_address import read_address, write_address
 from ragc.optimizers.search.directory import GROUPED, UNDECIDED
 from ragc.recipe import Recipe
+from ragc.task.study_address import read_address, write_address
 
 PREFIX = "optuna-"
 """What the names of these folders begin with."""

@@ -33,14 +33,13 @@ from ragc.core.display import describe, quantity
 from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
-from ragc.optimizers.distributed.study_address import facts_differ
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
+from ragc.optimizers.candidates.eligible import is_outdone
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.search.allocation import stopping_points
-from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.directory import draws_groups, kept_rooms, write_rooms
-from ragc.optimizers.search.run_trial import group_sizes, shuffle_dev
 from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
-from ragc.optimizers.search.selection import is_outdone
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
 from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.recipe import Recipe
@@ -52,6 +51,7 @@ from ragc.task.base import Task, prepare
 from ragc.task.budget import budget_error
 from ragc.task.prompts import check_prompts
 from ragc.task.space import Candidate
+from ragc.task.study_address import facts_differ
 
 CANDIDATE, COUNTERS = "ragc:candidate", "ragc:counters"
 """The attributes of a trial that hold what was tried and what it cost."""

@@ -1,4 +1,4 @@
-"""How a study of somebody's own Optuna script stands, in the words of `ragc.optimizers.search.status`."""
+"""How a study of somebody's own Optuna script stands, in the words of `ragc.optimizers.status`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from ragc.optimizers.distributed.study_address import read_address
+from ragc.optimizers.candidates.eligible import is_outdone
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.integrations.optuna_objective import BASELINE, CANDIDATE, SPENT, WORKER
-from ragc.optimizers.search.selection import is_outdone
 from ragc.optimizers.search.storage import NAME, read_study
 from ragc.optimizers.search.tell import failures_in
 from ragc.recipe import Recipe
 from ragc.task.base import objective_of
+from ragc.task.study_address import read_address
 
 
 def trials_of(directory: Path) -> list[FrozenTrial]:

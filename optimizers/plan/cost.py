@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ragc.optimizers.external.teacher import LONGEST_REPLY
+from ragc.optimizers.harness.teacher import LONGEST_REPLY
 from ragc.targets.base import Target
 from ragc.targets.prices import RequestLimits, request_limits
 from ragc.targets.token_price import typed_price

@@ -18,14 +18,14 @@ from ragc.compiled.base import refuse_foreign
 from ragc.compiled.contamination import check_compile
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.optimizers.candidates.thresholds.curve import POINTS
+from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.plan.average import Average, average
 from ragc.optimizers.plan.budget_share import BudgetShare, Work, budget_share
 from ragc.optimizers.plan.call_bounds import REQUESTS, PartBound, part_bound
 from ragc.optimizers.plan.cost import cost_bounds, likely_cost
 from ragc.optimizers.plan.proposal_bounds import proposal_calls, round_bounds
-from ragc.optimizers.search.driver import check_optimizers
 from ragc.optimizers.search.portfolio import parts_of
-from ragc.optimizers.thresholds.curve import POINTS
 from ragc.recipe import Recipe
 from ragc.recipe.values import CROSS, OWN_OPTIMIZER
 from ragc.records import Question
@@ -186,7 +186,7 @@ class _Plan:
         )
 
     def _instructions(self, bound: PartBound) -> None:
-        from ragc.optimizers.instructions.propose import READ
+        from ragc.optimizers.candidates.instructions.propose import READ
 
         read = self.task.train[:READ]
         self.add("instructions", read, 1, bound.baseline)

@@ -1,9 +1,9 @@
-"""Upper bounds on the calls for instruction candidates (`ragc.optimizers.instructions`)."""
+"""Upper bounds on the calls for instruction candidates (`ragc.optimizers.candidates.instructions`)."""
 
 from __future__ import annotations
 
-from ragc.optimizers.external.teacher import role_of
-from ragc.optimizers.instructions.propose import SPARE
+from ragc.optimizers.candidates.instructions.propose import SPARE
+from ragc.optimizers.harness.teacher import role_of
 from ragc.task.base import Task
 
 VIEWED = 10
@@ -31,6 +31,6 @@ def proposal_calls(n: int, predictors: int, questions: int, task: Task) -> tuple
 
 def round_bounds(task: Task, children: int) -> tuple[int, int]:
     """Train questions answered, and requests of the teacher, for `children` of all rounds together."""
-    from ragc.optimizers.instructions.rounds import ANSWERED, DRAWS, STEPS
+    from ragc.optimizers.candidates.instructions.rounds import ANSWERED, DRAWS, STEPS
 
     return children * STEPS * min(len(task.train), ANSWERED), children * STEPS * DRAWS

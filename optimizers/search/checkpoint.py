@@ -20,10 +20,10 @@ from ragc.compiled.verdict import NOT_MEASURED, intervals_to_json
 from ragc.core import outputs
 from ragc.core.digest import digest
 from ragc.errors import ArtefactError
-from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.run_trial import dev_groups
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.dev_order import dev_groups
+from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import FittedScores, select
-from ragc.optimizers.search.trial import TrialResult
 from ragc.programs.base import RagProgram
 from ragc.task.base import Task
 

@@ -11,21 +11,29 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from ragc.core import event_loop, inputs
+from ragc.compiled.base import RUN
+from ragc.core import event_loop, inputs, outputs
 from ragc.core.activity import doing
 from ragc.core.digest import canonical, digest
 from ragc.core.home.private import FILE, make_private, narrow_tree, replace_private
-from ragc.errors import ArtefactError, RecipeError, UsageError
-from ragc.optimizers.distributed.study_address import (
-    clear,
-    delete_address,
-    read_address,
-    recipe_in,
-    write_address,
-)
-from ragc.optimizers.search.storage import difference, study_directory
-from ragc.recipe import Recipe
+from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
+from ragc.optimizers.search.portfolio import STANDING
+from ragc.optimizers.search.storage import FILE as STUDY_FILE
+from ragc.optimizers.search.storage import delete, difference, study_directory
+from ragc.recipe import Budget, Recipe
 from ragc.store.call_store import refuse_shared
+from ragc.task.addresses import storage_address, store_address
+from ragc.task.shared_budget import SharedLedger
+from ragc.task.study_address import MARK, read_address, recipe_in, write_address
+
+PROGRAMS = ".best"
+"""The folder of compiled programs in the study's directory."""
+
+_PATTERNS = (
+    "recipe.toml.new", ".recipe.toml-*", MARK, f".{MARK}-*", f"{STUDY_FILE}*", "study.log",
+    "charges.jsonl", "trials.json", "best", STANDING, f"{PROGRAMS}-*", "provenance.json", "dev.jsonl",
+    "seen.json", "test-*.jsonl",
+)  # fmt: skip
 
 GROUPED = "groups"
 """The entry `splits` of a study whose splits keep groups whole; studies from before have none."""
@@ -162,3 +170,43 @@ def _change(directory: Path, recipe: Recipe) -> str:
         return difference(recipe_in(directory).identity(), recipe.identity())
     except RecipeError:  # written by a version of ragc with other recipe keys
         return difference(before, text)
+
+
+def delete_address(directory: Path) -> None:
+    """Deletes the study in `directory` from its servers, if they are reachable; calls stay in the store."""
+    with suppress(StoreError, UsageError, OSError):
+        name = read_address(directory).get("name")
+        if not name:
+            return
+        spec = recipe_in(directory).study
+        if storage := storage_address(spec):
+            delete(storage, name)
+        if spec.workers and (store := store_address(spec)):
+            ledger = SharedLedger(store, name, Budget())
+            ledger.forget()
+            ledger.close()
+
+
+def clear(directory: Path) -> None:
+    """Removes the files of a study from `directory` by their names; other files stay.
+
+    `directory` is a real folder of the cache, named by a digest. Raises OSError.
+    """
+    for path in _study_files(directory):
+        if path.is_symlink() or path.is_file():
+            path.unlink(missing_ok=True)
+    for left in directory.glob(f"{outputs.APART}*"):  # of a killed process
+        outputs.discard_file(left)
+    with suppress(OSError):
+        for held in (directory / PROGRAMS).iterdir():
+            if not held.is_symlink():
+                outputs.remove(held, RUN)
+        (directory / PROGRAMS).rmdir()
+    with suppress(OSError):
+        directory.rmdir()
+
+
+def _study_files(directory: Path) -> list[Path]:
+    """The study's files, the recipe first: a study without a recipe is not resumed."""
+    files = (path for pattern in _PATTERNS for path in sorted(directory.glob(pattern)))
+    return [directory / "recipe.toml", *files]

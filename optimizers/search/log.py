@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ragc.core.display import quantity
-from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.candidates.trial import TrialResult
 from ragc.task.base import Task
 
 LOG = "study.log"

@@ -24,9 +24,8 @@ from ragc.core.display import quantity
 from ragc.core.outputs import put_file
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
-from ragc.optimizers.distributed.study_address import STANDING
-from ragc.optimizers.search.run_trial import shuffle_dev
-from ragc.optimizers.search.trial import TrialResult, result_of
+from ragc.optimizers.candidates.dev_order import shuffle_dev
+from ragc.optimizers.candidates.trial import TrialResult, result_of
 from ragc.programs.base import RagProgram
 from ragc.recipe import Budget
 from ragc.task.answering import Row, evaluate
@@ -35,6 +34,9 @@ from ragc.task.budget import FileLedger
 
 BASELINE, MEETING = "baseline", "meeting"
 """The parts of the ledger beside those of the optimizers."""
+
+STANDING = "parts.json"
+"""The file in the study's directory that says how each optimizer of a portfolio stands."""
 
 BY_TRAIN = ("reanchor",)
 """Optimizers that choose without answering the dev questions; calls are held back for their winners."""

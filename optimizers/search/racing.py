@@ -92,20 +92,6 @@ def dominated(mine: Sequence[float], other: Sequence[float]) -> bool:
     return all(b >= a for a, b in pairs) and any(b > a for a, b in pairs)
 
 
-def estimated_mean(trial_scores: Sequence[float], incumbent_scores: Sequence[float]) -> float:
-    """The mean that the sampler learns for a stopped trial: the incumbent's mean plus the mean paired
-    difference so far.
-
-    The incumbent's mean is over all its questions. Raises UsageError when the trial has no score, or more
-    than the incumbent.
-    """
-    seen = len(trial_scores)
-    if not seen or seen > len(incumbent_scores):
-        raise UsageError(f"A standing needs 1 to {len(incumbent_scores)} trial scores, but got {seen}.")
-    gained = (sum(trial_scores) - sum(incumbent_scores[:seen])) / seen
-    return sum(incumbent_scores) / len(incumbent_scores) + gained
-
-
 def _check(trial_scores: Sequence[float], incumbent_scores: Sequence[float], best: float) -> None:
     if len(trial_scores) > len(incumbent_scores):
         raise UsageError(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ragc.metrics.stats.clusters import run_lengths
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
+from ragc.optimizers.candidates.trial import TrialResult, result_of
 from ragc.optimizers.search.allocation import stopping_points
-from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.racing import FUTILITY, win_probability
-from ragc.optimizers.search.trial import TrialResult, result_of
 from ragc.programs.base import RagProgram
-from ragc.records import Question
 from ragc.task.answering import Row, evaluate
 from ragc.task.base import Task
 from ragc.task.space import Candidate
@@ -111,30 +109,3 @@ def beaten_by(task: Task, rows: Sequence[Row], rivals: Sequence[TrialResult]) ->
         if sum(chances) < FUTILITY:
             return rival
     return None
-
-
-def shuffle_dev(task: Task) -> list[Question]:
-    """The dev questions in the order that all trials of a study use; those of a group follow each other."""
-    order = list(task.dev)
-    shuffle = random.Random(f"dev {task.seed}").shuffle
-    if not any(question.group for question in order):
-        shuffle(order)
-        return order
-    together: dict[str, list[Question]] = {}
-    for question in order:
-        together.setdefault(f"group {question.group}" if question.group else f"id {question.id}", []).append(
-            question
-        )
-    groups = list(together.values())
-    shuffle(groups)
-    return [question for group in groups for question in group]
-
-
-def group_sizes(order: Sequence[Question]) -> tuple[int, ...]:
-    """The sizes of the groups of questions in their `order`; () for independent questions."""
-    return run_lengths([question.group for question in order])
-
-
-def dev_groups(task: Task) -> list[str]:
-    """The labels of the groups of the dev questions, in the order that all trials use."""
-    return [question.group for question in shuffle_dev(task)]

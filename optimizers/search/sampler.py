@@ -22,10 +22,10 @@ import optuna
 
 from ragc.core.digest import digest
 from ragc.errors import UsageError
+from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.selection import best
 from ragc.optimizers.search.storage import one_append
 from ragc.optimizers.search.tell import sampler_view
-from ragc.optimizers.search.trial import TrialResult
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.values import FILLED, HELPFUL
 from ragc.task.base import Task

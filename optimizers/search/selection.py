@@ -22,15 +22,7 @@ off what choosing adds (`ScoreModel.bias_of_choice`). On generated grids three f
 remain, in the mean of a grid (experiments/LOG.md); where few questions are asked of trials that hardly
 differ, what is expected stays .01 to .03 too high, and the plain mean .04 to .12.
 
-Only eligible trials can win, be a rival in a race or be on the front:
-
-- The trial saw all dev questions. With one objective the winner may have seen a part of them: a search that
-  its budget cut off has few complete trials (`allocation.least_to_win`).
-- It answered at least one question, unless no trial did.
-- Its share of failed questions may exceed that of the baseline, and that of the trial that failed least, by
-  at most `FAILING`. Beyond that it must still have the higher mean in the first objective of which more is
-  better, with each failed question at the metric's least score. Costs are ignored here, because a failed
-  question may be cheap. In a study of costs alone such a trial, the baseline included, is not eligible.
+Only eligible trials can win (`candidates/eligible.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragc.metrics.base import UNMEASURED, Objective
-from ragc.metrics.failures import Failures
+from ragc.optimizers.candidates.eligible import FAILING, eligible_trials, is_hopeless
+from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.allocation import (
     MARGIN,
     RISK,
@@ -55,12 +48,8 @@ from ragc.optimizers.search.allocation import (
 )
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.score_model import Array, Posterior, ScoreModel
-from ragc.optimizers.search.trial import TrialResult
 from ragc.programs.knobs import Value
 from ragc.task.space import Candidate
-
-FAILING = 0.1
-"""A trial whose share of failures exceeds another's by more than this must score better than the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +238,7 @@ def worth_looking(
         index
         for index, line in enumerate(lines)
         if index >= len(unique)
-        or (len(line) < len(lines[0]) and not _is_hopeless(unique[index], unique[0], objective))
+        or (len(line) < len(lines[0]) and not is_hopeless(unique[index], unique[0], objective))
     ]
     looks = next_looks(
         fitted.posterior,
@@ -271,13 +260,6 @@ def _ends(baseline: TrialResult) -> list[int]:
         return []
     ends = list(accumulate(baseline.groups))
     return [ends.index(end) + 1 for end in stopping_points(len(baseline.scores), baseline.groups)]
-
-
-def _is_hopeless(trial: TrialResult, baseline: TrialResult, objective: Objective) -> bool:
-    """Whether `trial` answered nothing, or failed much more often than `baseline` and scored no better."""
-    return trial.failures.all or is_outdone(
-        trial.failures, trial.values, baseline.failures, baseline.values, [objective]
-    )
 
 
 def select(
@@ -344,7 +326,7 @@ def _columns(candidate: Candidate) -> dict[str, Value]:
 def leading(trials: Sequence[TrialResult], objective: Objective) -> TrialResult:
     """The trial with the greatest expected score, complete or not, of those that may still win."""
     expected = expected_scores(trials, objective)
-    among = [t for t in trials if t.complete or not _is_hopeless(t, trials[0], objective)]
+    among = [t for t in trials if t.complete or not is_hopeless(t, trials[0], objective)]
     return min(among, key=lambda t: (-round(expected[t.number].value, 9), *_among_equals(t, trials[0])))
 
 
@@ -354,51 +336,6 @@ def best(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> Tria
         eligible_trials(trials, objectives),
         key=lambda t: (-round(t.values[0], 12), *_among_equals(t, trials[0])),
     )
-
-
-def eligible_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The trials that may lead or win (see the module's docstring); none before the first is complete.
-
-    The first of `trials` is the baseline.
-    """
-    whole = [trial for trial in trials if trial.complete]
-    if not whole:
-        return []
-    answering = [trial for trial in whole if not trial.failures.all] or whole
-    least = min(answering, key=lambda t: (t.failures.share, t.number != trials[0].number, t.number))
-    return [
-        trial
-        for trial in answering
-        if not any(is_outdone(trial.failures, trial.values, other.failures, other.values, objectives)
-                   for other in (trials[0], least))
-    ]  # fmt: skip
-
-
-def promising_trials(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -> list[TrialResult]:
-    """The eligible trials, and with one objective those that saw a part and may still win."""
-    eligible = eligible_trials(trials, objectives)
-    if len(objectives) > 1 or not eligible:
-        return eligible
-    waiting = [t for t in trials if not t.complete and not _is_hopeless(t, trials[0], objectives[0])]
-    return sorted([*eligible, *waiting], key=lambda trial: trial.number)
-
-
-def is_outdone(
-    failures: Failures,
-    values: Sequence[float],
-    other_failures: Failures,
-    other_values: Sequence[float],
-    objectives: Sequence[Objective],
-) -> bool:
-    """Whether a program failed much more often than another and scored no better. Values are signed means."""
-    if failures.share <= other_failures.share + FAILING + 1e-9:
-        return False
-    index = next((index for index, objective in enumerate(objectives) if objective.sign > 0), None)
-    if index is None:
-        return True
-    worst = min(0.0, (objectives[index].metric.bounds or (0.0, 1.0))[0])
-    mine = values[index] + worst * failures.share
-    return mine <= other_values[index] + worst * other_failures.share
 
 
 def _among_equals(trial: TrialResult, base: TrialResult) -> tuple[float, ...]:

@@ -31,6 +31,9 @@ from ragc.core.paths import cache_home
 from ragc.core.redact import bare_address, mask, secrets
 from ragc.core.text import first_line
 from ragc.errors import ArtefactError, StoreError, UsageError
+from ragc.recipe.models import StudySpec
+from ragc.task.addresses import storage_address
+from ragc.task.study_address import study_name
 
 FILE = "study.journal"
 """The name of the file in the study's directory."""
@@ -395,3 +398,12 @@ def find(path: str | Path) -> Path:
 def is_outside(directory: Path) -> bool:
     """Whether `directory`, links resolved, is outside the studies folder of this machine's cache."""
     return not directory.resolve().is_relative_to((cache_home() / "studies").resolve())
+
+
+def study_in(directory: Path, spec: StudySpec, objectives: int) -> optuna.Study:
+    """The study of `directory`, in its folder or on the server that `spec` names; created if it is missing.
+
+    Raises StoreError, and UsageError if the library for the server is missing.
+    """
+    address = storage_address(spec)
+    return storage(directory, objectives, address, study_name(directory) if address else NAME)

@@ -25,17 +25,19 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
-from ragc.optimizers.distributed.study_address import facts_differ, study_in
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
+from ragc.optimizers.candidates.thresholds.tuner import ThresholdTuner
+from ragc.optimizers.candidates.trial import BATCH, NONE, TrialResult, read_results
 from ragc.optimizers.search.allocation import (
     FEWEST,
     affordable_questions,
     stopping_points,
     whole_groups,
 )
-from ragc.optimizers.search.builder import ProgramBuilder
 from ragc.optimizers.search.checkpoint import BestCheckpoint
 from ragc.optimizers.search.log import StudyLog
-from ragc.optimizers.search.run_trial import LocalRunner, Runner, group_sizes, shuffle_dev
+from ragc.optimizers.search.run_trial import LocalRunner, Runner
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
 from ragc.optimizers.search.selection import (
     FittedScores,
@@ -45,16 +47,21 @@ from ragc.optimizers.search.selection import (
     select,
     worth_looking,
 )
-from ragc.optimizers.search.storage import DamagedJournal, StudyAttributes, name_objectives, one_append
+from ragc.optimizers.search.storage import (
+    DamagedJournal,
+    StudyAttributes,
+    name_objectives,
+    one_append,
+    study_in,
+)
 from ragc.optimizers.search.tell import finish, report
-from ragc.optimizers.search.trial import BATCH, NONE, TrialResult, read_results
-from ragc.optimizers.thresholds.tuner import ThresholdTuner
 from ragc.task.base import Task
 from ragc.task.budget import answers_left
 from ragc.task.space import Candidate, SearchSpace, describe_candidate
+from ragc.task.study_address import facts_differ
 
 if TYPE_CHECKING:
-    from ragc.optimizers.instructions.rounds import InstructionRounds
+    from ragc.optimizers.candidates.instructions.rounds import InstructionRounds
 
 
 _QUESTIONS = "dev questions"
@@ -334,7 +341,7 @@ class Study:
         """The rounds of evolving instructions; None if the recipe asks for none."""
         if not self.task.recipe.search.instruction_rounds:
             return None
-        from ragc.optimizers.instructions.rounds import InstructionRounds
+        from ragc.optimizers.candidates.instructions.rounds import InstructionRounds
 
         return InstructionRounds(self.builder, self.task.trials)
 

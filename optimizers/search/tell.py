@@ -20,7 +20,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from ragc.metrics.failures import Failures
-from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.candidates.trial import TrialResult
 from ragc.task.base import objective_of
 
 ESTIMATES, MEANS, SEEN, FAILURES = "ragc:estimates", "ragc:means", "ragc:seen", "ragc:failures"

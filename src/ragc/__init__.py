@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.integrations.dspy_compile import Compile
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
-    from ragc.optimizers.search.status import StudyStatus
+    from ragc.optimizers.status import StudyStatus
     from ragc.programs.base import RagProgram
     from ragc.programs.own import choice, number, switch
     from ragc.recipe import Recipe
@@ -199,7 +199,7 @@ _IMPORTED_WHEN_USED = {
     "RowsSummary": "ragc.reports.rows",
     "RunComparison": "ragc.metrics.reports.compare_runs",
     "Source": "ragc.corpora.sources.base",
-    "StudyStatus": "ragc.optimizers.search.status",
+    "StudyStatus": "ragc.optimizers.status",
     "Target": "ragc.targets.base",
     "TrainingData": "ragc.training.data.build",
     "TrustListing": "ragc.compiled.trust_listing",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ragc.optimizers.grids.tables.result import Reproduction
     from ragc.optimizers.integrations.optuna_objective import Objective
     from ragc.optimizers.plan.headroom.result import Headroom
-    from ragc.optimizers.search.status import StudyStatus
+    from ragc.optimizers.status import StudyStatus
     from ragc.programs.base import RagProgram
     from ragc.records import Passage
     from ragc.reports.rows import RowsSummary
@@ -682,7 +682,7 @@ def study_status(path: str | Path, *, access: Access = Access()) -> StudyStatus:
     Returns a StudyStatus: trials, best values, budget, log. A study outside this machine's cache is
     untrusted; `access` with `targets` allows its addresses. Raises ArtefactError where there is no study.
     """
-    from ragc.optimizers.search.status import status
+    from ragc.optimizers.status import status
 
     return status(path, trust_targets=access.targets)
 

@@ -9,8 +9,8 @@ from ragc.cli.trace import lines
 from ragc.core import event_loop
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.multiple import Matching
-from ragc.optimizers.demos.pool import Pool
-from ragc.optimizers.search.builder import _describe_pool
+from ragc.optimizers.candidates.builder import _describe_pool
+from ragc.optimizers.candidates.demos.pool import Pool
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import by_call

@@ -111,7 +111,7 @@ def end(job: subprocess.Popen[str]) -> dict[str, Any]:
 
 def status(machines: Cluster, out: Path) -> dict[str, Any]:
     code = (
-        "import json, sys; from ragc.optimizers.search.status import status; "
+        "import json, sys; from ragc.optimizers.status import status; "
         "print(json.dumps(status(sys.argv[1]).to_json()))"
     )
     process = subprocess.run(

@@ -10,8 +10,8 @@ import pytest
 
 from ragc.cli import console
 from ragc.core.display import dollars
-from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import identical, written

@@ -24,8 +24,8 @@ from ragc import reports, targets
 from ragc.cli.main import main
 from ragc.errors import ArtefactError, DataError, UsageError
 from ragc.metrics.reports import compare_runs, runs
-from ragc.optimizers.search.status import open_study
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import open_study
 from ragc.programs.trace import whole_json
 from ragc.reports import build, compiled, dimensions, page, page_data, questions, values
 from ragc.reports.events import read_events

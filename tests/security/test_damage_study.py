@@ -16,8 +16,8 @@ import pytest
 from ragc.cli import main
 from ragc.compiled.base import load
 from ragc.errors import RagcError, StoreError
-from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import status
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.task.budget import FileLedger

@@ -10,9 +10,9 @@ from ragc import recipe as recipes
 from ragc.cli import main
 from ragc.core.redact import bare_address, mask, mask_addresses, redact, secrets
 from ragc.errors import RagcError, RecipeError
-from ragc.optimizers.distributed.budget import SharedLedger
 from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
+from ragc.task.shared_budget import SharedLedger
 from tests.optimizers.colours import RECIPE, begun, written
 
 SECRET = "hunter22"

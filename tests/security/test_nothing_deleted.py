@@ -24,7 +24,7 @@ from ragc.corpora.storage.index_cache import index_path, open_or_build
 from ragc.errors import ArtefactError, RagcError, StoreError, UsageError
 from ragc.exports.write import check, export
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.distributed.study_address import clear
+from ragc.optimizers.search.directory import clear
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs import method
 from ragc.store.call_store import CallStore

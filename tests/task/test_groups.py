@@ -22,19 +22,19 @@ from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
 from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
-from ragc.optimizers.distributed.study_address import read_address, write_address
+from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
+from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.racing import win_probability
-from ragc.optimizers.search.run_trial import group_sizes, shuffle_dev
 from ragc.optimizers.search.selection import FittedScores, worth_looking
 from ragc.optimizers.search.storage import study_directory
-from ragc.optimizers.search.trial import TrialResult
 from ragc.recipe import Recipe
 from ragc.reports.rows import summarize
 from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
 from ragc.task.space import Candidate
+from ragc.task.study_address import read_address, write_address
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import COLOURS, RECIPE, Killed, dying, needs_demos
 
@@ -190,7 +190,7 @@ def test_too_few_groups_cannot_tell(folder: Path) -> None:
 
 def test_a_study_from_before_goes_on_with_its_splits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = ids(task_of(folder, grouped=False))
-    monkeypatch.setattr(compiling, "draws_groups", lambda directory: False)
+    monkeypatch.setattr("ragc.optimizers.compile.passes.draws_groups", lambda directory: False)
     with pytest.raises(Killed):
         compiled(folder, target=dying(needs_demos, 70))
     monkeypatch.undo()

@@ -141,7 +141,7 @@ def test_a_room_that_is_not_decided_yet_is_decided_on_resume(folder: Path, serve
         raise ZeroDivisionError
     directory = study_directory(folder / "out")
     assert kept_rooms(directory, ["main", "judge"]) == {"main": ROOM, "judge": 0}
-    from ragc.optimizers.distributed.study_address import write_address
+    from ragc.task.study_address import write_address
 
     write_address(directory, thinking=UNDECIDED)
     assert kept_rooms(directory, ["main"]) == {}

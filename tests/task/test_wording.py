@@ -86,7 +86,7 @@ def test_a_proposed_instruction_replaces_the_text_in_force(
         good = "Name the colour only." in request.messages[0].content
         return {"answer": colour_of(request) if good else "a colour"}
 
-    monkeypatch.setattr("ragc.optimizers.instructions.propose.propose_instructions", proposed)
+    monkeypatch.setattr("ragc.optimizers.candidates.instructions.propose.propose_instructions", proposed)
     sets = (*PLAIN, "search.instructions=2", "search.trials=6", 'knobs.wording="brief"')
     run(sets=sets, target=ScriptedTarget(follows))
     assert seen == ["Answer the question from the passages in as few words as possible."]

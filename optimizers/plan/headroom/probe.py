@@ -27,14 +27,14 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.stats import headroom as estimates
 from ragc.metrics.stats.clusters import assumed_questions, count_groups
 from ragc.metrics.stats.power import questions_needed, smallest_gain
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
 from ragc.optimizers.plan.budget_share import BudgetShare
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.plan.headroom.design import GREEDY_REPEATS, Design, Needs, make_design, questions_for
 from ragc.optimizers.plan.headroom.result import Headroom, Setting
 from ragc.optimizers.plan.headroom.second_run import built_anew
 from ragc.optimizers.search.allocation import whole_groups
-from ragc.optimizers.search.builder import ProgramBuilder
-from ragc.optimizers.search.run_trial import group_sizes, shuffle_dev
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe

@@ -119,7 +119,7 @@ def prefix_checks(progress: Progress = SILENT) -> list[Check]:
 
 def study_checks(progress: Progress = SILENT) -> list[Check]:
     """One check for all intact studies, and one for each damaged one."""
-    from ragc.optimizers.search.status import damage
+    from ragc.optimizers.status import damage
 
     folders = sorted(path for path in (cache_home() / "studies").glob("*") if path.is_dir())
     progress.phase("reading the studies", None)

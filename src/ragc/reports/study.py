@@ -17,14 +17,13 @@ from ragc.core.redact import redact
 from ragc.errors import ArtefactError, RagcError
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.stats.intervals import mean_ci
-from ragc.optimizers.distributed.study_address import recipe_in
+from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.integrations import optuna_folder, optuna_status
 from ragc.optimizers.integrations.optuna_objective import CANDIDATE
 from ragc.optimizers.search.selection import expected_of_choice, expected_scores
-from ragc.optimizers.search.status import StudyStatus, open_study, status, study_trials
 from ragc.optimizers.search.storage import find
 from ragc.optimizers.search.tell import failures_in
-from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.status import StudyStatus, open_study, status, study_trials
 from ragc.reports.compiled import RUNS
 from ragc.reports.questions import SEED, metric_of
 from ragc.reports.report import BudgetLine, Fact, Trial
@@ -32,6 +31,7 @@ from ragc.reports.row_files import RunRows, read_rows, rows_of
 from ragc.reports.values import mapping
 from ragc.task.base import objective_of
 from ragc.task.space import Candidate, describe_candidate
+from ragc.task.study_address import recipe_in
 
 MIN_FOR_INTERVAL = 5
 """Questions below which the mean of a trial has no interval."""

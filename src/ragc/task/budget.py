@@ -30,7 +30,7 @@ from ragc.recipe import Budget
 from ragc.targets.charges import Ledger, Need, Wanted
 
 if TYPE_CHECKING:
-    from ragc.optimizers.search.trial import TrialResult
+    from ragc.optimizers.candidates.trial import TrialResult
 
 FIRST = 10_000
 """The most charges whose costs are kept apart."""

@@ -21,10 +21,10 @@ from ragc.core import event_loop
 from ragc.core.counters import Counters, counting
 from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted, TargetUnavailable, UnknownName, UsageError
+from ragc.optimizers.candidates.instructions.feedback import feedback
+from ragc.optimizers.candidates.instructions.propose import propose_instructions
 from ragc.optimizers.external.optimize import PEERS, ExternalResult, optimize
-from ragc.optimizers.external.teacher import CUT, teacher_lm
-from ragc.optimizers.instructions.feedback import feedback
-from ragc.optimizers.instructions.propose import propose_instructions
+from ragc.optimizers.harness.teacher import CUT, teacher_lm
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.records import Hit, Passage, Question

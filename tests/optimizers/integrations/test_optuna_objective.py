@@ -13,7 +13,7 @@ from ragc import recipe as recipes
 from ragc.compiled.base import load
 from ragc.errors import UsageError
 from ragc.optimizers.integrations.optuna_objective import Objective, study
-from ragc.optimizers.search.status import status
+from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Watch
 from ragc.testing import ScriptedTarget

@@ -24,7 +24,7 @@ from ragc.cli.main import main
 from ragc.compiled.base import load
 from ragc.errors import ArtefactError, UsageError
 from ragc.optimizers.integrations.optuna_objective import BASELINE, PATH
-from ragc.optimizers.search.status import status
+from ragc.optimizers.status import status
 from tests import processes
 from tests.examples import cases
 from tests.optimizers.colours import RECIPE, write_data

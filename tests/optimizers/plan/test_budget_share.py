@@ -15,8 +15,8 @@ from ragc.optimizers.search.storage import study_directory
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from tests.optimizers.colours import written
+from tests.optimizers.compile.test_passes import Watched
 from tests.optimizers.priced import PRICE, compiled, priced_recipe, target_of
-from tests.optimizers.test_passes import Watched
 
 
 def test_the_share_is_that_of_the_limit_that_ends_the_study_first() -> None:

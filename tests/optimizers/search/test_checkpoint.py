@@ -13,8 +13,8 @@ from ragc.compiled.base import CompiledProgram, load
 from ragc.compiled.evaluate import open_program, score
 from ragc.errors import RagcError
 from ragc.optimizers.search import checkpoint
-from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.examples import thorough

@@ -13,8 +13,8 @@ import pytest
 from ragc.compiled.base import load
 from ragc.core.progress import Silent
 from ragc.errors import NothingAnswered
-from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget

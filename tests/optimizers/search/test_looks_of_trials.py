@@ -10,8 +10,8 @@ import pytest
 
 from ragc.core.progress import Silent
 from ragc.errors import RagcError
-from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import read_study, study_directory
+from ragc.optimizers.status import status
 from ragc.recipe import Budget
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest

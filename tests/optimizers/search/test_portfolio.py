@@ -18,8 +18,8 @@ from ragc.compiled.evaluate import ask, open_program, score
 from ragc.errors import RagcError, RecipeError, UsageError
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.portfolio import divide_trials
-from ragc.optimizers.search.status import status
 from ragc.optimizers.search.storage import study_directory
+from ragc.optimizers.status import status
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, Usage
 from ragc.testing import SchemaReplies, ScriptedTarget

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.errors import UsageError
-from ragc.optimizers.search.racing import FUTILITY, estimated_mean, win_probability
+from ragc.optimizers.candidates.trial import estimated_mean
+from ragc.optimizers.search.racing import FUTILITY, win_probability
 from tests.examples import examples
 
 shares = st.sampled_from([0.0, 0.3, 0.5, 1.0])

@@ -12,15 +12,9 @@ from hypothesis import strategies as st
 from ragc import metrics
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
-from ragc.optimizers.search.selection import (
-    best,
-    eligible_trials,
-    expected_of_choice,
-    expected_scores,
-    pareto_front,
-    select,
-)
-from ragc.optimizers.search.trial import TrialResult
+from ragc.optimizers.candidates.eligible import eligible_trials
+from ragc.optimizers.candidates.trial import TrialResult
+from ragc.optimizers.search.selection import best, expected_of_choice, expected_scores, pareto_front, select
 from ragc.task.space import Candidate
 from tests.examples import cases, thorough
 

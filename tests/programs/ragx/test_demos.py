@@ -13,8 +13,8 @@ from ragc import metrics
 from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.metrics.scoring import Scorer
-from ragc.optimizers.demos.bootstrap import collect, set_demos
-from ragc.optimizers.demos.pool import Pool
+from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
+from ragc.optimizers.candidates.demos.pool import Pool
 from ragc.programs.base import RagProgram
 from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime

@@ -16,7 +16,7 @@ from ragc.compiled import base as compiled
 from ragc.compiled.resolve import Opening, import_program
 from ragc.errors import NothingAnswered, RagcError, UnknownName
 from ragc.exports.derive import runtime, tables
-from ragc.optimizers.demos.pool import Demo, Pool
+from ragc.optimizers.candidates.demos.pool import Demo, Pool
 from ragc.optimizers.grids.card import origin_of
 from ragc.optimizers.search.storage import read_study, study_directory
 from ragc.programs import method

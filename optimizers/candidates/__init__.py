@@ -1,0 +1,1 @@
+"""What a search may vary (settings, demonstrations, instructions, thresholds), and records of trials."""

@@ -1,0 +1,431 @@
+"""Builds the programs of candidates, with their demonstrations, instructions and targets.
+
+Collecting demonstrations and proposing instructions take LM calls. Each is therefore done once a study and
+stored with it. Instruction candidates are stored by program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Protocol
+
+from ragc.core.counters import Counters, counting
+from ragc.core.digest import digest
+from ragc.core.display import quantity
+from ragc.core.progress import Progress
+from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
+from ragc.optimizers.candidates.demos.effects import Shown, estimate_effects, order_by_help
+from ragc.optimizers.candidates.demos.pool import ByPredictor, Demonstration, Pool
+from ragc.optimizers.candidates.trial import TrialResult
+from ragc.programs.base import RagProgram
+from ragc.programs.knobs import Value
+from ragc.programs.runtime import Runtime
+from ragc.recipe.values import CROSS, HELPFUL, NEAREST
+from ragc.records import Question
+from ragc.task.base import Task
+from ragc.task.prompt_size import longest_prompt
+from ragc.task.prompts import give_prompts
+from ragc.task.space import DEMO_SETS, Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """The instruction candidates of each predictor and the cost of finding them.
+
+    The first text of a predictor is its present instructions.
+    """
+
+    texts: Mapping[str, tuple[str, ...]]
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of instruction candidates by predictor."""
+        return {name: len(texts) for name, texts in self.texts.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `of` is the inverse."""
+        return {"texts": {name: list(t) for name, t in self.texts.items()}, "counters": dict(self.counters)}
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Proposals:
+        """The inverse of `to_json`."""
+        texts = {name: tuple(candidates) for name, candidates in value["texts"].items()}
+        return cls(texts, dict(value["counters"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round of evolving instructions.
+
+    `at` is the number of trials before it, the baseline included. `texts` are the new instructions by program
+    and predictor, whose numbers follow those of earlier rounds. `children` are the candidates to try next.
+    """
+
+    at: int
+    texts: Mapping[str, Mapping[str, Sequence[str]]]
+    children: tuple[Candidate, ...]
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values only; `of` is the inverse."""
+        texts = {
+            program: {name: list(written) for name, written in by_name.items()}
+            for program, by_name in self.texts.items()
+        }
+        children = [child.to_json() for child in self.children]
+        return {"at": self.at, "texts": texts, "children": children, "counters": dict(self.counters)}
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Round:
+        """The inverse of `to_json`."""
+        children = tuple(map(Candidate.of, value["children"]))
+        return cls(int(value["at"]), value["texts"], children, dict(value["counters"]))
+
+
+def round_name(number: int) -> str:
+    """The name of the attribute that stores round `number`, from 1."""
+    return f"round:{number:04d}"
+
+
+async def propose(
+    program: RagProgram, task: Task, *, limit: asyncio.Semaphore, progress: Progress
+) -> Proposals:
+    """Proposes at most `search.instructions` new instruction candidates for each predictor of `program`.
+
+    The present instructions come first in each list.
+    """
+    from ragc.optimizers.candidates.instructions.propose import propose_instructions
+
+    n_instructions = task.recipe.search.instructions
+    progress.phase("instructions", None)
+    with counting(Counters()) as spent:
+        texts = await propose_instructions(program, task, n=n_instructions + 1)
+    new = sum(len(candidates) - 1 for candidates in texts.values())
+    progress.note(f"instructions: {new} candidates for {len(texts)} predictors")
+    return Proposals(texts, spent.invariant())
+
+
+class Attributes(Protocol):
+    """Named JSON values of a study. The names used here start with `pool:`, `proposals:`, `round:`, `size:`
+    or `helpful:`.
+    """
+
+    def get(self, name: str) -> Any:
+        """The value stored under `name`, or None."""
+        ...
+
+    def put(self, name: str, value: Any) -> None:
+        """Stores `value` under `name`."""
+        ...
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        ...
+
+
+class ProgramBuilder:
+    """Builds the programs of `task`'s candidates. `limit` bounds the questions in flight.
+
+    Collecting demonstrations shows its own progress phase. `phase_again` is called afterwards to show the
+    phase of the search again.
+    """
+
+    def __init__(
+        self, task: Task, attributes: Attributes, limit: asyncio.Semaphore, progress: Progress
+    ) -> None:
+        self.task, self.limit, self.progress = task, limit, progress
+        self._attributes = attributes
+        self._making: dict[str, asyncio.Task[Any]] = {}
+        self.phase_again: Callable[[], None] = lambda: None
+
+    async def program(self, candidate: Candidate) -> RagProgram:
+        """The program of `candidate`, fitted to the train questions and with its demonstrations set.
+
+        A program that selects demonstrations by question gets the whole pool.
+        """
+        built = await self._build_instructed(candidate, candidate.knobs)
+        if built.chooses_demos and candidate.demos:
+            shown = min(candidate.demos, int(candidate.knobs["icl_n"]))
+            built = await self._build_instructed(candidate, {**candidate.knobs, "icl_n": shown})
+        await self.task.fit(built)
+        if not candidate.demos:
+            return built
+        by_predictor = await self.demos(candidate, whole=_needs_all_demos(built, candidate))
+        shown = set_demos(
+            built, {name: [one.values for one in demos] for name, demos in by_predictor.items()}
+        )
+        if candidate.demo_kind == NEAREST:
+            for name, predictor in shown.named_predictors():
+                predictor.nearest = candidate.demos_of(name)[0]
+        return shown
+
+    async def fitted(self, candidate: Candidate) -> Candidate:
+        """`candidate`, changed as little as `search.prompt_tokens` needs.
+
+        It shows fewer demonstrations; if it exceeds the cap without any, it has the present instructions, and
+        if that is still too long, it is the baseline.
+        """
+        if not self.task.recipe.search.prompt_tokens:
+            return candidate
+        fewer = [candidate, *(candidate.with_at_most(shown) for shown in reversed(range(candidate.demos)))]
+        for smaller in (*fewer, replace(fewer[-1], instructions={})):
+            if self._within_cap(await self.program(smaller), smaller.knobs):
+                return smaller
+        return self.task.space.part(candidate).baseline()
+
+    async def fits(self, candidate: Candidate, texts: Mapping[str, str]) -> bool:
+        """Whether `candidate` without demonstrations, with the instructions `texts`, is within the cap."""
+        if not self.task.recipe.search.prompt_tokens:
+            return True
+        plain = candidate.with_at_most(0)
+        built = await self._build_instructed(plain, plain.knobs)
+        for name, predictor in built.named_predictors():
+            if name in texts:
+                predictor.signature = predictor.signature.with_instructions(texts[name])
+        return self._within_cap(built, plain.knobs)
+
+    def _within_cap(self, program: RagProgram, knobs: Mapping[str, Value]) -> bool:
+        task = self.task
+        questions = (*task.train, *task.dev, *task.test)
+        return longest_prompt(program, knobs, questions) <= task.recipe.search.prompt_tokens
+
+    async def demos(self, candidate: Candidate, *, whole: bool = False) -> ByPredictor:
+        """The demonstrations that `candidate` shows, by predictor; a predictor that is not named shows none.
+
+        With `whole`, a predictor that shows any gets its whole pool.
+        """
+        if not candidate.demos:
+            return {}
+        pool, seed = await self._pool(candidate), self.task.seed
+        shown = {name: candidate.demos_of(name) for name in pool.filled}
+        orders = {
+            number: self._attributes.get(self._helpful_name(candidate, number)) or {}
+            for _, number in (shown.values() if candidate.demo_kind == HELPFUL else ())
+        }
+        return {
+            name: pool.select(
+                name,
+                number,
+                None if whole else count,
+                seed,
+                candidate.demo_kind,
+                order=orders.get(number, {}).get(name),
+            )
+            for name, (count, number) in shown.items()
+            if count
+        }
+
+    async def choose_helpful(self, candidate: Candidate, trials: Sequence[TrialResult]) -> None:
+        """Chooses the demonstrations of `candidate` by their effect in `trials`, once a study for each set.
+
+        Set 0 is ordered by the expected effects, every other by a draw from their posterior.
+        """
+        if candidate.demo_kind != HELPFUL or not candidate.demos:
+            return
+        pool = await self._pool(candidate)
+        keys = {name: [_key(name, one) for one in demos] for name, demos in pool.filled.items()}
+        for number in sorted({candidate.demos_of(name)[1] for name in keys}):
+            attribute = self._helpful_name(candidate, number)
+            if self._attributes.get(attribute) is not None:
+                continue
+            shown = [one for t in trials if (one := await self._shown(t, candidate.program)) is not None]
+            every = sorted({key for known in keys.values() for key in known})
+            effects = estimate_effects(shown, every, self.task.pick)
+            rng = random.Random(f"helpful {self.task.seed} {attribute}")
+            drawn = effects.draw(rng) if number else effects.mean()
+            self._attributes.put(attribute, order_by_help(keys, drawn))
+
+    async def _shown(self, trial: TrialResult, program: str) -> Shown | None:
+        """What `trial` showed; None if it is of another program or selected demonstrations by question."""
+        candidate = trial.candidate
+        by_question = candidate.demo_kind == NEAREST or (
+            candidate.demos and (await self._build(candidate)).chooses_demos
+        )
+        if candidate.program != program or by_question:
+            return None
+        demos = await self.demos(candidate)
+        rest = {
+            name: value
+            for name, value in candidate.to_json().items()
+            if not name.startswith(("demo", "own_"))
+        }
+        keys = frozenset(_key(name, one) for name, ones in demos.items() for one in ones)
+        return Shown(trial, keys, digest(rest))
+
+    async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
+        """The scores of the demonstrations of `candidate` for provenance, by predictor, in their order.
+
+        None marks a labelled demonstration, whose answer is the gold answer. A program that selects
+        demonstrations by question lists its whole pool.
+        """
+        whole = bool(candidate.demos) and _needs_all_demos(await self._build(candidate), candidate)
+        shown = await self.demos(candidate, whole=whole)
+        return {name: [one.score for one in demos] for name, demos in shown.items() if demos}
+
+    async def proposals(self, program: str) -> Proposals:
+        """The instruction candidates of `program`, proposed once a study for its baseline.
+
+        Only the present ones in a study whose instructions evolve in rounds.
+        """
+        part = next(part for part in self.task.space.parts if part.program == program)
+
+        async def find_proposals() -> Proposals:
+            built = await self._build(part.baseline())
+            if self.task.recipe.search.instruction_rounds:
+                return _present(built)
+            proposals = await propose(built, self.task, limit=self.limit, progress=self.progress)
+            self._attributes.put(name, proposals.to_json())
+            return proposals
+
+        name = f"proposals:{program}"
+        record = self._attributes.get(name)
+        return Proposals.of(record) if record is not None else await self._run_once(name, find_proposals)
+
+    def attribute(self, name: str) -> Any:
+        """The value of the study that is stored under `name`, or None."""
+        return self._attributes.get(name)
+
+    def put_attribute(self, name: str, value: Any) -> None:
+        """Stores a value of the study, which a resumed study reads."""
+        self._attributes.put(name, value)
+
+    def rounds(self) -> Iterator[Round]:
+        """The stored rounds of evolving instructions, in order."""
+        for number in count(1):
+            record = self._attributes.get(round_name(number))
+            if record is None:
+                return
+            yield Round.of(record)
+
+    def put_round(self, name: str, result: Round) -> None:
+        """Stores a round."""
+        self._attributes.put(name, result.to_json())
+
+    async def instruction_texts(self, program: str) -> dict[str, tuple[str, ...]]:
+        """All instruction candidates of `program` by predictor: proposed ones, then those of the rounds."""
+        texts = {name: list(known) for name, known in (await self.proposals(program)).texts.items()}
+        if self.task.recipe.search.instruction_rounds:
+            for held in self.rounds():
+                for name, written in held.texts.get(program, {}).items():
+                    texts[name] += written
+        return {name: tuple(known) for name, known in texts.items()}
+
+    def costs(self) -> list[Mapping[str, float]]:
+        """The counters of each demonstration pool, each instruction proposal and each round."""
+        kinds: dict[str, Callable[[Any], Pool | Proposals | Round]] = {
+            "pool": Pool.of,
+            "proposals": Proposals.of,
+            "round": Round.of,
+        }
+        names = [(name, name.partition(":")[0]) for name in self._attributes.names()]
+        return [kinds[kind](self._attributes.get(name)).counters for name, kind in names if kind in kinds]
+
+    async def _build(
+        self, candidate: Candidate, knobs: Mapping[str, Any] | None = None, runtime: Runtime | None = None
+    ) -> RagProgram:
+        runtime = (runtime or self.task.runtime).with_targets(candidate.targets)
+        chosen = self.task.method_of(candidate.program)
+        values = dict(candidate.knobs if knobs is None else knobs)
+        built = await asyncio.to_thread(chosen.build, runtime, values)
+        instructions = self.task.instructions if candidate.program == self.task.space.first.program else {}
+        for name, predictor in built.named_predictors():
+            if name in instructions:
+                predictor.signature = predictor.signature.with_instructions(instructions[name])
+        return give_prompts(built, self.task.recipe, checked=True)
+
+    async def _build_instructed(self, candidate: Candidate, knobs: Mapping[str, Any]) -> RagProgram:
+        built = await self._build(candidate, knobs)
+        if candidate.instructions:
+            texts = await self.instruction_texts(candidate.program)
+            for name, predictor in built.named_predictors():
+                if number := candidate.instructions.get(name):
+                    predictor.signature = predictor.signature.with_instructions(texts[name][number])
+        return built
+
+    async def _pool(self, candidate: Candidate) -> Pool:
+        """The demonstration pool that fits `candidate`, collected once a study.
+
+        A cross-domain pool is collected on the questions and sources of the other domain. All pools use each
+        role's own target, because a demonstration does not depend on the target that reads it.
+        """
+        setting, marked = self._demo_setting(candidate)
+        other = self.task.other if candidate.demo_kind == CROSS else None
+        name = f"pool:{CROSS}:{marked}" if other else f"pool:{marked}"
+
+        async def collect_pool() -> Pool:
+            runtime = other.runtime if other else None
+            built = await self._build(Candidate(setting, program=candidate.program), runtime=runtime)
+            pool = await self._collect(built, other.questions if other else self.task.train)
+            self._attributes.put(name, pool.to_json())
+            return pool
+
+        record = self._attributes.get(name)
+        return Pool.of(record) if record is not None else await self._run_once(name, collect_pool)
+
+    def _demo_setting(self, candidate: Candidate) -> tuple[Mapping[str, Value], str]:
+        """The knobs of the program that collects the demonstrations of `candidate`, and their digest."""
+        method = self.task.method_of(candidate.program)
+        part = self.task.space.part(candidate)
+        setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
+        return setting, digest([candidate.program, setting] if candidate.program else setting)[:16]
+
+    def _helpful_name(self, candidate: Candidate, number: int) -> str:
+        """The name of the attribute that stores set `number` of the helpful demonstrations."""
+        return f"helpful:{self._demo_setting(candidate)[1]}:{number}"
+
+    async def _collect(self, built: RagProgram, train: Sequence[Question]) -> Pool:
+        task = self.task
+        self.progress.phase("demonstrations, answering train questions", None)
+        pool = await collect(
+            built,
+            train,
+            task.scorer.only([task.demo_metric]),
+            n_demos=max(8, task.space.demos + 2),
+            filled=max(8, task.space.demos * DEMO_SETS),
+            threshold=task.demo_threshold,
+            limit=self.limit,
+            done=self.progress.step,
+            kinds=task.recipe.search.demo_kinds,
+        )
+        self.progress.note(_describe_pool(pool))
+        self.phase_again()
+        return pool
+
+    async def _run_once(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
+        """The result of `make`, run once for all concurrent callers. A cancelled caller does not stop it."""
+        if name not in self._making:
+            self._making[name] = asyncio.ensure_future(_as_coroutine(make))
+        return await asyncio.shield(self._making[name])
+
+
+def _key(predictor: str, one: Demonstration) -> str:
+    """The identity of a demonstration of `predictor`."""
+    return f"{predictor}:{digest(dict(one.values))[:16]}"
+
+
+def _present(program: RagProgram) -> Proposals:
+    """The present instructions of `program` alone, which cost nothing."""
+    return Proposals({name: (p.signature.instructions,) for name, p in program.named_predictors()})
+
+
+def _needs_all_demos(program: RagProgram, candidate: Candidate) -> bool:
+    """Whether demonstrations are selected by question, so that the program needs the whole pool."""
+    return program.chooses_demos or candidate.demo_kind == NEAREST
+
+
+async def _as_coroutine(make: Callable[[], Awaitable[Any]]) -> Any:
+    return await make()
+
+
+def _describe_pool(pool: Pool) -> str:
+    """The demonstrations of `pool` in a sentence: with answers of the model, and with gold ones."""
+    parts = [f"{len(pool.scores)} bootstrapped, with answers of the model that were right"]
+    if pool.labelled:
+        parts.append(f"{pool.labelled} more labelled, with gold answers alone")
+    answered = f"{quantity(pool.n_answered, 'train question')} {'was' if pool.n_answered == 1 else 'were'}"
+    return f"demonstrations: {'; '.join(parts)} ({answered} answered for them)"

@@ -1,0 +1,549 @@
+"""Compile: the passes from a recipe to a compiled program with a verdict.
+
+    prepare ────► open_models ─► baseline ─► search ───► select ───► verify ───► write
+    Recipe        Prepared       DevSearch   Baseline    Searched    Selected    Verified
+    to Prepared                  to Baseline to Searched to Selected to Verified to Compiled
+
+1. `prepare` reads and checks all inputs; nothing is sent.
+2. `baseline` answers the dev questions with the recipe's program.
+3. `search` tries candidates on the dev questions.
+4. `select` chooses the program to compile.
+5. `verify` answers the test questions, once, with both programs, and compares them.
+6. `write` writes the compiled program with its provenance to a directory.
+
+`compile` is their composition. Each pass can be called alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ragc.compiled.base import CompiledProgram, refuse_foreign, state_of
+from ragc.compiled.contamination import CLEAN, Contamination, check_compile
+from ragc.compiled.evaluate import look_at_test
+from ragc.compiled.study_rows import write_questions, write_results, write_trials
+from ragc.compiled.verdict import choose_example, compare, intervals_to_json
+from ragc.core import event_loop
+from ragc.core.counters import Counters, counting
+from ragc.core.display import describe, figure
+from ragc.core.progress import Progress, Silent, listening
+from ragc.errors import BudgetExhausted, UsageError
+from ragc.metrics.failures import Failures
+from ragc.metrics.stats.intervals import Interval
+from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
+from ragc.optimizers.compile.driver import (
+    Baseline,
+    DevSearch,
+    Searched,
+    Selected,
+    no_answer_error,
+    open_search,
+)
+from ragc.optimizers.external.check import check_optimizers
+from ragc.optimizers.plan.estimate import budget_pays
+from ragc.optimizers.search.directory import (
+    draws_groups,
+    epoch_of,
+    kept_rooms,
+    open_directory,
+    write_rooms,
+)
+from ragc.optimizers.search.storage import close_study, name_objectives, study_in
+from ragc.optimizers.search.study import translate_storage_errors
+from ragc.recipe import Recipe
+from ragc.recipe.values import OWN_OPTIMIZER
+from ragc.store.call_store import CallStore, open_store
+from ragc.store.looks import Look
+from ragc.targets.base import Target
+from ragc.targets.thinking import rooms_of
+from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
+from ragc.task import base as tasks
+from ragc.task.answering import Row, evaluate, failures_of, groups_of
+from ragc.task.base import Task
+from ragc.task.budget import Spent, all_charges
+from ragc.task.prompts import check_programs, small_model_note
+from ragc.task.requirements import require
+from ragc.task.shared_budget import ledger_of
+from ragc.task.spare import longer, spare_of
+from ragc.task.speed import note_cost, note_speed
+
+SILENT = Silent()
+
+FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
+"""The remark on dev scores in `provenance.json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A task with all inputs read and checked, and its output directories; nothing has been sent.
+
+    `out` is the directory of the compiled program, `directory` that of the study. `limit` bounds the
+    questions in flight. `contamination` says which test questions were used before; the task is without
+    those that are left out.
+    """
+
+    task: Task
+    out: Path
+    directory: Path
+    limit: asyncio.Semaphore
+    progress: Progress = SILENT
+    contamination: Contamination = CLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Baseline and winner on the same test questions.
+
+    `rows`, `scores` (an interval a metric) and `failures` are by program, "baseline" and "winner". Without a
+    test split, or if the budget ran out, all are empty and the verdict says so. `differences` are paired, by
+    metric; `note` is a remark on the verdict. `look` counts how often the test questions were looked at.
+    """
+
+    rows: Mapping[str, tuple[Row, ...]]
+    scores: Mapping[str, Mapping[str, Interval]]
+    differences: Mapping[str, Mapping[str, Any]]
+    failures: Mapping[str, Failures]
+    verdict: str
+    note: str = ""
+    look: Look | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of search and test: requests sent and replayed, tokens, US dollars, wall-clock seconds.
+
+    Tokens and dollars are what the run charged to its study, each distinct request once. `study` are all
+    charges of the study, by earlier processes too, and `stored` the part of them for stored replies.
+    `cached` counts prompt tokens found in the prefix cache of a vLLM server; empty without such a server.
+    """
+
+    sent: float
+    replayed: float
+    tokens: float
+    usd: float
+    seconds: float
+    cached: Mapping[str, float] = field(default_factory=dict)
+    study: Spent = field(default_factory=Spent)
+    stored: Spent = field(default_factory=Spent)
+
+    def to_json(self) -> dict[str, float]:
+        """The cost part of the output of `ragc compile --json`."""
+        return {
+            "sent": self.sent,
+            "replayed": self.replayed,
+            "tokens": self.tokens,
+            "usd": self.usd,
+            "seconds": self.seconds,
+            **{f"study_{name}": value for name, value in asdict(self.study).items()},
+            **{f"stored_{name}": value for name, value in asdict(self.stored).items()},
+            **self.cached,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The result of `compile`.
+
+    `baseline` and `test` hold an interval a metric on the test split. Without a test split, or if the budget
+    ran out, both are empty and the verdict says so. `failures` are the unanswered questions, by split ("dev",
+    "test") and program ("baseline", "winner"). `example` is one question of the test split as the
+    baseline and as the winner answered it. `look` says how often the test questions were looked at on this
+    machine; None if they were not. `contamination` says which test questions were used before as train or
+    dev, and whether they were left out.
+    """
+
+    path: Path
+    program: CompiledProgram
+    verdict: str
+    baseline: Mapping[str, Interval]
+    test: Mapping[str, Interval]
+    differences: Mapping[str, Mapping[str, Any]]
+    note: str
+    counters: Mapping[str, float]
+    example: tuple[Row, Row] | None = field(default=None, compare=False)
+    failures: Mapping[str, Mapping[str, Failures]] = field(default_factory=dict)
+    look: Look | None = field(default=None, compare=False)
+    contamination: Contamination = CLEAN
+
+    def __repr__(self) -> str:
+        means = {
+            name: f"{figure(name, self.baseline[name].mean)} to {figure(name, after.mean)}"
+            for name, after in self.test.items()
+            if name in self.baseline
+        }
+        shown = {"program": self.program.state.method, "verdict": self.verdict, **means}
+        return describe("Compiled", repr(str(self.path)), **shown)
+
+    def _repr_html_(self) -> str:
+        from ragc.compiled import notebook
+
+        return notebook.of_compiled(self)  # pyright: ignore[reportArgumentType] - one class, reached by two paths
+
+    @property
+    def failure_lines(self) -> list[str]:
+        """A line for each program with failures on a split, for people."""
+        return [
+            f"{program} on {split}: {failures.text}"
+            for split, programs in self.failures.items()
+            for program, failures in programs.items()
+            if failures.n
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc compile --json`."""
+        return {
+            "compiled": str(self.path),
+            "verdict": self.verdict,
+            "baseline": intervals_to_json(self.baseline),
+            "test": intervals_to_json(self.test),
+            "differences": {name: dict(value) for name, value in self.differences.items()},
+            "failures": failures_json(self.failures),
+            "note": self.note,
+            "counters": dict(self.counters),
+            **({"look": self.look.to_json()} if self.look else {}),
+            **({"contamination": self.contamination.to_json()} if self.contamination else {}),
+        }
+
+
+def compile(
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    again: bool = False,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+    progress: Progress = SILENT,
+    include_seen: bool = False,
+) -> Compiled:
+    """Searches, measures and writes the compiled program of `recipe` to the directory `out`.
+
+    `resume` continues a study that was cut off, or starts one if there is none. Otherwise an earlier study of
+    `out` is restarted, with its calls replayed from the store; with `again` every reply is asked for anew,
+    and those of before are kept. `targets` replace those of the recipe. Test questions that an earlier search
+    used as train or dev are left out, or with `include_seen` scored and marked. Raises RagcError; nothing is
+    written to `out` before the end.
+    """
+    opened = prepare(
+        recipe,
+        out,
+        resume=resume,
+        again=again,
+        store=store,
+        targets=targets,
+        progress=progress,
+        include_seen=include_seen,
+    )
+    with opened as prepared:
+        return event_loop.run(run_passes(prepared))
+
+
+async def run_passes(prepared: Prepared) -> Compiled:
+    """Runs all passes after `prepare`, on the process's event loop. Raises RagcError."""
+    await open_models(prepared)
+    clock = await Clock.start(prepared.task)
+    with counting(Counters()) as spent:
+        name_study(prepared)
+        opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
+        async with opened as dev_search:
+            first = await baseline(dev_search, prepared.progress)
+            searched = await search(dev_search, first)
+        selected = await select(dev_search, searched)
+        verified = await verify(prepared, selected)
+    cost = await clock.stop(spent, whole=not searched.budget)
+    return write(prepared, selected, verified, cost)
+
+
+def name_study(prepared: Prepared) -> None:
+    """Names the objectives in Optuna's storage of the study, for programs that show it. Raises StoreError.
+
+    Does nothing for external optimizers, which have no such study.
+    """
+    recipe = prepared.task.recipe
+    optimizer = recipe.search.optimizer
+    if optimizer == OWN_OPTIMIZER or (not isinstance(optimizer, str) and OWN_OPTIMIZER in optimizer):
+        names = recipe.search.objectives
+        study = study_in(prepared.directory, recipe.study, len(names))
+        name_objectives(study, names)
+        close_study(study)
+
+
+@contextmanager
+def prepare(
+    recipe: Recipe,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    again: bool = False,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+    progress: Progress = SILENT,
+    include_seen: bool = False,
+) -> Iterator[Prepared]:
+    """Reads and checks the inputs of `recipe`. The study's directory is locked, and its budget open, until
+    exit. Its train and dev questions are recorded as used.
+
+    Nothing is sent. Raises UsageError and its subclasses: for an `out` that holds something else, for missing
+    libraries or keys, for files that cannot be read, on `resume` for a changed recipe, and where no test
+    question is left. Raises StoreError if the ledger of uses cannot be read or written.
+    """
+    refuse_foreign(Path(out))
+    if recipe.study.workers and (store or targets):
+        raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
+    require(recipe, targets=targets is None, metrics=targets is None)
+    with open_directory(Path(out), recipe, resume, again) as directory:
+        task = tasks.prepare(
+            recipe,
+            ledger=ledger_of(recipe, directory),
+            store=store or open_store(recipe.study.store, keep=recipe.study.keep),
+            charges=directory / "charges.jsonl",
+            targets=targets,
+            grouped=draws_groups(directory),
+            rooms=kept_rooms(directory, targets or recipe.targets),
+        )
+        write_rooms(directory, rooms_of(task.runtime.targets))
+        task.runtime.gateway.epoch = epoch_of(directory)
+        limit = asyncio.Semaphore(task.in_flight)
+        try:
+            with translate_storage_errors(directory), event_loop.frozen_gc():
+                task, contamination = check_compile(task, directory, include_seen=include_seen)
+                for sentence in contamination.sentences:
+                    progress.note(sentence)
+                if recipe.study.keep:
+                    write_questions(directory, shuffle_dev(task))
+                yield Prepared(task, Path(out), directory, limit, progress, contamination)
+        finally:
+            task.ledger.close()
+
+
+async def open_models(prepared: Prepared) -> None:
+    """Loads models and connects to servers, after building all programs once to check their requirements.
+
+    Raises UsageError for an unmet requirement, and TargetUnavailable.
+    """
+    task, progress = prepared.task, prepared.progress
+    with nullcontext() if isinstance(progress, Silent) else listening(progress.note):
+        await asyncio.to_thread(check_programs, task)
+    check_optimizers(task)
+    if task.note:
+        progress.note(task.note)
+    progress.phase("opening the model", None)
+    with listening(progress.note):
+        await task.runtime.open(progress.download)
+    if hint := small_model_note(task):
+        progress.note(hint)
+
+
+async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseline:
+    """Answers the dev questions with the recipe's program, and holds back what `verify` takes of the budget.
+
+    `progress` is told how much of the study the budget pays for.
+
+    Raises BudgetExhausted if the budget is too small even for that, and NothingAnswered if the program
+    answered no question, unless other programs or targets are tried: what else is tried would fail as it did.
+    """
+    task = dev_search.task
+    first = await dev_search.baseline()
+    note_cost(task, whole=False)
+    if first.failures.all and len(task.space.parts) == 1 and not task.space.targets:
+        raise no_answer_error(first.failures, 0, task)
+    held = first.calls_on(len(task.test))
+    each: dict[str, float] = {}
+    if task.recipe.budget.tokens is not None or task.recipe.budget.usd is not None:
+        spare, calls = await asyncio.to_thread(spare_of, task), round(first.lm_calls * len(first.scores))
+        each["tokens"], each["usd"] = task.ledger.price_held(calls, longer(task), spare)
+    task.ledger.hold(held)
+    await asyncio.to_thread(_say_budget, task, each, progress)
+    return first
+
+
+def _say_budget(task: Task, each: Mapping[str, float], progress: Progress) -> None:
+    """Says how much of the study the budget pays for, if a call takes `each`."""
+    budget = task.recipe.budget
+    if (budget.lm_calls, budget.tokens, budget.usd) == (None, None, None):
+        return
+    paid = budget_pays(task, each)
+    if paid is not None and not paid.is_whole:
+        progress.note(f"{paid.text[0].upper()}{paid.text[1:]}.")
+
+
+async def search(dev_search: DevSearch, first: Baseline) -> Searched:
+    """Tries candidates on the dev questions until the trials or the budget are spent."""
+    return await dev_search.search(first.calls_on(len(dev_search.task.test)))
+
+
+async def select(dev_search: DevSearch, searched: Searched) -> Selected:
+    """Chooses the program to compile, by its dev scores alone.
+
+    Raises NothingAnswered if no program answered any dev question.
+    """
+    return await dev_search.select(searched)
+
+
+async def verify(prepared: Prepared, selected: Selected) -> Verified:
+    """Answers the test questions with baseline and winner, and compares the two question by question.
+
+    The verdict is "not measured" without a test split, or if the budget runs out.
+    """
+    task, progress = prepared.task, prepared.progress
+    programs = {"baseline": selected.baseline, "winner": selected.best}
+    rows: dict[str, tuple[Row, ...]] = {}
+    try:
+        for name, program in programs.items() if task.test else ():
+            progress.phase(f"{name} on test", len(task.test))
+            rows[name] = await evaluate(
+                program, task.test, task.scorer, limit=prepared.limit, done=progress.step
+            )
+    except BudgetExhausted as error:
+        progress.note(f"test not measured: {error}")
+        rows = {}
+    measured = bool(rows)
+    seen = prepared.contamination
+    rows = {name: seen.marked(answered) for name, answered in rows.items()}
+    rows = {name: rows.get(name, ()) for name in programs}
+    scores = {
+        name: task.summarize([row.scores for row in answered], groups_of(answered))
+        for name, answered in rows.items()
+    }
+    failures = {name: failures_of(answered) for name, answered in rows.items()} if measured else {}
+    differences, verdict, note = compare(task, rows["baseline"], rows["winner"])
+    if measured and all(program.all for program in failures.values()):
+        verdict = f"nothing answered: {failures['winner'].reason}"
+    if measured and state_of(selected.best) == state_of(selected.baseline):
+        led = selected.led or "on the dev questions no trial promised to be better"
+        note = f"The baseline is kept: {led}."
+    if measured and seen.mark:
+        verdict = f"{verdict} ({seen.mark})"
+    look = (
+        await asyncio.to_thread(look_at_test, task, programs.values(), prepared.out, work="compile")
+        if measured
+        else None
+    )
+    if look and look.warning:
+        progress.note(look.warning)
+    return Verified(rows, scores, differences, failures, verdict, note, look)
+
+
+def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost) -> Compiled:
+    """Writes the compiled program to `prepared.out`, and all trials to the study's directory.
+
+    `program.json`, `provenance.json`, `recipe.toml` and `prompts/` do not depend on `cost`. Raises OSError,
+    and ArtefactError if `out` was changed by another program meanwhile.
+    """
+    task = prepared.task
+    rows = [row for answered in verified.rows.values() for row in answered]
+    failures = {"dev": selected.failures} | ({"test": verified.failures} if verified.failures else {})
+    test = {name: intervals_to_json(scores) for name, scores in verified.scores.items()}
+    groups = dev_groups(task)
+    provenance = {
+        **task.facts,
+        "dev": {
+            name: intervals_to_json(task.summarize(scores, groups[: len(scores)]))
+            for name, scores in selected.dev.items()
+        },
+        "remarks": [FLATTERED, *prepared.contamination.sentences],
+        "test": test | {"differences": verified.differences},
+        "failures": failures_json(failures),
+        "verdict": verified.verdict,
+        "search": dict(selected.facts),
+        "counters": total_cost(selected.costs, rows),
+    }
+    run = _run_facts(task, cost, verified.look)
+    compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
+    compiled.save(prepared.out, selected.best)
+    if task.recipe.study.keep:
+        write_results(prepared.directory, provenance, verified.rows)
+    write_trials(prepared.directory, selected.trials)
+    prepared.progress.close()
+    return Compiled(
+        path=prepared.out,
+        program=compiled,
+        verdict=verified.verdict,
+        baseline=verified.scores["baseline"],
+        test=verified.scores["winner"],
+        differences=verified.differences,
+        note=verified.note,
+        counters=cost.to_json(),
+        example=choose_example(task.objectives[0], verified.rows["baseline"], verified.rows["winner"]),
+        failures=failures,
+        look=verified.look,
+        contamination=prepared.contamination,
+    )
+
+
+def _run_facts(task: Task, cost: Cost, look: Look | None) -> dict[str, Any]:
+    """The facts for `run.json`, which differ from run to run."""
+    return {
+        "sent": cost.sent,
+        "replayed": cost.replayed,
+        "seconds": round(cost.seconds, 3),
+        **cost.cached,
+        "charged": {**asdict(cost.study), "stored": asdict(cost.stored)},
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()} {platform.system()}, Python {platform.python_version()}",
+        "base": str(task.recipe.base.resolve()),
+        **({"epoch": task.runtime.gateway.epoch} if task.runtime.gateway.epoch else {}),
+        **({"look": look.to_json()} if look else {}),
+    }
+
+
+def total_cost(parts: Sequence[Mapping[str, float]], rows: Sequence[Row]) -> dict[str, float]:
+    """The counters of the `parts` of a search and of the test `rows`, replayed calls included."""
+    total = Counters()
+    for part in parts:
+        total.add(**part)
+    for row in rows:
+        total.merge(row.total_cost)
+    return total.invariant()
+
+
+def failures_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, dict[str, Any]]:
+    """The failures by split and program, as JSON values."""
+    return {
+        split: {program: counted.to_json() for program, counted in programs.items()}
+        for split, programs in failures.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Measures the cost of the passes from `baseline` to `verify`; started after the models are open.
+
+    `started` is a monotonic time in seconds, `cached` the prefix-cache counters of the servers and `charged`
+    what the study was charged at the start.
+    """
+
+    task: Task
+    started: float
+    cached: Mapping[str, float]
+    charged: Spent
+
+    @classmethod
+    async def start(cls, task: Task) -> Clock:
+        """Starts a clock."""
+        started = time.monotonic()
+        charged = all_charges(task.ledger)
+        return cls(task, started, await prefix_tokens(task.runtime.targets.values()), charged)
+
+    async def stop(self, spent: Counters, *, whole: bool = True) -> Cost:
+        """The cost since the start. Records what a request took, for the next dry run.
+
+        `whole` is False for a study that its budget cut off.
+        """
+        seconds = time.monotonic() - self.started
+        note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
+        if whole:
+            note_cost(self.task)
+        cached = increase(self.cached, await prefix_tokens(self.task.runtime.targets.values()))
+        study, before = all_charges(self.task.ledger), self.charged
+        tokens, usd = study.tokens - before.tokens, study.usd - before.usd
+        stored = replace(self.task.ledger.replayed)
+        return Cost(spent.sent, spent.replayed, tokens, usd, seconds, cached, study, stored)

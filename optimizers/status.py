@@ -1,0 +1,500 @@
+"""The status of a study, read from its stored state while it runs or after it ended. Nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import optuna
+from filelock import FileLock, Timeout
+
+from ragc.compiled.base import load
+from ragc.compiled.study_rows import TRIALS
+from ragc.core import inputs
+from ragc.core.display import describe, quantity
+from ragc.core.redact import shorten
+from ragc.core.text import visible
+from ragc.errors import ArtefactError, RagcError, Untrusted
+from ragc.metrics.base import Objective
+from ragc.metrics.failures import Failures
+from ragc.optimizers.candidates.builder import Round, round_name
+from ragc.optimizers.candidates.trial import TrialResult, read_results
+from ragc.optimizers.integrations import optuna_folder
+from ragc.optimizers.search.checkpoint import BEST
+from ragc.optimizers.search.log import LOG
+from ragc.optimizers.search.portfolio import divide_trials, read_standing
+from ragc.optimizers.search.selection import pareto_front, select
+from ragc.optimizers.search.storage import NAME, find, is_outside, open_server_study, read_study
+from ragc.recipe import Budget, Recipe
+from ragc.recipe.values import OWN_OPTIMIZER
+from ragc.task.addresses import storage_address, store_address
+from ragc.task.base import objective_of
+from ragc.task.budget import FileLedger, StudyLedger
+from ragc.task.shared_budget import SharedLedger
+from ragc.task.space import Candidate, describe_candidate
+from ragc.task.study_address import read_address, recipe_in
+
+_BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}
+
+LINES = 5
+"""The number of log lines shown."""
+
+RUNNING, CUT, FINISHED, OWN = "running", "cut off", "finished", "at rest"
+NOT_BEGUN, BEGUN, ENDED = "not begun", "begun", "ended"
+_NEXT = {
+    RUNNING: "A process is at work on it; ask again, or read its log.",
+    CUT: "Run the same `ragc compile` command with --resume to go on.",
+    FINISHED: "It is finished; the compiled program is where --out of `ragc compile` said.",
+}
+_NEXT_IN_PYTHON = {
+    CUT: "Run the script that compiles it again; what was answered is replayed.",
+    FINISHED: "It is finished; the compiled program is where `out` of ragc.Compile said.",
+}
+"""For studies of ragc.Compile, which no command goes on with."""
+
+_NOTHING = (
+    "No trial so far answered any question, so there is nothing to compile; mend what the reason names, then "
+    "compile again without --resume."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyStatus:
+    """The status of a study.
+
+    `state` is "running" (a process holds the study), "cut off" or "finished". A user's own Optuna script has
+    "at rest", because only the script knows its end.
+    `trials` are counts: `done` (without the baseline) of `wanted`; `baseline`, 1 once it is done; `stopped`
+    early among those; `running`;
+    `stale` (running when their process died, run again on resume); `failed` (drawn twice, or stale before).
+    `best` is the trial that would be compiled now, with its values and failures; None before the baseline is
+    done. `front` is the Pareto front, empty with one objective. `failing` are the trials that failed in any
+    question, the greatest share first.
+    `rounds` counts the rounds of instructions that were held, of how many, and the texts written in them;
+    None where the recipe asks for none. `parts` are the optimizers of a portfolio: `state` is "not begun",
+    "begun" or "ended", `spent` its LM calls and tokens, `trials` what it tried, `dev` its leader's values: of
+    ragc's own study at any time, of the others once they were compared on dev.
+    `budget` has `spent` and `limit` of each kind; a limit of None means no limit. `stored` has the calls,
+    tokens and dollars of what was spent that are charged for stored replies, as if they had been sent.
+    `workers` is the address that workers join.
+    """
+
+    study: str
+    state: str
+    recipe: Mapping[str, Any]
+    trials: Mapping[str, int]
+    best: Mapping[str, Any] | None
+    front: tuple[Mapping[str, Any], ...]
+    budget: Mapping[str, Mapping[str, float | None]]
+    workers: str
+    log: tuple[str, ...]
+    next: str
+    failing: tuple[Mapping[str, Any], ...] = ()
+    rounds: Mapping[str, int] | None = None
+    parts: tuple[Mapping[str, Any], ...] = ()
+    stored: Mapping[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        done, best = self.trials, (self.best or {}).get("values")
+        trials = f"{done['done']} of {done['wanted']} trials"
+        return describe("StudyStatus", repr(self.study), self.state, trials, best=best)
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc study status --json`."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """The status for people: two columns of names and values, then the end of the log and what to do."""
+        rows = [*self._rows(), *self._budget_rows()]
+        if self.workers:
+            rows.append(("workers join", f"ragc study worker {self.workers}"))
+        size = max(len(name) for name, _ in rows)
+        log = ["", *(f"  {line}" for line in self.log), ""] if self.log else [""]
+        return [*(f"{name:<{size}}  {value}" for name, value in rows), *log, self.next]
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """The rows about the study, its progress and its best trials."""
+        recipe, done = self.recipe, self.trials
+        others = [f"{done[name]} {name}" for name in ("stopped", "running", "stale", "failed") if done[name]]
+        yield "study", self.study
+        yield "state", self.state
+        yield "program", recipe["program"]
+        yield "objectives", ", ".join(recipe["objectives"])
+        yield "seed", str(recipe["seed"])
+        beside = ", and the baseline" if done.get("baseline") else ""
+        yield "trials", f"{done['done']} of {done['wanted']}{beside}" + "".join(f", {one}" for one in others)
+        if self.rounds:
+            held = self.rounds
+            yield (
+                "rounds",
+                f"{held['held']} of {held['of']} held, {quantity(held['texts'], 'instruction')} written",
+            )
+        yield from ((part["optimizer"], _describe_part(part)) for part in self.parts)
+        if self.best is not None:
+            chosen = "; chosen by these scores, which flatter it" if done["done"] else ""
+            yield "best so far", self._describe_trial(self.best) + chosen
+            if (where := Path(self.study) / BEST).exists():
+                yield "its program", str(where)
+        yield from (("on the front", self._describe_trial(trial)) for trial in self.front)
+        for one in self.failing[:LINES]:
+            yield "failing", f"trial {one['trial']}: {Failures.from_json(one['failures']).text}"
+        if len(self.failing) > LINES:
+            yield "", f"{len(self.failing) - LINES} trials more failed in some questions"
+
+    def _budget_rows(self) -> Iterator[tuple[str, str]]:
+        for name, amount in self.budget.items():
+            limit = "" if amount["limit"] is None else f" of {amount['limit']:,g}"
+            yield _BUDGETS.get(name, name), f"{amount['spent']:,.10g}{limit}"
+        if self.stored.get("calls"):
+            amounts = f"{quantity(int(self.stored['calls']), 'LM call')}, {self.stored['tokens']:,.0f} tokens"
+            dollars_of_it = f"{self.stored['usd']:,.10g} US dollars"
+            yield (
+                "of it stored",
+                f"{amounts}, {dollars_of_it}: replies that count as if sent and cost nothing",
+            )
+
+    def _describe_trial(self, trial: Mapping[str, Any]) -> str:
+        """A trial's values, its choices among what is searched, and its failures."""
+        values = ", ".join(f"{name} {value:.4g}" for name, value in trial["values"].items())
+        candidate = Candidate.of(trial["candidate"])
+        searched = self.recipe.get("searched", tuple(candidate.knobs))
+        knobs = {name: candidate.knobs[name] for name in searched if name in candidate.knobs}
+        chosen = describe_candidate(candidate, knobs, program=candidate.program)
+        failures = Failures.from_json(trial["failures"]).text if "failures" in trial else ""
+        line = f"trial {trial['trial']}: {values}" + (f" ({chosen})" if chosen else "")
+        return f"{line}; {failures}" if failures else line
+
+
+def _describe_part(part: Mapping[str, Any]) -> str:
+    """How an optimizer of a portfolio stands, in a line."""
+    spent = part["spent"]
+    values = ", ".join(f"{name} {value:.4g}" for name, value in part["dev"].items())
+    cost = f"{quantity(spent['lm_calls'], 'LM call')}, {spent['tokens']:,} tokens"
+    parts = [
+        part["state"],
+        cost,
+        f"{quantity(part['trials'], 'trial')}",
+        f"leads with {values}" if values else "",
+    ]
+    return "; ".join(filter(None, parts)) if part["state"] != NOT_BEGUN else NOT_BEGUN
+
+
+def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
+    """The status of the study at `path`: the --out directory of a compile, or the study's own directory.
+
+    A study of `ragc.study` is also found by its recipe file or its name. `trust_targets` allows the addresses
+    in a directory from elsewhere. Raises ArtefactError when there is no study, Untrusted for an address that
+    is not allowed, StoreError when the storage cannot be read.
+    """
+    if optuna_folder.is_own(Path(path)):
+        _check_inside(Path(path))
+        return _script_status(Path(path))
+    try:
+        directory = find(path)
+    except ArtefactError:
+        if own := optuna_folder.find(path):
+            return _script_status(own)
+        raise
+    _check_inside(directory)
+    recipe = recipe_in(directory)
+    if is_outside(directory) and (recipe.study.storage or recipe.study.store) and not trust_targets:
+        raise Untrusted(
+            f"{directory} is no study of this machine's, and its recipe speaks to "
+            f"{shorten(recipe.study.storage or recipe.study.store)}; allow its addresses with "
+            "--trust-targets."
+        )
+    study = _study(directory, recipe)
+    tried = _read_trials(study)
+    objectives = [objective_of(name) for name in recipe.search.objectives]
+    pick = next(o for o in objectives if o.name == recipe.search.pick)
+    state = _state(directory)
+    best = select(tried, objectives, pick) if tried and tried[0].complete else None
+    beside = pareto_front(tried, objectives) if len(objectives) > 1 else []
+    n_trials = _own_trials(recipe)
+    budget, stored = _budget(directory, recipe)
+    return StudyStatus(
+        str(directory),
+        state,
+        _about(recipe),
+        _counts(
+            study,
+            tried,
+            n_trials,
+            state,
+        ),
+        _trial_json(best, objectives) if best else None,
+        tuple(_trial_json(trial, objectives) for trial in beside),
+        budget,
+        read_address(directory).get("workers", "") if state == RUNNING else "",
+        _log(directory),
+        _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _next(recipe, state),
+        tuple(
+            {"trial": trial.number, "failures": trial.failures.to_json()}
+            for trial in sorted(tried, key=lambda trial: -trial.failures.share)
+            if trial.failures.n
+        ),
+        _rounds(study, recipe),
+        tuple(_parts(directory, recipe, len(tried) - 1, _trial_json(best, objectives) if best else None)),
+        stored,
+    )
+
+
+def _next(recipe: Recipe, state: str) -> str:
+    """What to do about a study; one of ragc.Compile has no targets, which are objects in Python."""
+    return _NEXT[state] if recipe.targets else _NEXT_IN_PYTHON.get(state, _NEXT[state])
+
+
+def study_trials(directory: Path) -> list[TrialResult]:
+    """The finished trials of the study in `directory`, the baseline first. `status` has checked it.
+
+    Those of a finished study are read from `trials.json` where its storage has none: other optimizers have no
+    storage. Raises StoreError, ArtefactError for a damaged file.
+    """
+    recipe = recipe_in(directory)
+    if trials := _read_trials(_study(directory, recipe)):
+        return trials
+    path = directory / TRIALS
+    if not path.exists():
+        return []
+    try:
+        trials = [TrialResult.of(value) for value in json.loads(inputs.read_bytes(path))]
+        names = [name.removeprefix("-") for name in recipe.search.objectives]
+        if not all(_is_whole(trial, names) for trial in trials):
+            raise ValueError
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ArtefactError(
+            f"{path} is damaged ({type(error).__name__}); compile again, which replays what was answered."
+        ) from None
+    return trials
+
+
+def open_study(directory: Path) -> optuna.Study | None:
+    """The Optuna study of the compile in `directory`, as `study_trials`; None where it has none."""
+    return _study(directory, recipe_in(directory))
+
+
+def _is_whole(trial: TrialResult, objectives: Sequence[str]) -> bool:
+    """Whether the scores and values of a trial that was read are numbers, with those of `objectives`."""
+    every: list[Any] = [score for scores in trial.scores for score in scores.values() if score is not None]
+    every += trial.values
+    numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in every)
+    named = all(name in scores for scores in trial.scores for name in objectives)
+    return numbers and named and bool(trial.scores) and len(trial.values) == len(objectives)
+
+
+def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None:
+    """The rounds of instructions that were held."""
+    if not recipe.search.instruction_rounds:
+        return None
+    stored = study.user_attrs if study else {}
+    held = [Round.of(value) for name, value in stored.items() if name.startswith(round_name(1)[:6])]
+    texts = sum(len(new) for one in held for by_name in one.texts.values() for new in by_name.values())
+    return {"held": len(held), "of": recipe.search.instruction_rounds, "texts": texts}
+
+
+def _parts(
+    directory: Path, recipe: Recipe, own: int, leader: Mapping[str, Any] | None
+) -> Iterator[dict[str, Any]]:
+    """How each optimizer of a portfolio stands; `own` and `leader` are of ragc's own study."""
+    if isinstance(recipe.search.optimizer, str):
+        return
+    ledger, ended = FileLedger(directory / "charges.jsonl", recipe.budget), read_standing(directory)
+    ledger.close()
+    for name in recipe.search.optimizer:
+        spent, stands = ledger.spent(name), ended.get(name, {})
+        own_study = name == OWN_OPTIMIZER
+        state = ENDED if stands else BEGUN if spent.calls or (own_study and leader) else NOT_BEGUN
+        dev = (leader or {}).get("values", {}) if own_study else stands.get("dev", {})
+        yield {
+            "optimizer": name,
+            "state": state,
+            "spent": {"lm_calls": spent.calls, "tokens": spent.tokens},
+            "trials": max(0, own) if own_study else _count(stands.get("trials")),
+            "dev": {str(key): value for key, value in dict(dev).items() if isinstance(value, int | float)},
+        }
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def damage(directory: Path) -> str:
+    """Describes the damage to the files of the study in `directory`; "" if there is none. Nothing is changed.
+
+    A running study is not checked, nor is state on servers.
+    """
+    if _state(directory) == RUNNING:
+        return ""
+    try:
+        if (directory / "recipe.toml").exists():
+            recipe_in(directory)
+        read_address(directory)
+        FileLedger(directory / "charges.jsonl", Budget()).close()
+        if optuna_folder.is_own(directory):
+            read_study(directory, read_address(directory).get("name", NAME))
+        else:
+            _read_trials(read_study(directory))
+        if (directory / BEST).exists():
+            load(directory / BEST)
+        if (trials := directory / TRIALS).exists():
+            json.loads(trials.read_text("utf-8"))
+    except RagcError as error:
+        return visible(" ".join(str(error).split()))
+    except (OSError, ValueError, RecursionError) as error:
+        return f"trials.json cannot be read ({error}); compile again, which replays what was answered."
+    return ""
+
+
+def _about(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "program": recipe.program,
+        "optimizer": recipe.search.optimizer,
+        "objectives": list(recipe.search.objectives),
+        "seed": recipe.seed,
+        "searched": list(recipe.search.knobs),
+    }
+
+
+def _own_trials(recipe: Recipe) -> int:
+    """The trials of ragc's own study: all, or its part of those of several optimizers."""
+    limit, search = recipe.budget.trials, recipe.search
+    total = search.trials if limit is None else min(search.trials, limit)
+    if isinstance(search.optimizer, str):
+        return total
+    return dict(divide_trials(search.optimizer, search.shares, total)).get(OWN_OPTIMIZER, 0)
+
+
+def _script_status(directory: Path) -> StudyStatus:
+    """The status of a user's own Optuna script."""
+    from ragc.optimizers.integrations import optuna_status
+
+    recipe = recipe_in(directory)
+    trials = optuna_status.trials_of(directory)
+    counts = optuna_status.counts(directory, trials, recipe)
+    best, beside = optuna_status.best_and_front(trials, recipe)
+    cut = counts["stale"] or (trials and not counts["done"])
+    state = RUNNING if counts["running"] else CUT if cut else OWN
+    after = _NEXT[RUNNING] if state == RUNNING else "Run the script that optimizes it to go on."
+    if not trials:
+        after = "No trial is kept here; one with a storage of its own keeps them there."
+    budget, stored = _budget(directory, recipe)
+    return StudyStatus(
+        str(directory),
+        state,
+        _about(recipe) | {"optimizer": "optuna"},
+        counts,
+        best,
+        tuple(beside),
+        budget,
+        "",
+        _log(directory),
+        after,
+        optuna_status.failing(trials),
+        stored=stored,
+    )
+
+
+def _check_inside(directory: Path) -> None:
+    """Raises ArtefactError when a study from elsewhere holds a link to a path outside itself, or a pipe.
+
+    Otherwise the link's target could be shown as the log, or files in it removed.
+    """
+    if not is_outside(directory):
+        return
+    home = directory.resolve()
+    for folder in (directory, directory / "at-work"):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+            real = path.resolve()
+            if not real.is_relative_to(home):
+                raise ArtefactError(
+                    f"{path} is a link that leads out of the study; copy it with what it links to."
+                )
+            if path.exists() and not (real.is_file() or real.is_dir()):
+                raise ArtefactError(f"{path} is no regular file; copy the study again.")
+
+
+def _state(directory: Path) -> str:
+    lock = Path(f"{directory}.lock")
+    if lock.exists():
+        try:
+            with FileLock(lock, timeout=0):
+                pass
+        except Timeout:
+            return RUNNING
+    return FINISHED if (directory / TRIALS).exists() else CUT
+
+
+def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
+    """The Optuna study; None before its first trial and for an optimizer that has none."""
+    if address := storage_address(recipe.study):
+        name = read_address(directory).get("name")
+        return open_server_study(address, name) if name else None
+    return read_study(directory)
+
+
+def _read_trials(study: optuna.Study | None) -> list[TrialResult]:
+    return [tried for _, tried in read_results(study.user_attrs if study else {})]
+
+
+def _counts(
+    study: optuna.Study | None, tried: Sequence[TrialResult], n_trials: int, state: str
+) -> dict[str, int]:
+    trials = study.get_trials(deepcopy=False) if study else []
+    states = Counter(trial.state for trial in trials)
+    numbers = {number for number, _ in read_results(study.user_attrs if study else {})}
+    flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in numbers for t in trials)
+    return {
+        "done": max(0, len(tried) - 1),
+        "baseline": min(1, len(tried)),
+        "wanted": n_trials,
+        "stopped": sum(not trial.complete for trial in tried),
+        "running": flying if state == RUNNING else 0,
+        "stale": 0 if state == RUNNING else flying,
+        "failed": states[optuna.trial.TrialState.FAIL],
+    }
+
+
+def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str, Any]:
+    pairs = zip(objectives, trial.values, strict=True)
+    return {
+        "trial": trial.number,
+        "values": {objective.metric.id: objective.to_metric(value) for objective, value in pairs},
+        "failures": trial.failures.to_json(),
+        "candidate": trial.candidate.to_json(),
+    }
+
+
+def _budget(directory: Path, recipe: Recipe) -> tuple[dict[str, dict[str, float | None]], dict[str, float]]:
+    """What the study spent of each limit, and what of it is for stored replies."""
+    limits, ledger = recipe.budget, _ledger(directory, recipe)
+    spent = {"lm_calls": ledger.calls, "tokens": ledger.tokens, "usd": ledger.usd, "minutes": ledger.minutes}
+    stored = asdict(ledger.replayed)
+    ledger.close()
+    budget = {
+        name: {"spent": float(f"{amount:.9g}"), "limit": getattr(limits, name)}
+        for name, amount in spent.items()
+    }
+    return budget, {name: float(f"{amount:.9g}") for name, amount in stored.items()}
+
+
+def _ledger(directory: Path, recipe: Recipe) -> StudyLedger:
+    name, address = read_address(directory).get("name"), store_address(recipe.study)
+    if recipe.study.workers and name and address:
+        return SharedLedger(address, name, recipe.budget)
+    return FileLedger(directory / "charges.jsonl", recipe.budget)
+
+
+def _log(directory: Path) -> tuple[str, ...]:
+    path = directory / LOG
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()[-LINES:]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        return (f"the log cannot be read: {error.strerror or error}",)
+    return tuple(map(visible, lines))

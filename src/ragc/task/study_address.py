@@ -1,0 +1,80 @@
+"""The shared state of a study's processes: a name, a storage, a call store and a budget.
+
+A study of one process is identified by its folder. A study with state on servers is found there by the name
+in its directory's `study.json`. The same file records the address that workers join.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import uuid4
+
+from ragc.core import inputs
+from ragc.core.digest import add_digest, canonical, digest, pretty, verify_digest
+from ragc.core.home.private import make_private, replace_private
+from ragc.errors import ArtefactError
+from ragc.recipe import Recipe, parse
+
+MARK = "study.json"
+"""The name of the file in the study's directory."""
+
+
+def read_address(directory: Path) -> dict[str, str]:
+    """The entries of `study.json` in `directory`; {} if there are none.
+
+    `recipe` is the digest of the study's recipe, `code` that of a program of the user's own, `name` its name
+    on servers, and `workers` the cluster's address while there is one. `epoch` names the time from which its
+    replies count, where they were asked for anew, and `run` the study as it began. Raises ArtefactError if
+    the file cannot be read or is damaged.
+    """
+    path = directory / MARK
+    try:
+        entries = json.loads(inputs.read_text(path)) if path.exists() else {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArtefactError(f"{path} cannot be read ({error}); leave --resume out to begin anew.") from error
+    if not (isinstance(entries, dict) and entries.keys() <= {"name", "workers"}):  # older format
+        entries = verify_digest(entries)
+    if entries is None or not all(isinstance(value, str) for value in entries.values()):
+        raise ArtefactError(f"{path} is damaged; leave --resume out to begin anew.")
+    return entries
+
+
+def write_address(directory: Path, **values: str) -> None:
+    """Writes `values` to `study.json` in `directory`; "" removes an entry."""
+    entries = {name: value for name, value in {**read_address(directory), **values}.items() if value}
+    make_private(directory)
+    replace_private(directory / MARK, pretty(add_digest(entries)))
+
+
+def study_name(directory: Path) -> str:
+    """The unique name of the study in `directory` on its servers; created on the first call."""
+    name = read_address(directory).get("name")
+    if not name:
+        # Folders of two machines may have the same path.
+        name = f"ragc-{digest(str(directory.resolve()))[:12]}-{uuid4().hex[:8]}"
+        write_address(directory, name=name)
+    return name
+
+
+def recipe_in(directory: Path) -> Recipe:
+    """The recipe of the study in `directory`; the files it names may be missing. Raises UsageError."""
+    path = directory / "recipe.toml"
+    try:
+        text = inputs.read_text(path)
+    except OSError as error:
+        raise ArtefactError(f"{directory} holds no study: {path.name} cannot be read ({error}).") from error
+    except ValueError:
+        text = ""
+    if digest(text) != read_address(directory).get("recipe", digest(text)) or not text:
+        raise ArtefactError(
+            f"{path} is damaged; leave --resume out to begin anew, which replays what was answered."
+        )
+    return parse(text, where=str(path), base=directory, files=False, stored=True)
+
+
+def facts_differ(mine: Mapping[str, object], theirs: Mapping[str, object]) -> str:
+    """The first of data, sources and targets in which two tasks differ; "" when all agree."""
+    names = ("data", "sources", "targets")
+    return next((name for name in names if canonical(mine.get(name)) != canonical(theirs.get(name))), "")

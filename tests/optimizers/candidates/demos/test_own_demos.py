@@ -1,0 +1,145 @@
+"""Demonstrations by predictor: a set and a number of its own for each, and the score that earned each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc import recipe as recipes
+from ragc.compiled.base import load
+from ragc.core import event_loop
+from ragc.core.progress import Silent
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.demos.pool import Pool
+from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.search.storage import InMemoryAttributes, study_directory
+from ragc.programs import method
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.task.base import prepare
+from ragc.task.space import Candidate, ProgramSpace, SearchSpace
+from ragc.testing import ScriptedTarget
+from tests.examples import examples
+from tests.optimizers.colours import Run, colour_of, needs_demos
+
+KIND = method("self_eval").knobs
+SPACE = ProgramSpace((), KIND, demos=3, demo_sets=4, predictors=("answer", "closed", "gate"))
+GATED = ('program="self_eval"', "search.knobs=[]", "search.demos=2")
+
+
+def drawn(seed: int, space: ProgramSpace = SPACE) -> Candidate:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
+    return suggest(SearchSpace((space,)), study.ask())
+
+
+def gated(request: ChatRequest) -> dict[str, Any]:
+    """Asks for passages, and answers better when shown how."""
+    if request.schema and "need" in request.schema["properties"]:
+        return {"need": True}
+    return needs_demos(request)
+
+
+def builder_of(folder: Path, *sets: str, target: ScriptedTarget | None = None) -> ProgramBuilder:
+    recipe = recipes.load(folder / "recipe.toml", (*GATED, *sets))
+    task = prepare(recipe, store=CallStore(None), targets={"main": target or ScriptedTarget(gated)})
+    return ProgramBuilder(task, InMemoryAttributes(), asyncio.Semaphore(8), Silent())
+
+
+@settings(max_examples=examples(25))
+@given(st.integers(0, 10_000))
+def test_what_was_suggested_is_suggested_again_when_it_is_enqueued(seed: int) -> None:
+    first = drawn(seed)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed + 1))
+    study.enqueue_trial(to_parameters(SearchSpace((SPACE,)), first))
+    assert suggest(SearchSpace((SPACE,)), study.ask()) == first
+    assert Candidate.of(json.loads(json.dumps(first.to_json()))) == first
+
+
+def test_most_candidates_share_one_set_and_each_predictor_may_show_its_own() -> None:
+    seen = [drawn(seed) for seed in range(120)]
+    shared = [c for c in seen if c.demos and not c.own_demos]
+    own = [c.own_demos for c in seen if c.own_demos]
+    assert len(shared) > 30
+    assert {name for one in own for name in one} == set(SPACE.predictors)
+    assert {one[name] for one in own for name in one} >= {(0, 0), (1, 3), (3, 2)}
+    assert all(shown != (c.demos, c.demo_set) for c in seen for shown in c.own_demos.values())
+    assert not any(c.own_demos for c in seen if not c.demos)
+
+
+def test_a_candidate_without_sets_of_its_own_is_written_as_before() -> None:
+    plain = Candidate({"top_k": 1}, 2, 1)
+    assert plain.to_json() == {"knobs": {"top_k": 1}, "demos": 2, "demo_set": 1}
+    assert plain.with_own_demos("answer", 2, 1) == plain
+    assert plain.with_own_demos("answer", 1, 0).with_demos(1, 0) == replace(plain, demos=1, demo_set=0)
+    alone = replace(SPACE, predictors=())
+    assert not any(drawn(seed, alone).own_demos for seed in range(30))
+    assert alone.next_own_demo_set(replace(alone.baseline(), demos=2), set()) is None
+
+
+def test_each_predictor_is_moved_alone_and_there_is_an_end() -> None:
+    first = replace(SPACE.baseline(), demos=3)
+    tried, candidates = {first.mark}, list[Candidate]()
+    while (other := SPACE.next_own_demo_set(first, tried)) is not None:
+        tried.add(other.mark)
+        candidates.append(other)
+    assert [len(one.own_demos) for one in candidates] == [1] * 12
+    assert candidates[3].own_demos == {"answer": (0, 0)}
+    assert {name for one in candidates for name in one.own_demos} == set(SPACE.predictors)
+    assert SPACE.next_own_demo_set(SPACE.baseline(), set()) is None
+
+
+def test_a_program_shows_each_predictor_its_own(folder: Path) -> None:
+    builder = builder_of(folder)
+    assert builder.task.space.first.predictors == ("answer", "closed", "gate")
+    base = replace(builder.task.space.baseline(), demos=2)
+    same = event_loop.run(builder.program(base))
+    own = event_loop.run(builder.program(base.with_own_demos("answer", 1, 2).with_own_demos("gate", 0, 3)))
+    shown = {name: [list(p.demos) for p in (call, dict(own.named_predictors())[name])] for name, call in
+             same.named_predictors()}  # fmt: skip
+    assert [len(demos) for demos in shown["answer"]] == [2, 1]
+    assert shown["answer"][1][0] not in shown["answer"][0][:1]
+    assert [len(demos) for demos in shown["gate"]] == [2, 0]
+    assert shown["closed"][0] == shown["closed"][1]
+
+
+def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
+    def sometimes(request: ChatRequest) -> dict[str, Any]:
+        reply = gated(request)
+        if "answer" in reply:
+            reply["answer"] = colour_of(request) if "number1" in request.messages[-1].content else "no idea"
+        return reply
+
+    builder = builder_of(folder, 'search.objectives=["f1"]', target=ScriptedTarget(sometimes))
+    event_loop.run(builder.program(replace(builder.task.space.baseline(), demos=2)))
+    (name,) = (name for name in builder._attributes.names() if name.startswith("pool:"))
+    text = json.dumps(builder._attributes.get(name))
+    pool = Pool.of(json.loads(text))
+    assert json.dumps(pool.to_json()) == text
+    scores = {name: [one.score for one in demos] for name, demos in pool.filled.items()}
+    n = len(pool.scores)
+    assert 0 < n < len(scores["answer"])
+    assert scores["answer"] == [*pool.scores, *[None] * pool.labelled]
+    assert scores["gate"] == [1.0] * n
+    assert all("number1" in demo["question"] for demo in pool.demos["gate"])
+
+
+def test_a_compiled_program_says_what_each_demonstration_earned(run: Run, folder: Path) -> None:
+    run(sets=(*GATED, "search.trials=12"), target=ScriptedTarget(gated), store=CallStore(None))
+    state = load(folder / "out").state
+    search = json.loads((folder / "out" / "provenance.json").read_text("utf-8"))["search"]
+    scores = search["demonstrations"]
+    assert {name: len(one.demos) for name, one in state.predictors.items() if one.demos} == {
+        name: len(earned) for name, earned in scores.items()
+    }
+    assert all(score is None or score >= 0.75 for earned in scores.values() for score in earned)
+    trials = json.loads((study_directory(folder / "out") / "trials.json").read_text("utf-8"))
+    candidates = [trial["candidate"] for trial in trials]
+    assert any("own_demos" in one for one in candidates)
+    assert len({json.dumps(one, sort_keys=True) for one in candidates}) == len(candidates)

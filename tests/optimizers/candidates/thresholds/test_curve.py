@@ -1,0 +1,216 @@
+"""Thresholds fitted to recorded scores: curves by hand, and laws of the choice."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragc.optimizers.candidates.thresholds.curve import (
+    Curve,
+    Fit,
+    GateOutcome,
+    deal_folds,
+    exact_curve,
+    fit,
+    is_single_gate,
+    measured_curve,
+    space_thresholds,
+)
+from tests.examples import examples
+
+KNOWN = [
+    GateOutcome("a", 0.9, low=1, high=0, present=1),  # right when it passes
+    GateOutcome("b", 0.7, low=1, high=0, present=1),
+    GateOutcome("c", 0.4, low=0, high=1, present=1),  # right when it does not
+    GateOutcome("d", 0.2, low=0, high=1, present=1),
+]
+
+
+def at(curve: Curve, threshold: float) -> float:
+    """The mean outcome of the stretch that `threshold` is in."""
+    position = next(n for n, edge in enumerate(curve.edges[1:]) if threshold <= edge)
+    return curve.means()[position]
+
+
+def test_an_exact_curve_has_a_point_between_neighbouring_scores_and_at_the_ends() -> None:
+    curve = exact_curve(KNOWN, 0.0, 1.0, present=0.5)
+    assert curve.points == (0.0, 0.1, 0.3, 0.5, 0.55, 0.8, 0.95, 1.0)
+    assert curve.means() == (0.5, 0.5, 0.75, 1.0, 1.0, 0.75, 0.5, 0.5)
+    assert curve.edges == (0.0, 0.0, 0.2, 0.4, 0.525, 0.7, 0.9, 1.0, 1.0)
+
+
+def test_the_best_stretch_is_met_in_its_middle() -> None:
+    far = [GateOutcome(q.id, q.score, q.low, q.high, present=q.low) for q in KNOWN]
+    result = fit(exact_curve(far, 0.0, 1.0, present=0.1), reached=4)
+    assert result.threshold == 0.55  # between 0.4 and 0.7
+    assert (result.before, result.in_sample, result.n, result.folds) == (0.5, 1.0, 4, 4)
+    assert result.exact
+    assert result.reached == 4
+
+
+def test_the_longer_of_two_equal_stretches_wins_and_its_middle_may_lie_off_the_points() -> None:
+    questions = [
+        GateOutcome("a", 0.1, low=0, high=1, present=0),
+        GateOutcome("b", 0.2, low=1, high=0, present=1),  # best from 0.1 to 0.2 ...
+        GateOutcome("c", 0.3, low=0, high=1, present=0),  # ... and from 0.3 on, ...
+        GateOutcome("d", 0.7, low=0.5, high=0.5, present=0.5),  # ... whatever the last one's score is
+    ]
+    curve = exact_curve(questions, 0.0, 1.0, present=0.0)
+    assert max(curve.means()) == at(curve, 0.15) == at(curve, 0.4) == at(curve, 0.9) > at(curve, 0.25)
+    assert fit(curve, 4).threshold == 0.65  # half way from 0.3 to 1.0, where the points are 0.5 and 0.85
+
+
+def test_the_present_value_is_kept_where_none_is_better() -> None:
+    result = fit(exact_curve(KNOWN, 0.0, 1.0, present=0.45), reached=4)
+    assert result.threshold == result.present == 0.45
+    assert not result.worth_a_trial
+
+
+def test_scores_at_the_ends_of_the_range_go_as_they_were_seen_to_go_there() -> None:
+    strict = [
+        GateOutcome("a", 0.0, low=0, high=0, present=0),
+        GateOutcome("b", 1.0, low=1, high=0.25, present=1),
+    ]
+    curve = exact_curve(strict, 0.0, 1.0, present=0.5)
+    assert curve.points == (0.0, 0.5, 1.0)
+    assert curve.means() == (0.5, 0.5, 0.125)
+
+
+def test_cross_validation_judges_each_question_by_what_the_others_choose() -> None:
+    lone = [GateOutcome(f"q{n}", 0.5, low=0, high=int(n == 0), present=0) for n in range(5)]
+    result = fit(exact_curve(lone, 0.0, 1.0, present=0.0), reached=5)
+    assert (result.in_sample, result.before, result.folds) == (0.2, 0.0, 5)
+    assert result.threshold == 0.75
+    assert result.validated == 0.0  # without it the others see nothing in moving
+    assert result.worth_a_trial is True
+    worse = [GateOutcome(q.id, q.score, q.low, q.high - 0.1 * (q.id != "q0"), q.present) for q in lone]
+    result = fit(exact_curve(worse, 0.0, 1.0, present=0.0), reached=5)
+    assert (result.in_sample, result.before, result.validated) == (0.12, 0.0, -0.08)
+    assert not result.worth_a_trial
+
+
+def test_thresholds_that_were_tried_are_chosen_among_themselves() -> None:
+    tried = {p: {"a": v, "b": v} for p, v in [(0.0, 0.1), (0.2, 0.7), (0.5, 0.7), (0.6, 0.7), (1.0, 0.2)]}
+    curve = measured_curve(tried, present=0.0)
+    assert curve.edges == (0.0, 0.1, 0.35, 0.55, 0.8, 1.0)
+    assert fit(curve, 2).threshold == 0.5  # its stretch holds 0.45, half way from 0.1 to 0.8
+    assert not fit(curve, 2).exact
+
+
+def test_spaced_thresholds_stand_between_scores_and_part_them_evenly() -> None:
+    assert space_thresholds([0.2, 0.6], 0.0, 1.0) == (0.1, 0.4, 0.8)
+    assert space_thresholds([0.5, 0.5, 0.5], 0.0, 1.0) == (0.25, 0.75)
+    assert space_thresholds([-1.0, 0.5, 2.0], 0.0, 1.0) == (0.25, 0.75)
+    many = space_thresholds([n / 100 for n in range(1, 100)], 0.0, 1.0, most=4)
+    assert many == (0.205, 0.405, 0.595, 0.795)
+    crowded = space_thresholds([0.9 + n / 1000 for n in range(90)] + [0.1], 0.0, 1.0, most=3)
+    assert all(point > 0.9 for point in crowded)
+    assert space_thresholds([0.2, 0.6], 0.0, 1.0, most=0) == space_thresholds([2.0], 0.0, 1.0, most=0) == ()
+    assert space_thresholds([2.0], 0.0, 1.0) == (0.5,)
+
+
+def test_ends_that_do_not_explain_the_present_outcomes_are_no_exact_curve() -> None:
+    assert is_single_gate(KNOWN, 0.0, 1.0, present=0.5)
+    assert not is_single_gate(
+        [*KNOWN, GateOutcome("e", 0.6, low=0, high=1, present=1)], 0.0, 1.0, present=0.5
+    )
+    assert not is_single_gate(
+        [*KNOWN, GateOutcome("e", None, low=0, high=1, present=1)], 0.0, 1.0, present=0.5
+    )
+    assert is_single_gate([GateOutcome("e", 0.5, low=0, high=1, present=1)], 0.0, 1.0, present=0.5)
+
+
+def test_a_range_of_one_value_has_a_curve_of_one_point() -> None:
+    result = fit(exact_curve([GateOutcome("a", 0.5, 1, 1, 1)], 0.5, 0.5, present=0.5), reached=1)
+    assert (result.points, result.means, result.threshold) == ((0.5,), (1.0,), 0.5)
+
+
+def test_a_curve_without_questions_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one question"):
+        exact_curve([], 0.0, 1.0, present=0.5)
+
+
+OUTCOMES = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+SCORES = st.one_of(st.none(), st.integers(0, 20).map(lambda n: n / 20))
+PRESENT = st.integers(0, 40).map(lambda n: n / 40)
+
+
+@st.composite
+def gates(draw: st.DrawFn) -> tuple[list[GateOutcome], float]:
+    """Questions at a single gate that passes what reaches the threshold, and its present value."""
+    present, questions = draw(PRESENT), []
+    for n in range(draw(st.integers(1, 12))):
+        score, passed, missed = draw(SCORES), draw(OUTCOMES), draw(OUTCOMES)
+        missed = passed if score is None else missed
+
+        def goes(
+            threshold: float, score: float | None = score, yes: float = passed, no: float = missed
+        ) -> float:
+            return yes if score is None or score >= threshold else no
+
+        questions.append(GateOutcome(f"q{n}", score, goes(0.0), goes(1.0), goes(present)))
+    return questions, present
+
+
+def mean(questions: list[GateOutcome], threshold: float, present: float) -> float:
+    """The mean outcome at `threshold`, told from the gate itself."""
+
+    def outcome(q: GateOutcome) -> float:
+        if threshold in (0.0, 1.0) or q.score is None:
+            return q.low if threshold == 0.0 or q.score is None else q.high
+        return q.low if q.score >= threshold else q.high
+
+    return sum(map(outcome, questions)) / len(questions)
+
+
+@given(gates())
+def test_the_chosen_threshold_is_as_good_as_any_of_the_range(drawn: tuple[list[GateOutcome], float]) -> None:
+    questions, present = drawn
+    assert is_single_gate(questions, 0.0, 1.0, present)
+    result = fit(exact_curve(questions, 0.0, 1.0, present), reached=len(questions))
+    grid = [mean(questions, n / 80, present) for n in range(81)]
+    assert result.in_sample == pytest.approx(max(grid))
+    assert mean(questions, result.threshold, present) == pytest.approx(result.in_sample)
+    assert mean(questions, present, present) == pytest.approx(result.before)
+    assert 0.0 <= result.threshold <= 1.0
+    for point, value in zip(result.points, result.means, strict=True):
+        assert mean(questions, point, present) == pytest.approx(value)
+
+
+@given(gates(), st.randoms())
+def test_the_order_of_the_questions_changes_nothing(
+    drawn: tuple[list[GateOutcome], float], rng: random.Random
+) -> None:
+    questions, present = drawn
+    other = list(questions)
+    rng.shuffle(other)
+    assert fit(exact_curve(questions, 0.0, 1.0, present), 1) == fit(exact_curve(other, 0.0, 1.0, present), 1)
+
+
+@given(gates(), OUTCOMES)
+def test_outcomes_that_never_change_keep_the_present_value(
+    drawn: tuple[list[GateOutcome], float], same: float
+) -> None:
+    constant = [GateOutcome(q.id, q.score, same, same, same) for q in drawn[0]]
+    result = fit(exact_curve(constant, 0.0, 1.0, drawn[1]), reached=1)
+    assert result.threshold == result.present == drawn[1]
+    assert result.before == result.in_sample == result.validated == same
+    assert not result.worth_a_trial
+
+
+@given(st.sets(st.text(max_size=5), min_size=1, max_size=30), st.integers(1, 6))
+@settings(max_examples=examples(30))
+def test_folds_share_out_all_questions_evenly_by_id(ids: set[str], parts: int) -> None:
+    folds = deal_folds(sorted(ids), parts)
+    assert sorted(id for part in folds for id in part) == sorted(ids)
+    assert max(map(len, folds)) - min(map(len, folds)) <= 1
+    assert folds == deal_folds(sorted(ids, reverse=True), parts)
+
+
+@given(gates())
+def test_a_fit_comes_back_from_json(drawn: tuple[list[GateOutcome], float]) -> None:
+    result = fit(exact_curve(drawn[0], 0.0, 1.0, drawn[1]), reached=2)
+    assert Fit.of(result.to_json()) == result

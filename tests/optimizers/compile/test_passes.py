@@ -1,0 +1,380 @@
+"""The passes of a compile: each run alone on a scripted target, and `compile` as their composition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import FrozenInstanceError, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragc import recipe as recipes
+from ragc.compiled.base import load
+from ragc.compiled.verdict import NOT_MEASURED
+from ragc.core import event_loop
+from ragc.errors import ArtefactError, BudgetExhausted, NothingAnswered, RecipeError, UsageError
+from ragc.optimizers.compile import (
+    Cost,
+    Prepared,
+    baseline,
+    open_models,
+    passes,
+    prepare,
+    search,
+    select,
+    verify,
+    write,
+)
+from ragc.optimizers.compile.driver import Baseline, Searched, Selected, open_search
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.examples import thorough
+from tests.optimizers.colours import Killed, Run, Unbroken, dying, identical, needs_demos
+
+FREE = Cost(0, 0, 0, 0.0, 0.0)
+
+
+@dataclass
+class Watched:
+    """A progress that notes what it hears."""
+
+    phases: list[str]
+    notes: list[str]
+    closed: int = 0
+
+    def phase(self, name: str, total: int | None, unit: str = "questions") -> None:
+        self.phases.append(name)
+
+    def step(self, n: int = 1) -> None:
+        """Not noted."""
+
+    def trial(self, index: int, of: int, score: float, best: float, what: str) -> None:
+        """Not noted."""
+
+    def download(self, done: int, total: int) -> None:
+        """Not noted."""
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@contextmanager
+def prepared_in(
+    folder: Path, target: ScriptedTarget, *sets: str, out: str = "out", resume: bool = False
+) -> Iterator[Prepared]:
+    recipe = recipes.load(folder / "recipe.toml", ("search.trials=4", *sets))
+    with prepare(
+        recipe,
+        folder / out,
+        resume=resume,
+        store=CallStore(None),
+        targets={"main": target},
+        progress=Watched([], []),
+    ) as prepared:
+        yield prepared
+
+
+def watched(prepared: Prepared) -> Watched:
+    assert isinstance(prepared.progress, Watched)
+    return prepared.progress
+
+
+async def first_passes(prepared: Prepared) -> tuple[Baseline, Searched, Selected]:
+    opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
+    async with opened as dev_search:
+        first = await baseline(dev_search)
+        searched = await search(dev_search, first)
+    return first, searched, await select(dev_search, searched)
+
+
+async def only_baseline(prepared: Prepared) -> Baseline:
+    async with open_search(
+        prepared.task, prepared.directory, prepared.limit, prepared.progress
+    ) as dev_search:
+        return await baseline(dev_search)
+
+
+def refuses(request: ChatRequest) -> str:
+    """A reply that fits no schema."""
+    return "{}"
+
+
+# prepare
+
+
+def test_prepare_reads_everything_and_sends_nothing(folder: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    with prepared_in(folder, target) as prepared:
+        task = prepared.task
+        assert [len(questions) for questions in (task.train, task.dev, task.test)] == [15, 20, 25]
+        assert prepared.out == folder / "out"
+        assert (prepared.directory / "recipe.toml").is_file()
+        with pytest.raises(FrozenInstanceError):
+            prepared.out = folder  # type: ignore[misc]
+    assert target.requests == []
+    assert not (folder / "out").exists()
+
+
+def test_prepare_locks_the_study_until_its_block_ends(folder: Path) -> None:
+    with (
+        prepared_in(folder, ScriptedTarget(needs_demos)),
+        pytest.raises(UsageError, match="Another process is compiling to"),
+        prepared_in(folder, ScriptedTarget(needs_demos)),
+    ):
+        raise AssertionError("two processes would write one study")
+    with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
+        assert prepared.task.dev
+
+
+def test_prepare_refuses_a_directory_of_others_before_it_begins_a_study(folder: Path) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "mine.txt").write_text("my own", "utf-8")
+    with (
+        pytest.raises(ArtefactError, match="exists and is not a compiled program"),
+        prepared_in(folder, ScriptedTarget(needs_demos)),
+    ):
+        raise AssertionError("nothing may be prepared for it")
+
+
+# open_models
+
+
+def test_open_models_builds_each_program_before_a_model_is_loaded(folder: Path) -> None:
+    class Opening(ScriptedTarget):
+        opened = 0
+
+        async def open(self, progress: Any = None) -> None:
+            self.opened += 1
+
+    target = Opening(needs_demos)
+    (folder / "answer.json").write_text('{"no": "prompt"}', "utf-8")
+    with (
+        prepared_in(folder, target, "prompts.answer='answer.json'") as prepared,
+        pytest.raises(RecipeError, match=r"prompts\.answer = 'answer\.json'"),
+    ):
+        event_loop.run(open_models(prepared))
+    assert target.opened == 0
+    with prepared_in(folder, target) as prepared:
+        event_loop.run(open_models(prepared))
+        assert watched(prepared).phases == ["opening the model"]
+    assert [target.opened, len(target.requests)] == [1, 0]
+
+
+# baseline
+
+
+def test_baseline_answers_the_dev_questions_once_and_reserves_the_calls_of_verify(folder: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    with prepared_in(folder, target) as prepared:
+        first = event_loop.run(only_baseline(prepared))
+    assert len(target.requests) == len(first.scores) == 20
+    assert (first.lm_calls, first.failures.n) == (1.0, 0)
+    assert first.calls_on(25) == 50
+    assert watched(prepared).phases == ["baseline on dev"]
+
+
+def test_baseline_reserves_so_many_calls_that_the_search_cannot_spend_them(folder: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    with prepared_in(folder, target, "budget.lm_calls=75") as prepared:
+        _, searched, selected = event_loop.run(first_passes(prepared))
+        assert "lm_calls" in searched.budget or "LM calls" in searched.budget
+        verified = event_loop.run(verify(prepared, selected))
+    assert len(verified.rows["winner"]) == 25
+    assert len(target.requests) <= 75
+
+
+def test_a_budget_that_does_not_last_for_the_baseline_is_spent(folder: Path) -> None:
+    with (
+        prepared_in(folder, ScriptedTarget(needs_demos), "budget.lm_calls=5") as prepared,
+        pytest.raises(BudgetExhausted),
+    ):
+        event_loop.run(only_baseline(prepared))
+
+
+def test_a_baseline_that_is_there_is_not_answered_again(folder: Path) -> None:
+    with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
+        before = event_loop.run(only_baseline(prepared))
+    target = ScriptedTarget(needs_demos)
+    with prepared_in(folder, target, resume=True) as prepared:
+        assert event_loop.run(only_baseline(prepared)) == before
+    assert target.requests == []
+
+
+# search and select
+
+
+def test_search_and_select_find_the_better_program_on_dev_alone(folder: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    with prepared_in(folder, target) as prepared:
+        first, searched, selected = event_loop.run(first_passes(prepared))
+        test = {question.question for question in prepared.task.test}
+    assert [trial.number for trial in searched.trials] == [0, 1, 2, 3, 4]
+    assert searched.trials[0].scores == first.scores == selected.dev["baseline"]
+    assert (searched.budget, searched.external) == ("", None)
+    assert selected.best.predictors()[0].demos
+    assert not selected.baseline.predictors()[0].demos
+    assert selected.facts["trials"] == len(selected.trials) - 1 == 4
+    prompts = {request.messages[-1].content for request in target.requests}
+    assert not any(question in prompt for question in test for prompt in prompts)
+
+
+def test_select_chooses_among_the_trials_that_it_is_given(folder: Path) -> None:
+    async def chosen() -> Selected:
+        opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
+        async with opened as dev_search:
+            searched = await search(dev_search, await baseline(dev_search))
+            return await select(dev_search, replace(searched, trials=searched.trials[:1]))
+
+    with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
+        selected = event_loop.run(chosen())
+    assert selected.dev["winner"] == selected.dev["baseline"]
+    assert selected.facts["trials"] == 0
+    assert not selected.best.predictors()[0].demos
+
+
+def test_select_refuses_a_search_in_which_nothing_was_answered(folder: Path) -> None:
+    with (
+        prepared_in(folder, ScriptedTarget(refuses), "search.demos=0") as prepared,
+        pytest.raises(NothingAnswered, match="no dev question was answered by the baseline: 20 of 20"),
+    ):
+        event_loop.run(first_passes(prepared))
+
+
+@pytest.mark.parametrize("optimizer", ["ragc", "random"])
+def test_an_external_optimizer_has_the_same_passes(folder: Path, optimizer: str) -> None:
+    sets = (f"search.optimizer={optimizer}", "search.trials=2", "search.knobs=[]")
+    with prepared_in(folder, ScriptedTarget(needs_demos), *sets) as prepared:
+        first, searched, selected = event_loop.run(first_passes(prepared))
+        compiled = write(prepared, selected, event_loop.run(verify(prepared, selected)), FREE)
+    assert (searched.external is None) == (optimizer == "ragc")
+    assert selected.dev["baseline"] == first.scores
+    assert selected.dev["winner"] != first.scores
+    assert compiled.verdict == "better"
+
+
+# verify
+
+
+def test_verify_asks_the_test_questions_of_both_programs_and_nothing_else(folder: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    with prepared_in(folder, target) as prepared:
+        *_, selected = event_loop.run(first_passes(prepared))
+        on_dev = len(target.requests)
+        watched(prepared).phases.clear()
+        verified = event_loop.run(verify(prepared, selected))
+        same = event_loop.run(verify(prepared, replace(selected, best=selected.baseline)))
+    assert len(target.requests) - on_dev == 50  # the third look is replayed
+    assert watched(prepared).phases == ["baseline on test", "winner on test"] * 2
+    assert [len(rows) for rows in verified.rows.values()] == [25, 25]
+    assert (verified.verdict, verified.failures["winner"].n) == ("better", 0)
+    assert verified.scores["winner"]["em"].mean == 1.0 > verified.scores["baseline"]["em"].mean
+    assert same.differences["em"]["mean"] == 0
+    assert same.note.startswith("The baseline is kept:")
+
+
+def test_verify_measures_nothing_without_test_questions_or_without_a_budget(folder: Path) -> None:
+    target = ScriptedTarget(needs_demos)
+    with prepared_in(folder, target, "data.test=0") as prepared:
+        *_, selected = event_loop.run(first_passes(prepared))
+        on_dev, verified = len(target.requests), event_loop.run(verify(prepared, selected))
+    assert len(target.requests) == on_dev
+    assert (verified.verdict, verified.failures) == (NOT_MEASURED, {})
+    assert dict(verified.rows) == {"baseline": (), "winner": ()}
+    with prepared_in(folder, target, "budget.lm_calls=75", out="other") as prepared:
+        *_, selected = event_loop.run(first_passes(prepared))
+        prepared.task.ledger.hold(70)
+        assert event_loop.run(verify(prepared, selected)).verdict == NOT_MEASURED
+        assert watched(prepared).notes[-1].startswith("test not measured: ")
+
+
+# write
+
+
+def test_write_leaves_the_same_bytes_whatever_the_run_took(folder: Path) -> None:
+    slow = Cost(10, 2, 3000, 0.5, 60.0, {"prefix_tokens": 7.0})
+    with prepared_in(folder, ScriptedTarget(needs_demos)) as prepared:
+        *_, selected = event_loop.run(first_passes(prepared))
+        verified = event_loop.run(verify(prepared, selected))
+        compiled = write(prepared, selected, verified, FREE)
+        write(replace(prepared, out=folder / "slow"), selected, verified, slow)
+        assert watched(prepared).closed == 2
+        assert json.loads((prepared.directory / "trials.json").read_bytes()) == list(selected.trials)
+    assert identical(folder / "out", folder / "slow")
+    assert load(folder / "slow").run["prefix_tokens"] == 7.0
+    assert compiled.program.provenance["verdict"] == compiled.verdict == verified.verdict
+    pairs = zip(verified.rows["baseline"], verified.rows["winner"], strict=True)
+    assert compiled.example == min(pairs, key=lambda pair: pair[0].question.id)
+
+
+# compile
+
+
+def test_compile_is_the_composition_of_its_passes(folder: Path, run: Run) -> None:
+    with prepared_in(folder, ScriptedTarget(needs_demos), out="by hand") as prepared:
+        event_loop.run(open_models(prepared))
+        *_, selected = event_loop.run(first_passes(prepared))
+        by_hand = write(prepared, selected, event_loop.run(verify(prepared, selected)), FREE)
+    at_once = run(sets=("search.trials=4",))
+    assert identical(folder / "by hand", folder / "out")
+    assert (by_hand.verdict, by_hand.test, by_hand.differences) == (
+        at_once.verdict,
+        at_once.test,
+        at_once.differences,
+    )
+
+
+def test_compile_calls_the_passes_in_their_order_each_once(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    names = ("prepare", "open_models", "baseline", "search", "select", "verify", "write")
+    for name in names:
+        real = getattr(passes, name)
+
+        def noted(*args: Any, _name: str = name, _real: Any = real, **more: Any) -> Any:
+            order.append(_name)
+            return _real(*args, **more)
+
+        monkeypatch.setattr(passes, name, noted)
+    run(sets=("search.trials=1",))
+    assert tuple(order) == names
+
+
+@thorough
+@pytest.mark.parametrize("after", [5, 40, 90, 120])
+def test_a_compile_killed_in_any_pass_goes_on_to_the_same_bytes(
+    folder: Path, run: Run, unbroken: Unbroken, after: int
+) -> None:
+    sets, store, rest = ("search.trials=3",), CallStore(folder / "own"), ScriptedTarget(needs_demos)
+    whole, total = unbroken(*sets)
+    with pytest.raises(Killed):
+        run("cut", sets=sets, store=store, target=dying(needs_demos, after))
+    run("cut", sets=sets, store=store, target=rest, resume=True)
+    assert identical(whole, folder / "cut")
+    assert len(rest.requests) < total
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        (("search.demos=0", "search.knobs=[]"), "The recipe searches nothing, so its program is compiled"),
+        (("data.dev=4", "data.test=8"), "4 dev questions cannot show anything: 6 must get better"),
+        (("data.dev=4", "data.test=8"), "8 test questions show no gain in exact match with 80% probability"),
+    ],
+)
+def test_what_a_study_cannot_show_is_noted_before_anything_is_sent(
+    folder: Path, sets: tuple[str, ...], expected: str
+) -> None:
+    target = ScriptedTarget([])
+    with prepared_in(folder, target, *sets) as prepared:
+        event_loop.run(open_models(prepared))
+        assert isinstance(prepared.progress, Watched)
+        assert expected in prepared.progress.notes[0]
+    assert not target.requests

@@ -1,0 +1,216 @@
+"""How a study stands: while it runs, after it was cut off, when it is finished, and where none is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from ragc import recipe as recipes
+from ragc.cli import console
+from ragc.errors import ArtefactError, RagcError, RecipeError, UsageError
+from ragc.optimizers import compile as compiling
+from ragc.optimizers.distributed.worker import address_of, join
+from ragc.optimizers.search.directory import delete_address
+from ragc.optimizers.search.storage import NAME, study_directory
+from ragc.optimizers.status import StudyStatus, status
+from ragc.recipe.models import StudySpec
+from ragc.targets.base import ChatRequest
+from ragc.task.study_address import MARK, read_address, study_name, write_address
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import RECIPE, Killed, Run, dying, needs_demos
+
+
+@pytest.fixture
+def cut(run: Run, folder: Path) -> Path:
+    """The --out of a study that died while two trials began."""
+    with pytest.raises((Killed, RagcError)):
+        run("cut", target=dying(needs_demos, 40), sets=("budget.lm_calls=500",))
+    return folder / "cut"
+
+
+def test_a_finished_study_says_what_was_found_and_what_it_cost(run: Run, folder: Path) -> None:
+    result = run()
+    report = status(folder / "out")
+    assert report == status(study_directory(folder / "out"))
+    assert report.state == "finished"
+    assert report.trials == {
+        "done": 6,
+        "baseline": 1,
+        "wanted": 6,
+        "stopped": report.trials["stopped"],
+        "running": 0,
+    } | {
+        "stale": 0,
+        "failed": report.trials["failed"],
+    }
+    searched = json.loads((folder / "out" / "provenance.json").read_text())["search"]
+    assert report.best is not None
+    assert report.best["candidate"] == searched["candidate"]
+    assert report.budget["lm_calls"] == {"spent": result.counters["sent"], "limit": None}
+    assert f"wins: em {report.best['values']['em']:.4g} on dev, where" in report.log[-1]
+    assert json.loads(json.dumps(report.to_json()))["state"] == "finished"
+
+
+@pytest.mark.parametrize("optimizer", ["ragc", ["random", "ragc"]])
+def test_a_study_of_several_objectives_that_was_cut_off_in_its_baseline_can_be_seen(
+    run: Run, folder: Path, optimizer: str | list[str]
+) -> None:
+    sets = ('search.objectives=["em","-tokens"]', f"search.optimizer={json.dumps(optimizer)}")
+    with pytest.raises((Killed, RagcError, BaseExceptionGroup)):
+        run("early", target=dying(needs_demos, 3), sets=sets)
+    report = status(folder / "early")
+    assert (report.state, report.best, report.front) == ("cut off", None, ())
+
+
+def test_a_study_that_was_cut_off_has_stale_trials_and_says_how_to_go_on(
+    cut: Path, run: Run, folder: Path
+) -> None:
+    report = status(cut)
+    assert report.state == "cut off"
+    assert report.trials["stale"] == 2
+    assert report.trials["done"] < report.trials["wanted"] == 6
+    assert report.budget["lm_calls"]["limit"] == 500
+    assert "--resume" in report.next
+    assert report.lines()[-1] == report.next
+    run("cut", resume=True, sets=("budget.lm_calls=500",))
+    again = status(folder / "cut")
+    assert again.state == "finished"
+    assert (again.trials["stale"], again.trials["done"]) == (0, 6)
+
+
+def test_asking_changes_nothing(cut: Path) -> None:
+    directory = study_directory(cut)
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    status(cut)
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+
+
+def test_a_study_in_the_hands_of_a_process_is_running(run: Run, folder: Path) -> None:
+    seen: list[StudyStatus] = []
+
+    def asked_meanwhile(request: ChatRequest) -> dict[str, Any]:
+        if not seen:
+            seen.append(status(folder / "out"))
+        return needs_demos(request)
+
+    run(target=ScriptedTarget(asked_meanwhile))
+    assert (seen[0].state, seen[0].trials["running"], seen[0].best) == ("running", 1, None)
+
+
+def test_several_objectives_have_a_front(run: Run, folder: Path) -> None:
+    run(sets=('search.objectives=["em", "-tokens"]',))
+    report = status(folder / "out")
+    assert report.best in report.front
+    assert all(set(trial["values"]) == {"em", "tokens"} for trial in report.front)
+    assert all(trial["values"]["tokens"] > 0 for trial in report.front)
+
+
+def test_where_no_study_is_that_is_said(run: Run, folder: Path) -> None:
+    with pytest.raises(ArtefactError, match=r"No study is known at .*nothing.*--out directory"):
+        status(folder / "nothing")
+
+
+def test_how_workers_join_is_known_while_there_is_a_cluster(cut: Path) -> None:
+    directory = study_directory(cut)
+    assert address_of("host:6379") == "host:6379"
+    with pytest.raises(UsageError, match=r"no workers to join now.*study\.workers"):
+        address_of(str(cut))
+    write_address(directory, workers="10.0.0.1:6379")
+    assert address_of(str(cut)) == "10.0.0.1:6379"
+    with pytest.raises(UsageError, match="at least one trial at a time, found 0"):
+        join(str(cut), trials=0)
+
+
+def test_a_study_keeps_the_name_it_has_on_its_servers(tmp_path: Path) -> None:
+    first, other = study_name(tmp_path / "a"), study_name(tmp_path / "b")
+    assert first != other
+    write_address(tmp_path / "a", workers="h:1")
+    assert study_name(tmp_path / "a") == first
+    write_address(tmp_path / "a", workers="")
+    assert read_address(tmp_path / "a") == {"name": first}
+    (tmp_path / "a" / MARK).write_text("{")
+    with pytest.raises(ArtefactError, match=r"study\.json cannot be read"):
+        study_name(tmp_path / "a")
+
+
+def test_a_study_begun_anew_leaves_nothing_in_its_storage(
+    cut: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = f"sqlite:///{tmp_path / 'shared.db'}"
+    monkeypatch.setenv("RAGC_STORAGE", shared)
+    directory = study_directory(cut)
+    name = study_name(directory)
+    optuna.create_study(storage=shared, study_name=name)
+    optuna.create_study(storage=shared, study_name=NAME)
+    delete_address(directory)
+    assert optuna.get_all_study_names(shared) == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("sets", "expected"),
+    [
+        (('study.workers="ray"',), r"study\.workers needs study\.storage.*RAGC_STORAGE"),
+        (
+            ('study.workers="ray"', 'study.storage="postgresql+psycopg://h/d"'),
+            r"study\.workers needs study\.store.*RAGC_STORE",
+        ),
+        (('study.workers="ray"', 'search.optimizer="random"'), r"'random' runs in one process"),
+    ],
+)
+def test_workers_that_share_nothing_are_refused(folder: Path, sets: tuple[str, ...], expected: str) -> None:
+    recipe = recipes.load(folder / "recipe.toml", sets)
+    with pytest.raises(UsageError, match=expected):
+        compiling.compile(recipe, folder / "out")
+
+
+def test_stand_ins_do_not_reach_workers(run: Run) -> None:
+    with pytest.raises(UsageError, match="leave store and targets out"):
+        run(sets=('study.workers="ray"',))
+
+
+@pytest.mark.parametrize(
+    ("key", "address", "expected"),
+    [
+        ("storage", "postgresql://u:p@h/d", "must not hold a password.*RAGC_STORAGE"),
+        ("storage", "postgresql://h/d?password=p", "must not hold a password"),
+        ("store", "redis://:p@h:1/0", "must not hold a password.*RAGC_STORE"),
+        ("storage", "sqlite:///x.db", "an address such as postgresql"),
+        ("store", "memcached://h", "an address such as redis://"),
+        ("workers", "http://h:1/", "the address of a Ray cluster, HOST:PORT"),
+    ],
+)
+def test_addresses_in_recipes_are_checked_and_hold_no_password(key: str, address: str, expected: str) -> None:
+    with pytest.raises(RecipeError, match=rf"study\.{key}.*{expected}"):
+        recipes.parse(f'{RECIPE}[study]\n{key} = "{address}"\n', files=False)
+
+
+def test_a_recipe_with_addresses_survives_being_written() -> None:
+    text = '[study]\nstorage = "postgresql+psycopg://me@h/d"\nstore = "redis://h:1/0"\nworkers = "h:2"\n'
+    recipe = recipes.parse(RECIPE + text, files=False)
+    assert recipe.study == StudySpec(
+        storage="postgresql+psycopg://me@h/d", store="redis://h:1/0", workers="h:2"
+    )
+    assert recipes.parse(recipe.to_toml(), files=False) == recipe
+    assert "[study]" not in recipes.parse(RECIPE, files=False).to_toml()
+
+
+def test_a_compile_for_two_objectives_prints_the_front(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(sets=('search.objectives=["em","-tokens"]',))
+    front = json.loads((folder / "out" / "provenance.json").read_text())["search"]["front"]
+    console.print_compiled(result)
+    text = capsys.readouterr().out
+    assert "The front: no trial is better" in text
+    listed = [line for line in text.splitlines() if line.startswith("  trial ")]
+    assert [int(line.split()[1].rstrip(",:")) for line in listed] == [trial["trial"] for trial in front]
+    assert sum(", compiled:" in line for line in listed) == 1
+    for line, trial in zip(listed, front, strict=True):
+        assert f"em {trial['values']['em']:.4g}, tokens {trial['values']['tokens']:.4g}" in line
+    report = status(folder / "out")
+    assert report.best is not None
+    assert report.best["trial"] in [trial["trial"] for trial in report.front]
