@@ -27,7 +27,6 @@ import ragc
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc import recipe as recipes
 from ragc import targets
-from ragc.api import recipe_schema
 from ragc.cli.main import main, parser
 from ragc.programs import METHODS
 from ragc.testing import SchemaReplies, ScriptedTarget
@@ -293,7 +292,7 @@ def test_every_command_and_option_is_listed() -> None:
 
 
 def test_every_key_of_a_recipe_is_listed() -> None:
-    schema = recipe_schema()
+    schema = ragc.recipe_schema()
     page = (DOCS / "reference/recipe.md").read_text("utf-8")
     listed = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
     listed += re.findall(r"^## \[(\w+)", page, re.MULTILINE)

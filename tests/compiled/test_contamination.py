@@ -308,7 +308,7 @@ def test_an_unreadable_ledger_refuses_a_compile_and_a_dry_run(run: Run, folder: 
     with pytest.raises(StoreError, match="The ledger of uses"):
         run()
     with pytest.raises(StoreError, match="The ledger of uses"):
-        ragc.plan(folder / "recipe.toml", sets=SIZES)
+        ragc.compile(folder / "recipe.toml", sets=SIZES, dry_run=True)
 
 
 def test_a_program_without_digests_is_scored_and_said_to_be_unchecked(run: Run, folder: Path) -> None:

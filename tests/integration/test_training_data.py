@@ -102,7 +102,7 @@ def test_smollm2_makes_training_data(tmp_path: Path, weights: Path, kind: str) -
     write_data(tmp_path, kind.partition("-")[0], n=n)
     recipe, out = tmp_path / "recipe.toml", tmp_path / "rows.jsonl"
     recipe.write_text(RECIPE.format(program=kind.partition("-")[0]) + SMALL, "utf-8")
-    planned = ragc.plan_training_data(kind, recipe, sets=sets)
+    planned = ragc.training_data(kind, recipe, sets=sets, dry_run=True)
     rows = 0
     with suppress(NothingAnswered):
         data = ragc.training_data(kind, recipe, sets=sets, out=out)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragc import api
+import ragc
 from ragc import recipe as recipes
 from ragc.core import event_loop, paths
 from ragc.corpora.storage import corpus as corpora
@@ -75,7 +75,7 @@ def test_what_is_built_is_all_that_a_program_searches(folder: Path, method: Meth
 def test_rows_say_what_was_built(folder: Path) -> None:
     path = folder / "recipe.toml"
     path.write_text(RECIPE.format(program="vanilla") + '[sources.local]\nkind = "bm25"\n', "utf-8")
-    (row,) = api.index(path, sets=["knobs.chunk_size=50"])
+    (row,) = ragc.index(path, sets=["knobs.chunk_size=50"])
     assert (row["id"], row["kind"]) == ("local", "bm25")
     assert row["passages"] > 9
     assert row["bytes"] == sum(f.stat().st_size for f in Path(row["path"]).iterdir())

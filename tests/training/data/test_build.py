@@ -355,7 +355,7 @@ def test_a_dry_run_bounds_the_calls_and_sends_nothing(
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_question_takes_more_calls_than_planned(tmp_path: Path, kind: str) -> None:
     folder, models = folder_of(kind, tmp_path, n=2), models_of(kind)
-    planned = ragc.plan_training_data(kind, folder / "recipe.toml")
+    planned = ragc.training_data(kind, folder / "recipe.toml", dry_run=True)
     maker(folder, kind)(models)
     assert n_sent(models) <= planned["lm_calls_about"]
 

@@ -298,10 +298,10 @@ def test_an_edit_that_the_prompt_of_a_program_would_lose_is_refused_and_a_loss_i
     sets = ["prompts.compare=compare.openai.json"]
     how: dict[str, Any] = {"sets": sets, "out": folder / "rows.jsonl"}
     with pytest.raises(UsageError, match=f"-{edit}"):
-        ragc.plan_training_data("prefrag-dpo", folder / "recipe.toml", **how)
+        ragc.training_data("prefrag-dpo", folder / "recipe.toml", **how, dry_run=True)
     with pytest.raises(UsageError, match=f"-{edit}"):
         ragc.training_data("prefrag-dpo", folder / "recipe.toml", **how)
     heard: list[str] = []
     with listening(heard.append):
-        ragc.plan_training_data("prefrag-dpo", folder / "recipe.toml", allow_loss=True, **how)
+        ragc.training_data("prefrag-dpo", folder / "recipe.toml", allow_loss=True, **how, dry_run=True)
     assert [f"-{edit}" in one for one in heard] == [True]
