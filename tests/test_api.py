@@ -146,7 +146,8 @@ def test_names_are_listed_by_kind() -> None:
 def test_the_machine_is_examined_with_or_without_a_recipe(home: Path) -> None:
     (home / "questions.jsonl").write_text('{"id": "q", "question": "Why?", "answers": ["so"]}\n')
     (home / "recipe.toml").write_text(
-        'program = "no_retrieval"\nmetrics.report = ["em"]\n[data]\nquestions = "questions.jsonl"\ntrain = 0\ndev = 1\ntest = 0\n'
+        'program = "no_retrieval"\nmetrics.report = ["em"]\n'
+        '[data]\nquestions = "questions.jsonl"\ntrain = 0\ndev = 1\ntest = 0\n'
         '[targets.main]\nkind = "vllm"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
     )
     machine = ragc.examine(quick=True)
