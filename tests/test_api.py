@@ -24,6 +24,7 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import COLOURS, begun, needs_demos, written
 from tests.paths import ROOT
+from tests.support.rows import write_rows
 
 PASSAGES = [
     {"id": "stop", "title": "Iterators", "text": "StopIteration ends an iterator."},
@@ -50,7 +51,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def handbook(home: Path) -> Path:
     path = home / "handbook.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in PASSAGES), "utf-8")
+    write_rows(path, PASSAGES)
     return path
 
 

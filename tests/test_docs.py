@@ -32,6 +32,7 @@ from ragc.programs import METHODS
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import write_data
 from tests.paths import ROOT
+from tests.support.rows import write_rows
 
 DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
@@ -125,7 +126,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "corpus.jsonl": [{"id": "iter", "title": "Iterators", "text": f"{answer} ends an iterator."}],
     }
     for name, rows in data.items():
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(folder / name, rows)
     (folder / "handbook.jsonl").write_text((folder / "corpus.jsonl").read_text("utf-8"), "utf-8")
     (folder / "recipe.toml").write_text(RECIPE, "utf-8")
     with pytest.MonkeyPatch.context() as patch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import random
 import shutil
@@ -26,6 +25,7 @@ from ragc.errors import SourceError
 from ragc.records import Hit
 from tests.corpora.sources.test_dense import HashedWords
 from tests.examples import thorough
+from tests.support.rows import write_rows
 
 SEED = 20_261_122
 FLIPS = 50  # a kind
@@ -91,7 +91,7 @@ def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for n in range(50)
     ]
     file = tmp_path / "corpus.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    write_rows(file, lines)
     return file
 
 
