@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from ragc.core import event_loop
-from ragc.core.progress import Silent
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.dense import DenseSource
@@ -25,6 +24,7 @@ from ragc.errors import SourceError
 from ragc.records import Hit
 from tests.corpora.sources.test_dense import HashedWords
 from tests.examples import thorough
+from tests.support.progress import Notes
 from tests.support.rows import write_rows
 
 SEED = 20_261_122
@@ -69,16 +69,6 @@ KINDS = [
     pytest.param(graph, ("corpus", "dense"), id="dense hnsw", marks=lacks("faiss")),
     pytest.param(lucene, ("corpus", "lucene"), id="lucene", marks=lacks("pyserini")),
 ]
-
-
-class Notes(Silent):
-    """Keeps what it is told in words."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 @pytest.fixture

@@ -94,11 +94,6 @@ def fields(request: ChatRequest) -> set[str]:
     return set((request.schema or {}).get("properties", ()))
 
 
-def shown(request: ChatRequest) -> str:
-    """The last message of `request`: the inputs."""
-    return request.messages[-1].content
-
-
 def targets(**models: Answering) -> dict[str, ScriptedTarget]:
     """Scripted targets by role, each with an identity of its own."""
     return {role: ScriptedTarget(answer, identity=role) for role, answer in models.items()}
