@@ -36,9 +36,8 @@ PLAIN = ("search.demos=0", "search.knobs=[]")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    return written(tmp_path)
+def folder(home: Path) -> Path:
+    return written(home)
 
 
 def evaluated(folder: Path, what: str, *sets: str, split: str = "test") -> Evaluation:
