@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragc.api import recipe_schema
-from ragc.cli.listing import rows
+from ragc import list_names, recipe_schema
 from ragc.cli.main import parser
 from ragc.programs import METHODS, Method, table
 from ragc.programs.flow import END, SEARCH, START, Step
@@ -436,7 +435,7 @@ def names_page() -> str:
     }
     lines = ["# Names", "", WHOLE, "", "What a recipe can name; `ragc list KIND` prints the same.", ""]
     for kind, title in kinds.items():
-        listed = rows(kind)
+        listed = list_names(kind)
         more = [key for key in ("file", "licence", "unit", "consumer") if any(key in row for row in listed)]
         lines += [f"## {title}", "", f"`ragc list {kind}`", ""]
         lines += [f"| id | what it is |{''.join(f' {key} |' for key in more)}"]

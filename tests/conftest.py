@@ -120,6 +120,13 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of this test's own, whose `home` is where ragc keeps what it keeps."""
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
 @pytest.fixture(autouse=True)
 def _own_ledger(_own_home: None) -> None:
     """No test sees which questions another one used: the ledger of this run begins empty."""

@@ -12,16 +12,19 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, get_overloads
 
 import dspy
 import pytest
 
 import ragc
+from ragc.cli.commands import COMMANDS
 from ragc.core.display import VALUE, WHOLE, describe
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import COLOURS, begun, needs_demos, written
+from tests.paths import ROOT
+from tests.support.rows import write_rows
 
 PASSAGES = [
     {"id": "stop", "title": "Iterators", "text": "StopIteration ends an iterator."},
@@ -48,7 +51,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def handbook(home: Path) -> Path:
     path = home / "handbook.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in PASSAGES), "utf-8")
+    write_rows(path, PASSAGES)
     return path
 
 
@@ -81,9 +84,80 @@ def test_what_type_checkers_see_is_what_is_imported_when_used() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == ragc._IMPORTED_WHEN_USED
+    assert seen == ragc._MODULE_OF
     for name, module in seen.items():
         assert getattr(ragc, name) is getattr(importlib.import_module(str(module)), name)
+
+
+def functions_called(command: Path) -> set[tuple[str, str]]:
+    """The public functions that the file of a command calls: their modules and names."""
+    tree = ast.parse(command.read_text("utf-8"))
+    modules = {
+        alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module == "ragc.api"
+        for alias in node.names
+    }
+    return {
+        (f"ragc.api.{node.func.value.id}", node.func.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id in modules
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_calls_public_functions(command: str) -> None:
+    called = functions_called(ROOT / f"src/ragc/cli/commands/{command}.py")
+    assert called
+    for module, name in called:
+        assert name in ragc.__all__
+        assert getattr(ragc, name) is getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("name", ["compile", "grid", "headroom", "reproduce", "training_data"])
+def test_functions_that_spend_take_a_dry_run(name: str) -> None:
+    with_plan, result = get_overloads(getattr(ragc, name))
+    assert inspect.signature(with_plan).parameters["dry_run"].annotation == "Literal[True]"
+    assert inspect.signature(with_plan).return_annotation == "dict[str, Any]"
+    assert inspect.signature(result).return_annotation in ragc.__all__
+    names = list(inspect.signature(getattr(ragc, name)).parameters)
+    assert (
+        names == list(inspect.signature(with_plan).parameters) == list(inspect.signature(result).parameters)
+    )
+
+
+def test_training_data_needs_a_file_unless_nothing_is_written() -> None:
+    write: Any = ragc.training_data
+    with pytest.raises(ragc.UsageError, match="Training data needs `out`, the file"):
+        write("prefrag-dpo", "recipe.toml")
+    with pytest.raises(ragc.UsageError, match="Demonstrations send nothing, so there is nothing to plan"):
+        write("demonstrations", "compiled", dry_run=True)
+
+
+def test_names_are_listed_by_kind() -> None:
+    assert {"id", "about"} <= ragc.list_names("sources")[0].keys()
+    assert "top_k" in {row["id"] for row in ragc.list_names("knobs", "vanilla")}
+    with pytest.raises(ragc.UnknownName, match="Did you mean 'metrics'"):
+        ragc.list_names("metric")
+
+
+def test_the_machine_is_examined_with_or_without_a_recipe(home: Path) -> None:
+    (home / "questions.jsonl").write_text('{"id": "q", "question": "Why?", "answers": ["so"]}\n')
+    (home / "recipe.toml").write_text(
+        'program = "no_retrieval"\nmetrics.report = ["em"]\n'
+        '[data]\nquestions = "questions.jsonl"\ntrain = 0\ndev = 1\ntest = 0\n'
+        '[targets.main]\nkind = "vllm"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    )
+    machine = ragc.examine(quick=True)
+    assert {"python", "cpus"} <= {check.id for check in machine}
+    checks = ragc.examine("recipe.toml", quick=True)
+    assert [check.id for check in checks[-2:]] == ["recipe", "main"]
+    assert not checks[-1].ok
+    with pytest.raises(ragc.UsageError, match="`sets` and `again` are for the targets of a recipe"):
+        ragc.examine(again=True)
 
 
 def test_a_name_that_is_none_is_an_attribute_error() -> None:

@@ -27,12 +27,12 @@ import ragc
 from experiments.benchmarks.serving.loopback import MODEL, Loopback
 from ragc import recipe as recipes
 from ragc import targets
-from ragc.api import recipe_schema
 from ragc.cli.main import main, parser
 from ragc.programs import METHODS
 from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import write_data
 from tests.paths import ROOT
+from tests.support.rows import write_rows
 
 DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
@@ -126,7 +126,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "corpus.jsonl": [{"id": "iter", "title": "Iterators", "text": f"{answer} ends an iterator."}],
     }
     for name, rows in data.items():
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(folder / name, rows)
     (folder / "handbook.jsonl").write_text((folder / "corpus.jsonl").read_text("utf-8"), "utf-8")
     (folder / "recipe.toml").write_text(RECIPE, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
@@ -293,7 +293,7 @@ def test_every_command_and_option_is_listed() -> None:
 
 
 def test_every_key_of_a_recipe_is_listed() -> None:
-    schema = recipe_schema()
+    schema = ragc.recipe_schema()
     page = (DOCS / "reference/recipe.md").read_text("utf-8")
     listed = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
     listed += re.findall(r"^## \[(\w+)", page, re.MULTILINE)

@@ -25,7 +25,7 @@ MANUAL = ("llm", *CLOSED, "llm_web", "llm_kg", "llm_all")
 STAGED = ("predefined_web", "predefined_kg", "predefined_all", "agent")
 _KG = ("kg", "all", "llm_kg", "llm_all", "predefined_kg", "predefined_all", "agent")
 _WEB = ("web", "all", "llm_web", "llm_all", "predefined_web", "predefined_all", "agent")
-ASKS_KG, ASKS_WEB = When("source_policy", _KG), When("source_policy", _WEB)
+ASKS_WEB = When("source_policy", _WEB)
 ASKS = When("source_policy", tuple(policy for policy in (*MANUAL, *STAGED) if policy != "llm"))
 _RERANKS = When("rerank", (True,))
 

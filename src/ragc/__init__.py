@@ -13,8 +13,8 @@ Without a recipe:
     program = ragc.program("vanilla", main=lm, local=local, top_k=3)
     program(question="Which exception ends an iterator?").answer
 
-Importing this package is quick. Its functions import DSPy, Optuna and the rest when they are called, and its
-classes are imported when they are first used.
+Importing this package is quick. Its functions and classes are imported when they are first used, and the
+functions import DSPy, Optuna and the rest when they are called.
 """
 
 from __future__ import annotations
@@ -22,37 +22,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ragc.api import (
-    ask,
-    check_export,
-    compare,
-    compile,
-    evaluate,
-    export,
-    grid,
-    headroom,
-    index,
-    load,
-    merge_grids,
-    objective,
-    paper_tables,
-    plan,
-    plan_grid,
-    plan_reproduce,
-    plan_training_data,
-    program,
-    read_grid,
-    report,
-    reproduce,
-    source,
-    study,
-    study_status,
-    summarize,
-    target,
-    training_data,
-    trust,
-    trust_listing,
-)
 from ragc.compiled.access import Access
 from ragc.errors import (
     ArtefactError,
@@ -77,11 +46,20 @@ from ragc.version import __version__
 if TYPE_CHECKING:
     import ragc.metrics
     import ragc.recipe  # noqa: F401 - an attribute, as `__getattr__` has it
+    from ragc.api.exchange import check_export, export, trust, trust_listing
+    from ragc.api.grids import grid, merge_grids, paper_tables, read_grid, reproduce
+    from ragc.api.names import list_names
+    from ragc.api.parts import program, source, target
+    from ragc.api.recipes import examine, index, recipe_schema
+    from ragc.api.studies import compile, headroom, join_study, objective, study, study_status
+    from ragc.api.training import train, training_data, write_base
+    from ragc.api.use import ask, compare, evaluate, load, report, summarize
     from ragc.compiled.base import CompiledProgram
     from ragc.compiled.evaluate import Evaluation
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
+    from ragc.doctor.check import Check
     from ragc.exports.write import Exported
     from ragc.metrics.reports.compare_runs import RunComparison
     from ragc.metrics.stats.intervals import Interval
@@ -101,12 +79,14 @@ if TYPE_CHECKING:
     from ragc.targets.base import Target
     from ragc.task.answering import Row
     from ragc.training.data.build import TrainingData
+    from ragc.training.finetune.train import Trained
 
 __all__ = [
     "Access",
     "ArtefactError",
     "BudgetExhausted",
     "CapabilityMissing",
+    "Check",
     "Compile",
     "Compiled",
     "CompiledProgram",
@@ -139,6 +119,7 @@ __all__ = [
     "Target",
     "TargetError",
     "TargetUnavailable",
+    "Trained",
     "TrainingData",
     "TrustListing",
     "UnknownName",
@@ -152,21 +133,21 @@ __all__ = [
     "compare",
     "compile",
     "evaluate",
+    "examine",
     "export",
     "grid",
     "headroom",
     "index",
+    "join_study",
+    "list_names",
     "load",
     "merge_grids",
     "number",
     "objective",
     "paper_tables",
-    "plan",
-    "plan_grid",
-    "plan_reproduce",
-    "plan_training_data",
     "program",
     "read_grid",
+    "recipe_schema",
     "report",
     "reproduce",
     "source",
@@ -175,40 +156,52 @@ __all__ = [
     "summarize",
     "switch",
     "target",
+    "train",
     "training_data",
     "trust",
     "trust_listing",
+    "write_base",
 ]
 
-_IMPORTED_WHEN_USED = {
-    "Compile": "ragc.optimizers.integrations.dspy_compile",
-    "Compiled": "ragc.optimizers.compile",
-    "CompiledProgram": "ragc.compiled.base",
-    "Evaluation": "ragc.compiled.evaluate",
-    "Exported": "ragc.exports.write",
-    "Grid": "ragc.optimizers.grids.grid",
-    "Headroom": "ragc.optimizers.plan.headroom.result",
-    "Interval": "ragc.metrics.stats.intervals",
-    "Objective": "ragc.optimizers.integrations.optuna_objective",
-    "Progress": "ragc.core.progress",
-    "RagProgram": "ragc.programs.base",
-    "Recipe": "ragc.recipe",
-    "RecordedGrid": "ragc.optimizers.grids.record",
-    "Reproduction": "ragc.optimizers.grids.tables.result",
-    "Row": "ragc.task.answering",
-    "RowsSummary": "ragc.reports.rows",
-    "RunComparison": "ragc.metrics.reports.compare_runs",
-    "Source": "ragc.corpora.sources.base",
-    "StudyStatus": "ragc.optimizers.status",
-    "Target": "ragc.targets.base",
-    "TrainingData": "ragc.training.data.build",
-    "TrustListing": "ragc.compiled.trust_listing",
-    "WrittenReport": "ragc.reports.write",
-    "choice": "ragc.programs.own",
-    "number": "ragc.programs.own",
-    "switch": "ragc.programs.own",
+_NAMES_OF = {
+    "ragc.api.exchange": ("check_export", "export", "trust", "trust_listing"),
+    "ragc.api.grids": ("grid", "merge_grids", "paper_tables", "read_grid", "reproduce"),
+    "ragc.api.names": ("list_names",),
+    "ragc.api.parts": ("program", "source", "target"),
+    "ragc.api.recipes": ("examine", "index", "recipe_schema"),
+    "ragc.api.studies": ("compile", "headroom", "join_study", "objective", "study", "study_status"),
+    "ragc.api.training": ("train", "training_data", "write_base"),
+    "ragc.api.use": ("ask", "compare", "evaluate", "load", "report", "summarize"),
+    "ragc.compiled.base": ("CompiledProgram",),
+    "ragc.compiled.evaluate": ("Evaluation",),
+    "ragc.compiled.trust_listing": ("TrustListing",),
+    "ragc.core.progress": ("Progress",),
+    "ragc.corpora.sources.base": ("Source",),
+    "ragc.doctor.check": ("Check",),
+    "ragc.exports.write": ("Exported",),
+    "ragc.metrics.reports.compare_runs": ("RunComparison",),
+    "ragc.metrics.stats.intervals": ("Interval",),
+    "ragc.optimizers.compile": ("Compiled",),
+    "ragc.optimizers.grids.grid": ("Grid",),
+    "ragc.optimizers.grids.record": ("RecordedGrid",),
+    "ragc.optimizers.grids.tables.result": ("Reproduction",),
+    "ragc.optimizers.integrations.dspy_compile": ("Compile",),
+    "ragc.optimizers.integrations.optuna_objective": ("Objective",),
+    "ragc.optimizers.plan.headroom.result": ("Headroom",),
+    "ragc.optimizers.status": ("StudyStatus",),
+    "ragc.programs.base": ("RagProgram",),
+    "ragc.programs.own": ("choice", "number", "switch"),
+    "ragc.recipe": ("Recipe",),
+    "ragc.reports.rows": ("RowsSummary",),
+    "ragc.reports.write": ("WrittenReport",),
+    "ragc.targets.base": ("Target",),
+    "ragc.task.answering": ("Row",),
+    "ragc.training.data.build": ("TrainingData",),
+    "ragc.training.finetune.train": ("Trained",),
 }
-"""The module of each class, which is imported on first use."""
+"""The functions and classes of each module; a module is imported when one of its names is first used."""
+
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 _PACKAGES = ("metrics", "recipe")
 """Packages that are attributes of `ragc`, as in `ragc.metrics.score("f1", prediction, golds)`."""
@@ -217,9 +210,9 @@ _PACKAGES = ("metrics", "recipe")
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"{__name__}.{name}")
-    if name not in _IMPORTED_WHEN_USED:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_IMPORTED_WHEN_USED[name]), name)
+    value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -1,3 +1,3 @@
-"""The version of this package, said once; pyproject.toml reads it from here."""
+"""The version of this package, which pyproject.toml says too; a test compares them."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -133,7 +133,7 @@ def test_a_compiled_program_of_another_version_or_in_part(
 def test_rows_are_read_before_anything_is_answered(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragc.api.evaluate", lambda *_, **__: pytest.fail("questions were answered"))
+    monkeypatch.setattr("ragc.api.use.evaluate", lambda *_, **__: pytest.fail("questions were answered"))
     assert "there is no such file" in refused("eval recipe.toml row.jsonl", capsys)
 
 

@@ -205,7 +205,7 @@ def test_a_phase_says_what_it_counts(capsys: pytest.CaptureFixture[str]) -> None
 
 LOST = """
 import sys, time
-from ragc import api
+from ragc.api import studies
 from ragc.cli import main as cli
 from ragc.core import event_loop as loop
 
@@ -218,7 +218,7 @@ def plan(*args, **more):
     Late()
     time.sleep(20)
 
-api.plan = plan
+studies.compile = plan
 sys.exit(cli.main(["compile", "recipe.toml", "--dry-run"]))
 """
 

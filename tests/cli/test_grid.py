@@ -180,7 +180,7 @@ def test_without_pyarrow_the_extra_is_named(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("ragc.core.extras.is_installed", lambda module: module != "pyarrow")
     for call in (
         lambda: library.grid(folder / "recipe.toml", out=folder / "mine"),
-        lambda: library.plan_grid(folder / "recipe.toml", out=folder / "mine"),
+        lambda: library.grid(folder / "recipe.toml", out=folder / "mine", dry_run=True),
         lambda: library.read_grid(folder / "mine"),
         lambda: library.merge_grids([folder / "mine"]),
     ):

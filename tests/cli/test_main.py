@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ragc.cli.main import main
+from tests.support.rows import write_rows
 
 QUESTION = {"id": "q1", "question": "Which colour?", "answers": ["red"], "gold_ids": ["d1"]}
 RECIPE = """
@@ -28,15 +29,11 @@ model = "model.gguf"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    rows(tmp_path / "questions.jsonl", QUESTION)
-    rows(tmp_path / "corpus.jsonl", {"id": "d1", "title": "T", "text": "red"})
+    write_rows(tmp_path / "questions.jsonl", [QUESTION])
+    write_rows(tmp_path / "corpus.jsonl", [{"id": "d1", "title": "T", "text": "red"}])
     (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
     (tmp_path / "model.gguf").write_bytes(b"not a model" * 1000)
     return tmp_path
-
-
-def rows(path: Path, *values: Any) -> None:
-    path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
 
 
 def read_error(capsys: pytest.CaptureFixture[str]) -> str:
@@ -79,14 +76,14 @@ def test_unknown_names_come_with_the_nearest(capsys: pytest.CaptureFixture[str])
     [
         (lambda f: (f / "recipe.toml").unlink(), "there is no such file"),
         (lambda f: (f / "corpus.jsonl").unlink(), "corpus.jsonl"),
-        (lambda f: rows(f / "corpus.jsonl"), "corpus.jsonl"),
+        (lambda f: write_rows(f / "corpus.jsonl", []), "corpus.jsonl"),
         (
             lambda f: (f / "corpus.jsonl").write_text('{"id": "d1", "title": "T", "text": "x"}\n{oops\n'),
             "line 2",
         ),
-        (lambda f: rows(f / "questions.jsonl", QUESTION, QUESTION), "q1"),
+        (lambda f: write_rows(f / "questions.jsonl", [QUESTION, QUESTION]), "q1"),
         (lambda f: (f / "questions.jsonl").write_bytes(b'{"id": "\xff"}\n'), "UTF-8"),
-        (lambda f: rows(f / "questions.jsonl", {**QUESTION, "gold_ids": ["d9"]}), "d9"),
+        (lambda f: write_rows(f / "questions.jsonl", [{**QUESTION, "gold_ids": ["d9"]}]), "d9"),
         (lambda f: (f / "recipe.toml").write_text(RECIPE + "[knobs]\ntop_kk = 2\n"), "Did you mean 'top_k'"),
         (lambda f: (f / "recipe.toml").write_text(RECIPE + "[knobs]\ntop_k = 99\n"), "between 1 and 20"),
         (
@@ -106,11 +103,13 @@ def test_bad_input_is_said_clearly_and_leaves_nothing_behind(
 
 
 def test_all_problems_of_a_file_come_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows(
+    write_rows(
         folder / "questions.jsonl",
-        {**QUESTION, "answers": []},
-        {**QUESTION, "id": "q2", "gold_ids": ["d7"]},
-        5,
+        [
+            {**QUESTION, "answers": []},
+            {**QUESTION, "id": "q2", "gold_ids": ["d7"]},
+            5,
+        ],
     )
     assert main(["compile", "recipe.toml", "--out", "out"]) == 2
     error = read_error(capsys)
@@ -118,7 +117,7 @@ def test_all_problems_of_a_file_come_at_once(folder: Path, capsys: pytest.Captur
 
 
 def test_overlapping_splits_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows(folder / "other.jsonl", {**QUESTION, "id": "q2", "question": "which   COLOUR"})
+    write_rows(folder / "other.jsonl", [{**QUESTION, "id": "q2", "question": "which   COLOUR"}])
     sets = ["--set", "data.dev=questions.jsonl", "--set", "data.test=other.jsonl"]
     assert main(["compile", "recipe.toml", *sets, "--out", "out"]) == 2
     assert "dev" in read_error(capsys)

@@ -37,6 +37,7 @@ from ragc.store.question_marks import keys_of, marks_of
 from ragc.store.uses import ledger_file, read, split_marks
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import RECIPE, Killed, Run, begun, dying, identical, needs_demos, write_data
+from tests.support.rows import read_rows, write_rows
 
 DRAWN = RECIPE + "[budget]\nlm_calls = 400\n"
 SIZES = (
@@ -71,7 +72,7 @@ def run(folder: Path) -> Run:
 def edit(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     path = folder / "questions.jsonl"
     rows = [change(json.loads(line)) for line in path.read_text("utf-8").splitlines()]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(path, rows)
 
 
 def evaluated(folder: Path, what: str, *sets: str, split: str = "test", **more: Any) -> Evaluation:
@@ -194,11 +195,11 @@ def test_a_split_that_is_left_empty_is_refused_with_the_way_out(
 def leaving_only_seen(folder: Path) -> tuple[str, ...]:
     """Overrides that make the test split of questions that the ledger knows as dev."""
     known = {m for use in read(ledger_file()).searched for m in split_marks(use.questions.marks)}
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    rows = read_rows(folder / "questions.jsonl")
     seen = [row for row in rows if known.intersection(marks_of(row["question"]))]
     other = [row for row in rows if row not in seen]
-    (folder / "seen.jsonl").write_text("".join(json.dumps(row) + "\n" for row in seen), "utf-8")
-    (folder / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in other), "utf-8")
+    write_rows(folder / "seen.jsonl", seen)
+    write_rows(folder / "other.jsonl", other)
     return 'data.questions="other.jsonl"', 'data.test="seen.jsonl"'
 
 
@@ -308,7 +309,7 @@ def test_an_unreadable_ledger_refuses_a_compile_and_a_dry_run(run: Run, folder: 
     with pytest.raises(StoreError, match="The ledger of uses"):
         run()
     with pytest.raises(StoreError, match="The ledger of uses"):
-        ragc.plan(folder / "recipe.toml", sets=SIZES)
+        ragc.compile(folder / "recipe.toml", sets=SIZES, dry_run=True)
 
 
 def test_a_program_without_digests_is_scored_and_said_to_be_unchecked(run: Run, folder: Path) -> None:
@@ -345,9 +346,9 @@ def test_without_keeping_anything_only_whole_sets_are_known(run: Run, folder: Pa
 
 
 def test_a_spelling_in_the_own_dev_questions_is_left_out_too(run: Run, folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    rows = read_rows(folder / "questions.jsonl")
     twins = [row | {"id": f"t{row['id']}", "question": f"Q: {row['question']}"} for row in rows]
-    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows + twins), "utf-8")
+    write_rows(folder / "questions.jsonl", rows + twins)
     sets = ("data.test=60", "data.dev=50", "data.fields.group=''")  # else twins are one group
     result = run("out", sets=sets)
     used = result.contamination.used
@@ -402,13 +403,13 @@ def test_the_command_line_names_and_includes(
 
 
 def test_a_compile_that_is_refused_uses_no_question(run: Run, folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text("utf-8").splitlines()]
+    rows = read_rows(folder / "questions.jsonl")
 
     def with_splits(name: str, dev: slice, test: slice) -> tuple[str, ...]:
         named = [row | {"split": "dev"} for row in rows[dev]] + [
             row | {"split": "test"} for row in rows[test]
         ]
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in named), "utf-8")
+        write_rows(folder / name, named)
         return (f"data.questions={name}", "data.train=0", "data.dev=10", "data.test=5", "search.demos=0")
 
     run("one", sets=with_splits("first.jsonl", slice(10), slice(10, 15)))

@@ -29,15 +29,15 @@ from ragc.store.looks import SKETCH, Look, old_file, read
 from ragc.store.uses import ledger_file
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, dying, identical, needs_demos, written
+from tests.support.rows import read_rows, write_rows
 
 OTHER = ("knobs.top_k=7", "search.demos=0", "search.knobs=[]")
 PLAIN = ("search.demos=0", "search.knobs=[]")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    return written(tmp_path)
+def folder(home: Path) -> Path:
+    return written(home)
 
 
 def evaluated(folder: Path, what: str, *sets: str, split: str = "test") -> Evaluation:
@@ -99,13 +99,13 @@ def test_other_programs_recipes_and_seeds_are_further_looks(
 
 def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run, folder: Path) -> None:
     run(sets=PLAIN)
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    rows = read_rows(folder / "questions.jsonl")
     fresh = [row for row in rows if row["split"] != "test"]
     test = [{**row, "id": f"x{row['id']}"} for row in rows if row["split"] == "test"]
     test[0]["question"] = f"  {test[0]['question'].replace('What', 'WHAT  ')} "
     new = [{**test[0], "id": f"n{n}", "question": f"What colour is thing number{n + 90}?"} for n in range(5)]
-    (folder / "renamed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*fresh, *test[:20]]))
-    (folder / "wider.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*fresh, *test, *new]))
+    write_rows(folder / "renamed.jsonl", [*fresh, *test[:20]])
+    write_rows(folder / "wider.jsonl", [*fresh, *test, *new])
     renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
     assert renamed == Look(1, 20, again=True)
     wider = evaluated(folder, "recipe.toml", 'data.questions="wider.jsonl"', *PLAIN).look

@@ -27,6 +27,7 @@ from tests.security.foreign import (
     target_table,
     write_data,
 )
+from tests.support.rows import write_rows
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_relative_paths_lead_from_where_it_was_compiled_and_else_from_itself(
 ) -> None:
     write_data(compiled)
     own = {"id": "x", "title": "X", "text": "The mug is of the directory."}
-    (compiled / "corpus.jsonl").write_text(json.dumps(own) + "\n")
+    write_rows(compiled / "corpus.jsonl", [own])
     assert {p.text for p in ragc.ask(compiled, QUESTION).passages} == {"The mug is red."}
     renamed = compiled.with_name("renamed")
     compiled.rename(renamed)  # the record knows it by its digest

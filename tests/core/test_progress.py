@@ -10,7 +10,6 @@ import dspy
 import pytest
 
 import ragc
-from ragc import api
 from ragc.core.progress import Silent
 from ragc.core.progress.bars import showing
 from ragc.errors import UsageError
@@ -74,4 +73,4 @@ def test_anything_else_is_one_sentence(wrong: Any, tmp_path: Path) -> None:
         compiled(wrong)
     (tmp_path / "recipe.toml").write_text('program = "no_retrieval"\n[targets.main]\nkind = "embedded"\n')
     with pytest.raises(UsageError, match=r"progress is True|data"):
-        api.compile(tmp_path / "recipe.toml", progress=wrong)
+        ragc.compile(tmp_path / "recipe.toml", progress=wrong)

@@ -32,7 +32,6 @@ NEEDS = {
     "llamaindex": "llama_index.core",
     "mlflow": "mlflow",
     "prompty": "prompty",
-    "prompty-v1": "langchain_prompty",
 }
 READ: dict[str, Any] = {
     "dotprompt": lambda ms: [(m.role.value.replace("model", "assistant"), m.content[0].text) for m in ms],
@@ -42,7 +41,6 @@ READ: dict[str, Any] = {
     "llamaindex": lambda ms: [(m.role.value, m.content) for m in ms],
     "mlflow": lambda ms: [(m["role"], m["content"]) for m in ms],
     "prompty": lambda ms: [(m.role, m.text) for m in ms],
-    "prompty-v1": lambda ms: [(LANGCHAIN_ROLES[m.type], m.content) for m in ms],
 }
 
 

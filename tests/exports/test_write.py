@@ -94,5 +94,8 @@ def test_what_is_no_export_is_told(tmp_path: Path) -> None:
     for path in (tmp_path / "notes.txt", tmp_path, tmp_path / "absent"):
         with pytest.raises(ArtefactError, match="no export"):
             check(build_program(VANILLA), path)
-    with pytest.raises(UnknownName, match="jinja2"):
-        export(build_program(VANILLA), "jinja", tmp_path / "x")
+    for unknown, near in (("jinja", "jinja2"), ("prompty-v1", "prompty")):
+        with pytest.raises(
+            UnknownName, match=f"No export format is named '{unknown}'. Did you mean '{near}'"
+        ):
+            export(build_program(VANILLA), unknown, tmp_path / "x")

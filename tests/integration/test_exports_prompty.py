@@ -1,4 +1,4 @@
-"""Exports as Prompty files of both versions, loaded by their consumers: every method under every layout."""
+"""Exports as Prompty files, loaded by Prompty: every method under every layout."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from ragc.exports.write import format_of
 from ragc.programs import METHODS, Method
 from ragc.programs.knobs import LAYOUTS, WORDINGS
 from tests.exports.common import CALM, build_program, capture_messages, inputs_for
-from tests.exports.formats.handmade import with_any_demos, with_calm_demos
+from tests.exports.formats.handmade import with_any_demos
 from tests.exports.formats.prompty_runs import check
-from tests.exports.formats.prompty_v1_runs import check_all
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 EVERY = pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
@@ -29,7 +28,7 @@ FEW = settings(max_examples=3, suppress_health_check=CALM, deadline=None)
 @LAYOUT
 @FEW
 @given(data=st.data())
-def test_version_2_gives_the_messages_that_are_sent(
+def test_a_file_gives_the_messages_that_are_sent(
     entry: Method, layout: str, tmp_path: Path, data: Any
 ) -> None:
     program = with_any_demos(
@@ -42,31 +41,3 @@ def test_version_2_gives_the_messages_that_are_sent(
         check(
             tmp_path, files[f"{prompt.name}.prompty"], inputs, capture_messages(program, prompt.name, inputs)
         )
-
-
-@EVERY
-@LAYOUT
-@FEW
-@given(data=st.data())
-def test_version_1_gives_the_messages_that_are_sent(
-    entry: Method, layout: str, tmp_path: Path, data: Any
-) -> None:
-    program = with_calm_demos(
-        build_program(entry, layout=layout, wording=data.draw(st.sampled_from(WORDINGS))), data
-    )
-    assert check_all(program, tmp_path, data) == len(list(program.named_predictors()))
-
-
-@EVERY
-@FEW
-@given(layout=st.sampled_from(LAYOUTS), data=st.data())
-def test_version_1_refuses_what_it_would_change(
-    entry: Method, layout: str, tmp_path: Path, data: Any
-) -> None:
-    check_all(
-        with_any_demos(
-            build_program(entry, layout=layout, wording=data.draw(st.sampled_from(WORDINGS))), data
-        ),
-        tmp_path,
-        data,
-    )

@@ -27,7 +27,7 @@ from ragc.programs.knobs import LAYOUTS, WORDINGS
 from ragc.prompts.model import Case, CompiledPrompt, ExportedProgram
 from ragc.targets.base import Message
 from tests.exports.common import build_program, capture_messages
-from tests.exports.formats import baml_runs, prompty_runs, prompty_v1_runs, readers, test_dotprompt
+from tests.exports.formats import baml_runs, prompty_runs, readers, test_dotprompt
 from tests.exports.formats.handmade import with_texts
 from tests.exports.formats.python.test_format import run_alone
 from tests.exports.formats.test_jinja2 import render_file
@@ -123,13 +123,6 @@ def prove_prompty(one: Written) -> None:
         prompty_runs.check(one.folder, file, inputs, messages)
 
 
-def prove_prompty_v1(one: Written) -> None:
-    for prompt, file, inputs, sent in one.each("prompty-v1"):
-        messages = [Message(*message) for message in sent]
-        assert not prompty_v1_runs.unsafe(messages[-1].content)
-        prompty_v1_runs.check(one.folder, file, with_texts(prompt, inputs, "lines", "json"), messages)
-
-
 def prove_dotprompt(one: Written) -> None:
     render = test_dotprompt.in_python()
     for prompt, file, inputs, sent in one.each("dotprompt"):
@@ -163,7 +156,6 @@ PROOFS: dict[str, Callable[[Written], None]] = {
     "openai-batch": prove_openai_batch,
     "openai-json": prove_openai_json,
     "prompty": prove_prompty,
-    "prompty-v1": prove_prompty_v1,
     "python": prove_python,
     **{format: prove_by_reader(format) for format in readers.READERS},
 }

@@ -18,7 +18,8 @@ import ragc
 from ragc.reports import page, page_data, questions
 from tests.integration.browser import MISSING, Browser, browser, is_there
 from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
-from tests.reports.rows import BREAKOUT, HOSTILE, hostile_rows, row, two_runs, write_rows
+from tests.reports.rows import BREAKOUT, HOSTILE, hostile_rows, row, two_runs
+from tests.support.rows import read_rows, write_rows
 
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(not is_there(), reason=MISSING)]
 
@@ -49,7 +50,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     give_threshold(fitted / "provenance.json")
     before, after = two_runs(folder)
     few = [
-        write_rows(folder / f"five_{name}.jsonl", rows_of(path)[:5])
+        write_rows(folder / f"five_{name}.jsonl", read_rows(path)[:5])
         for name, path in (("a", before), ("b", after))
     ]
     passage = f"{HOSTILE} {BREAKOUT} ".ljust(1000, "x") * 1050
@@ -65,10 +66,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "thinking": [thinking],
     }
     return {name: ragc.report(paths, out=folder / f"page_{name}.html").page for name, paths in about.items()}
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def thoughtful(answered: dict[str, Any]) -> dict[str, Any]:
@@ -555,7 +552,7 @@ def test_hostile_texts_are_shown_as_they_are_and_run_nothing(tab: Browser, pages
 
 def test_a_study_of_30_trials_takes_less_than_3_mb(pages: dict[str, Path]) -> None:
     assert pages["study"].stat().st_size < 3 * MB
-    lines = rows_of(pages["study"].with_suffix(".jsonl"))
+    lines = read_rows(pages["study"].with_suffix(".jsonl"))
     assert len([line for line in lines if line["row"] == "trial"]) == 31
 
 

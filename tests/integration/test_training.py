@@ -22,6 +22,7 @@ import pytest
 from ragc.cli.main import main
 from tests.integration import vllm_server
 from tests.paths import ROOT, SRC
+from tests.support.rows import write_rows
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3000)]
 
@@ -86,7 +87,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         preferences.append({"id": question["id"], "prompt": prompt, "chosen": answer, "rejected": other})
         examples.append({"id": question["id"], "messages": [*prompt, *answer]})
     for name, rows in (("dpo", preferences), ("sft", examples)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
     for method, rate, rank, often in (("dpo", 2e-5, 0, 8), ("sft", 1e-3, 8, 2)):
         text = SETTINGS.format(
             data=f"{method}.jsonl", method=method, steps=8, rate=rate, rank=rank, often=often

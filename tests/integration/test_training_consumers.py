@@ -18,7 +18,8 @@ import pytest
 from ragc.store.call_store import CallStore
 from ragc.training.data.card import llamafactory_entry
 from tests.paths import ROOT
-from tests.training.data.common import maker, rows_in
+from tests.support.rows import read_rows
+from tests.training.data.common import maker
 from tests.training.data.test_build import folder_of, models_of
 
 pytestmark = pytest.mark.integration
@@ -66,7 +67,7 @@ def loaded(folder: Path) -> Mapping[str, Any]:
 
 
 def test_pairs_train_in_trl_as_they_are(folder: Path, loaded: Mapping[str, Any]) -> None:
-    pairs, rows = loaded["pairs.jsonl"], rows_in(folder / "pairs.jsonl")
+    pairs, rows = loaded["pairs.jsonl"], read_rows(folder / "pairs.jsonl")
     assert pairs["conversational"]
     assert sorted(pairs["columns"]) == ["chosen", "prompt", "rejected"]
     assert (pairs["rows"], pairs["unpaired"]) == (len(rows), 2 * len(rows))
@@ -79,13 +80,13 @@ def test_pairs_train_in_trl_as_they_are(folder: Path, loaded: Mapping[str, Any])
 def test_conversations_train_in_trl_as_they_are(folder: Path, loaded: Mapping[str, Any], kind: str) -> None:
     sft = loaded[f"sft-{kind}.jsonl"]
     assert (sft["conversational"], sft["columns"]) == (True, ["messages"])
-    assert sft["rows"] == len(rows_in(folder / f"sft-{kind}.jsonl"))
+    assert sft["rows"] == len(read_rows(folder / f"sft-{kind}.jsonl"))
     assert 0 < sft["loss"] < 20
 
 
 def test_llamafactory_reads_pairs(folder: Path, loaded: Mapping[str, Any]) -> None:
     name = "pairs-llamafactory.jsonl"
-    rows = rows_in(folder / name)
+    rows = read_rows(folder / name)
     for row, read in zip(rows, loaded[f"llamafactory {name}"], strict=True):
         assert read["_system"] == row["prompt"][0]["content"]
         assert read["_prompt"] == row["prompt"][1:]
@@ -95,7 +96,7 @@ def test_llamafactory_reads_pairs(folder: Path, loaded: Mapping[str, Any]) -> No
 @pytest.mark.parametrize("kind", SFT)
 def test_llamafactory_reads_conversations(folder: Path, loaded: Mapping[str, Any], kind: str) -> None:
     name = f"sft-{kind}.jsonl"
-    rows = rows_in(folder / name)
+    rows = read_rows(folder / name)
     for row, read in zip(rows, loaded[f"llamafactory {name}"], strict=True):
         start = row["messages"][0]["role"] == "system"
         assert read["_system"] == (row["messages"][0]["content"] if start else "")

@@ -16,7 +16,8 @@ from ragc.errors import NothingAnswered
 from ragc.store.call_store import CallStore
 from tests.integration.fetched import default_weights
 from tests.paths import ROOT
-from tests.training.data.common import RECIPE, maker, rows_in, write_data
+from tests.support.rows import read_rows
+from tests.training.data.common import RECIPE, maker, write_data
 from tests.training.data.test_build import folder_of, models_of, n_sent
 
 pytestmark = pytest.mark.integration
@@ -102,7 +103,7 @@ def test_smollm2_makes_training_data(tmp_path: Path, weights: Path, kind: str) -
     write_data(tmp_path, kind.partition("-")[0], n=n)
     recipe, out = tmp_path / "recipe.toml", tmp_path / "rows.jsonl"
     recipe.write_text(RECIPE.format(program=kind.partition("-")[0]) + SMALL, "utf-8")
-    planned = ragc.plan_training_data(kind, recipe, sets=sets)
+    planned = ragc.training_data(kind, recipe, sets=sets, dry_run=True)
     rows = 0
     with suppress(NothingAnswered):
         data = ragc.training_data(kind, recipe, sets=sets, out=out)
@@ -111,6 +112,6 @@ def test_smollm2_makes_training_data(tmp_path: Path, weights: Path, kind: str) -
         before = out.read_bytes()
         again = ragc.training_data(kind, recipe, sets=sets, out=out)
         assert (again.counters["sent"], out.read_bytes()) == (0, before)
-        assert rows_in(out) == data.rows
+        assert read_rows(out) == data.rows
     assert rows == ALWAYS.get(kind, rows)
     assert out.exists() == bool(rows)

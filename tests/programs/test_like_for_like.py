@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+import ragc
 import ragc.recipe
-from ragc.cli import listing
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.programs import METHODS, NAMES, Method, method
 from ragc.programs.base import RagProgram, format_passage
@@ -275,8 +275,8 @@ def test_what_a_recipe_says_or_searches_is_left_alone(tmp_path: Path) -> None:
 def test_self_rag_answers_to_both_of_its_names(tmp_path: Path) -> None:
     assert method("self_rag") is method("selfrag")
     assert list(fixed_knobs(tmp_path, "self_rag", ["vanilla", "selfrag"])) == ["selfrag", "vanilla"]
-    assert listing.rows("knobs", "self_rag") == listing.rows("knobs", "selfrag")
-    (listed,) = [row for row in listing.rows("programs") if row["id"] == "selfrag"]
+    assert ragc.list_names("knobs", "self_rag") == ragc.list_names("knobs", "selfrag")
+    (listed,) = [row for row in ragc.list_names("programs") if row["id"] == "selfrag"]
     assert listed["also"] == ["self_rag"]
 
 
@@ -286,8 +286,8 @@ def test_no_two_programs_share_a_name() -> None:
 
 @pytest.mark.parametrize("entry", METHODS, ids=lambda entry: entry.id)
 def test_the_listing_says_what_a_program_needs(entry: Method) -> None:
-    (row,) = [row for row in listing.rows("programs") if row["id"] == entry.id]
+    (row,) = [row for row in ragc.list_names("programs") if row["id"] == entry.id]
     assert row["roles"] == ["main"]
     assert row["reads_passages"] == (entry.id not in WITHOUT)
     assert bool(row["sources"] or row["may_use"]) == row["reads_passages"]
-    assert row["knobs"] == [knob["id"] for knob in listing.rows("knobs", entry.id)]
+    assert row["knobs"] == [knob["id"] for knob in ragc.list_names("knobs", entry.id)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.support.rows import write_rows
 
 
 def row(n: int, score: float, prediction: str | None = "blue", **more: Any) -> dict[str, Any]:
@@ -54,11 +55,6 @@ def row(n: int, score: float, prediction: str | None = "blue", **more: Any) -> d
         "trace": trace,
         **more,
     }
-
-
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
-    return path
 
 
 def two_runs(folder: Path, n: int = 12) -> tuple[Path, Path]:

@@ -32,7 +32,8 @@ from ragc.reports.events import read_events
 from ragc.reports.report import Report, Trial, Verdict
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, begun, dying, needs_demos, written
-from tests.reports.rows import BREAKOUT, HOSTILE, hostile_rows, row, two_runs, write_rows
+from tests.reports.rows import BREAKOUT, HOSTILE, hostile_rows, row, two_runs
+from tests.support.rows import write_rows
 
 NO_FIGURE = re.compile(r"95%|PED-ANOVA|ragc \d+\.\d+\.\d+|data-row|\.jsonl")
 

@@ -11,6 +11,7 @@ import pytest
 import ragc
 from ragc.cli.main import main
 from ragc.errors import DataError, UnknownName
+from tests.support.rows import write_rows
 
 HOSTILE = "\x1b[2J\u202e<script>alert(1)</script>"
 
@@ -42,7 +43,7 @@ ROWS = (
 
 def written(folder: Path, rows: Any) -> Path:
     path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    write_rows(path, rows)
     return path
 
 

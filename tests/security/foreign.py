@@ -19,6 +19,7 @@ from ragc.recipe.write import value as value_text
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests import processes
+from tests.support.rows import write_rows
 
 SECRET = "a-secret-that-must-stay-here"
 VARIABLE = "AWS_SECRET_ACCESS_KEY"
@@ -43,7 +44,7 @@ def write_data(folder: Path) -> None:
     corpus = [{"id": f"d{i}", "title": f"Mug {i}", "text": "The mug is red."} for i in range(3)]
     questions = [{"id": f"q{i}", "question": f"{QUESTION} {i}", "answers": ["red"]} for i in range(4)]
     for name, rows in (("corpus", corpus), ("questions", questions)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
 
 
 def target_table(**options: Any) -> str:

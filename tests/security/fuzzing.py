@@ -36,6 +36,7 @@ from tests.security.mutations import (
     tokens_changed,
     value_changed,
 )
+from tests.support.rows import write_rows
 
 PATIENCE_S = 10
 """After so many seconds a run is interrupted, as by Ctrl-C."""
@@ -245,7 +246,7 @@ class World:
         shutil.copytree(folder / "home" / "studies", folder / "studies", symlinks=True)
 
     def _rows(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
-        (self.fresh / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(self.fresh / name, rows)
 
     @property
     def studies(self) -> Path:

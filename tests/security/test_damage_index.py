@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import random
 import shutil
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from ragc.core import event_loop
-from ragc.core.progress import Silent
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.dense import DenseSource
@@ -26,6 +24,8 @@ from ragc.errors import SourceError
 from ragc.records import Hit
 from tests.corpora.sources.test_dense import HashedWords
 from tests.examples import thorough
+from tests.support.progress import Notes
+from tests.support.rows import write_rows
 
 SEED = 20_261_122
 FLIPS = 50  # a kind
@@ -71,16 +71,6 @@ KINDS = [
 ]
 
 
-class Notes(Silent):
-    """Keeps what it is told in words."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-
 @pytest.fixture
 def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A corpus file whose passages are kept on disk."""
@@ -91,7 +81,7 @@ def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for n in range(50)
     ]
     file = tmp_path / "corpus.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    write_rows(file, lines)
     return file
 
 

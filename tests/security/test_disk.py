@@ -369,9 +369,9 @@ def test_progress_that_cannot_be_shown_stops_nothing(server: Loopback, tmp_path:
 def test_an_error_of_our_own_leaves_a_log_and_no_traceback(tmp_path: Path) -> None:
     code = (
         "import sys\n"
-        "from ragc import api\n"
+        "from ragc.api import studies\n"
         "from ragc.cli import main as cli\n"
-        "api.plan = lambda *args, **more: {}['oops']\n"
+        "studies.compile = lambda *args, **more: {}['oops']\n"
         "sys.exit(cli.main(sys.argv[1:]))"
     )
     for debug in ("", "1"):

@@ -13,6 +13,7 @@ import pytest
 
 from ragc.corpora.files.hub import HubRows
 from ragc.errors import DataError
+from tests.support.rows import write_rows
 
 SECRET = "the secret of this machine"
 
@@ -26,7 +27,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def folder(library: Any, tmp_path: Path) -> Path:
-    (tmp_path / "secret.jsonl").write_text(json.dumps({"text": SECRET}) + "\n")
+    write_rows(tmp_path / "secret.jsonl", [{"text": SECRET}])
     path = tmp_path / "data" / "set"
     path.mkdir(parents=True)
     (path / "own.jsonl").write_text('{"text": "own"}\n')

@@ -39,9 +39,8 @@ base_url = "http://127.0.0.1:%d/v1"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    return written(tmp_path)
+def folder(home: Path) -> Path:
+    return written(home)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from experiments.benchmarks.serving.loopback import Loopback
-from ragc import api as ragc_api
-from ragc import recipe
+from ragc import load as load_program
+from ragc import recipe, trust_listing
 from ragc.compiled.base import load
 from ragc.core import outputs
 from ragc.core.home import plans
@@ -376,8 +376,8 @@ def plan_of_a_stranger(folder: Path, new: dict[str, bytes], old: dict[str, bytes
 
 READERS: dict[str, Callable[[Path], object]] = {
     "load": load,
-    "ragc.load": ragc_api.load,
-    "trust": ragc_api.trust_listing,
+    "ragc.load": load_program,
+    "trust": trust_listing,
     "export": lambda at: export(load(at), "jinja2", at.with_name("exported")),
 }
 

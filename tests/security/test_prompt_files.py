@@ -16,6 +16,7 @@ from ragc.errors import DataError, UsageError
 from ragc.prompts.files import DEEPEST, MOST_BYTES
 from ragc.prompts.load import import_prompt
 from tests.examples import thorough
+from tests.support.rows import write_rows
 
 RECIPE = """
 program = "vanilla"
@@ -131,7 +132,7 @@ HOSTILE: dict[str, str | bytes] = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     question = {"id": "q1", "question": "Which colour?", "answers": ["red"], "gold_ids": ["d1"]}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n", "utf-8")
+    write_rows(tmp_path / "questions.jsonl", [question])
     (tmp_path / "corpus.jsonl").write_text('{"id": "d1", "title": "T", "text": "red"}\n', "utf-8")
     return tmp_path
 

@@ -35,6 +35,7 @@ from tests.examples import examples
 from tests.optimizers.colours import COLOURS, RECIPE, needs_demos
 from tests.security.command_line import prepared
 from tests.security.command_line import ragc as ragc_in
+from tests.support.rows import write_rows
 
 HALF = "lone \ud800 half \udfff, a pair \ud83d\ude00"
 WHOLE = "lone \ufffd half \ufffd, a pair \U0001f600"
@@ -211,13 +212,13 @@ def test_rows_and_files_that_hold_half_a_pair(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    Path("rows.jsonl").write_text(json.dumps(ROW) + "\n", "utf-8")
+    write_rows(Path("rows.jsonl"), [ROW])
     assert main(["eval", "rows.jsonl"]) == 0
     assert main(["report", "rows.jsonl", "--out", "page.html"]) == 0
     Path("page.html").read_text("utf-8")
     for name in ("corpus", "questions"):
         row = {**ROW, "title": "", "text": HALF, "question": f"How? {HALF}"}
-        Path(f"{name}.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+        write_rows(Path(f"{name}.jsonl"), [row])
     Path("recipe.toml").write_text(RECIPE, "utf-8")
     capsys.readouterr()
     assert main(["eval", "recipe.toml", "--split", "dev"]) == 2

@@ -43,7 +43,7 @@ def row() -> Row:
 def test_an_answer_is_printed_without_acting(
     form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("ragc.api.ask", lambda *args, **more: row())
+    monkeypatch.setattr("ragc.api.use.ask", lambda *args, **more: row())
     main.main(["ask", "somewhere", HOSTILE.replace("\x00", ""), *form])
     printed = capsys.readouterr().out
     assert [char for char in ACTING if char in printed] == []

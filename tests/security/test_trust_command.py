@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import ragc
-from ragc import api
 from ragc.cli.main import main
 from ragc.compiled import trust_record
 from ragc.compiled.base import load
@@ -253,7 +252,7 @@ def test_a_check_of_an_export_shows_no_file_that_it_links_to(tmp_path: Path) -> 
     first.unlink()
     first.symlink_to(tmp_path / "private")
     with pytest.raises(ArtefactError, match="is reached by a link") as error:
-        api.check_export(directory, out)
+        ragc.check_export(directory, out)
     assert SECRET not in str(error.value)
 
 
@@ -318,7 +317,7 @@ def test_one_bad_key_hides_nothing_of_the_rest(tmp_path: Path, capsys: pytest.Ca
         ):
             assert text in out
         assert "nonsense" in err
-        assert not api.trust_listing(directory).trusted
+        assert not ragc.trust_listing(directory).trusted
     capsys.readouterr()
     assert main(["trust", str(directory), "--json", "--yes"]) == 2
     assert len(json.loads(capsys.readouterr().out)["problems"]) == 3

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import ragc
-from ragc import api
 from ragc.cli.main import main
 from ragc.compiled.base import load
 from ragc.compiled.evaluate import open_program, score
@@ -124,7 +123,7 @@ def test_a_directory_whose_modules_changed_is_asked_about_again(
     ):
         run(strange)
     assert not (tmp_path / "ran").exists()
-    assert not api.trust_listing(strange).trusted
+    assert not ragc.trust_listing(strange).trusted
 
 
 def test_bytecode_that_a_stranger_laid_is_not_run_and_none_is_written(strange: Path, tmp_path: Path) -> None:

@@ -14,10 +14,7 @@ from ragc.errors import StoreError, UsageError
 from ragc.store import uses
 from ragc.store.uses import QuestionIndex, QuestionSet, Role, Use, ledger_file, opened, read
 
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def texts(*numbers: int) -> list[str]:

@@ -120,12 +120,6 @@ options = {{ {options} }}
 """
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def examined(url: str, options: str = "", model: str = MODEL) -> TargetCheck:
     (check,) = examine_targets(parse(RECIPE.format(url=url, options=options, model=model)))
     return check

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from ragc.errors import DataError, RecipeError
 from ragc.recipe import Recipe, load
 from ragc.task.data import CorpusIds, RecipeData
+from tests.support.rows import write_rows
 
 MAPS = """
 program = "vanilla"
@@ -52,7 +52,7 @@ def here(tmp_path: Path) -> Path:
 
 def write(path: Path, *rows: dict[str, Any]) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(path, rows)
 
 
 def read(here: Path, data: str) -> Recipe:

@@ -37,6 +37,7 @@ from ragc.task.space import Candidate
 from ragc.task.study_address import read_address, write_address
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import COLOURS, RECIPE, Killed, dying, needs_demos
+from tests.support.rows import read_rows, write_rows
 
 DOCUMENTS, EACH = 30, 5
 SIZES = 'train = 15\ndev = 40\ntest = 60\nquestions = "questions.jsonl"'
@@ -71,10 +72,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "recipe.toml").write_text(GROUPED, "utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def write_rows(path: Path, rows: Sequence[Any]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
 def recipe_of(folder: Path, *sets: str) -> Recipe:
@@ -136,7 +133,7 @@ def test_bad_groups_are_one_sentence(folder: Path) -> None:
 
 
 def test_named_splits_stay_and_have_groups_only_by_a_column(folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    rows = read_rows(folder / "questions.jsonl")
     for at, row in enumerate(rows):
         row["split"] = ("train", "dev", "test")[at // 50]
     write_rows(folder / "questions.jsonl", rows)
@@ -152,7 +149,7 @@ def test_named_splits_stay_and_have_groups_only_by_a_column(folder: Path) -> Non
 
 
 def test_questions_alone_in_their_groups_leave_the_same_bytes(folder: Path) -> None:
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    rows = read_rows(folder / "questions.jsonl")
     write_rows(folder / "questions.jsonl", [{**row, "gold_ids": row["gold_ids"][:1]} for row in rows[::5]])
     small = ("data.train=5", "data.dev=12", "data.test=12")
     first = compiled(folder, *small, 'data.fields.group=""')

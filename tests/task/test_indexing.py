@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragc import api
+import ragc
 from ragc import recipe as recipes
 from ragc.core import event_loop, paths
 from ragc.corpora.storage import corpus as corpora
@@ -17,6 +16,7 @@ from ragc.store.call_store import CallStore
 from ragc.task.base import prepare
 from ragc.task.indexing import index
 from ragc.testing import SchemaReplies, ScriptedTarget
+from tests.support.rows import write_rows
 
 RECIPE = """
 program = "{program}"
@@ -41,9 +41,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
     text = "Thing {n} was made in the town of number{n}. " * 30
     rows = ({"id": f"p{n}", "title": f"Thing {n}", "text": text.format(n=n)} for n in range(9))
-    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(tmp_path / "corpus.jsonl", rows)
     question = {"id": "q", "question": "Where was thing 3 made?", "answers": ["x"]}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n", "utf-8")
+    write_rows(tmp_path / "questions.jsonl", [question])
     return tmp_path
 
 
@@ -75,7 +75,7 @@ def test_what_is_built_is_all_that_a_program_searches(folder: Path, method: Meth
 def test_rows_say_what_was_built(folder: Path) -> None:
     path = folder / "recipe.toml"
     path.write_text(RECIPE.format(program="vanilla") + '[sources.local]\nkind = "bm25"\n', "utf-8")
-    (row,) = api.index(path, sets=["knobs.chunk_size=50"])
+    (row,) = ragc.index(path, sets=["knobs.chunk_size=50"])
     assert (row["id"], row["kind"]) == ("local", "bm25")
     assert row["passages"] > 9
     assert row["bytes"] == sum(f.stat().st_size for f in Path(row["path"]).iterdir())

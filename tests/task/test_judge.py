@@ -14,6 +14,7 @@ from ragc.errors import RecipeError, UsageError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
+from tests.support.rows import write_rows
 
 RECIPE = """
 program = "vanilla"
@@ -33,9 +34,9 @@ ANSWERS = {"one": "red", "two": "scarlet", "three": "I don't know"}
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     rows = [{"id": n, "question": f"Which colour is {n}?", "answers": ["red"]} for n in ANSWERS]
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write_rows(tmp_path / "questions.jsonl", rows)
     passage = {"id": "d1", "title": "T", "text": "colour red"}
-    (tmp_path / "corpus.jsonl").write_text(json.dumps(passage) + "\n", "utf-8")
+    write_rows(tmp_path / "corpus.jsonl", [passage])
     return tmp_path
 
 
@@ -118,7 +119,7 @@ def test_two_runs_are_compared_question_by_question(folder: Path, capsys: pytest
         rows = [row.to_json() for row in evaluated(folder, f"report = {report}").rows]
         if name == "b":
             rows[1]["scores"]["em"], rows[1]["prediction"] = 1.0, "[bold]red[/bold]"
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
     a, b = str(folder / "a.jsonl"), str(folder / "b.jsonl")
     assert main(["eval", a, b]) == 0
     printed = capsys.readouterr().out

@@ -115,9 +115,9 @@ def test_a_prompt_that_would_lose_an_edit_is_refused_and_may_be_let_go(
     assert main(["compile", recipe, "--dry-run", "--allow-loss"]) == 0
     assert "-Reply in one line of JSON:\n" in capsys.readouterr().err
     with pytest.raises(UsageError, match="Reply in one line of JSON"):
-        ragc.plan(recipe)
+        ragc.compile(recipe, dry_run=True)
     with pytest.warns(UserWarning, match="Reply in one line of JSON"):
-        ragc.plan(recipe, allow_loss=True)
+        ragc.compile(recipe, allow_loss=True, dry_run=True)
     resolved = recipes.load(recipe, ("search.demos=0", "search.trials=1"), allow_loss=True)
     with pytest.warns(UserWarning, match="Reply in one line of JSON"):
         compiling.compile(resolved, folder / "silent", targets={"main": ScriptedTarget(needs_demos)})

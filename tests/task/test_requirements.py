@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from ragc import api, recipe
+import ragc
+from ragc import recipe
 from ragc.cli import main
 from ragc.core import event_loop, extras
 from ragc.errors import RecipeError, TargetUnavailable
@@ -172,7 +173,7 @@ def test_everything_is_said_at_once(folder: Path, monkeypatch: pytest.MonkeyPatc
     for text, words in zip(messages, expected, strict=True):
         assert all(word in text for word in words), text
     with pytest.raises(RecipeError, match=f"{len(messages)} problems"):
-        api.plan(folder / "recipe.toml", sets=sets)
+        ragc.compile(folder / "recipe.toml", sets=sets, dry_run=True)
 
 
 def test_what_will_not_be_used_may_be_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +182,7 @@ def test_what_will_not_be_used_may_be_missing(folder: Path, monkeypatch: pytest.
     sets = ('metrics.report = ["rouge1"]', shared)
     assert len(problems(folder, *sets)) == 5
     assert problems(folder, *sets, targets=False, metrics=False, study=False) == ()
-    assert api.index(folder / "recipe.toml", sets=sets[:1]) == []
+    assert ragc.index(folder / "recipe.toml", sets=sets[:1]) == []
 
 
 def test_a_key_that_is_there_and_a_server_of_ones_own_lack_nothing(

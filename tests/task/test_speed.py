@@ -16,9 +16,8 @@ LIMIT = "budget.usd=0.001"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    return written(tmp_path)
+def folder(home: Path) -> Path:
+    return written(home)
 
 
 def dry_run(folder: Path, *sets: str) -> tuple[dict[str, Any], str]:

@@ -31,6 +31,7 @@ from ragc.targets.base import TargetSpec
 from ragc.targets.probe import ProbeResult, _write, probe_file
 from ragc.targets.thinking import ROOM, ROOMS
 from ragc.testing import ScriptedTarget
+from tests.support.rows import write_rows
 from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, failing, fitting, serving
 
 THOUGHT = 200
@@ -77,9 +78,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: FaultServer)
         {"id": f"q{n}", "question": f"What is item {n:02}?", "answers": [f"a{n:02}"], "gold_ids": []}
         for n in range(9)
     ]
-    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "questions.jsonl", rows)
     passage = {"id": "p", "title": "Items", "text": "Items have numbers."}
-    (tmp_path / "corpus.jsonl").write_text(json.dumps(passage) + "\n")
+    write_rows(tmp_path / "corpus.jsonl", [passage])
     (tmp_path / "recipe.toml").write_text(RECIPE.format(url=server.url, model=MODEL))
     return tmp_path
 

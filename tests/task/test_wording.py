@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ragc.compiled.base import FORMAT, load
-from ragc.core.progress import Silent
 from ragc.errors import ArtefactError
 from ragc.exports.derive import runtime
 from ragc.programs import method
@@ -18,19 +17,10 @@ from ragc.signatures.answer import ClosedBookAnswer
 from ragc.signatures.wording import worded
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, colour_of, needs_demos
+from tests.support.progress import Notes
 
 PLAIN = ("search.knobs=[]", "search.demos=0", "search.trials=2", "data.dev=10", "data.test=6")
 ASKED: dict[str, Any] = {"question": "Q?", "passages": ["a"]}
-
-
-class Notes(Silent):
-    """A watcher that keeps the notes."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 class Named(ScriptedTarget):

@@ -151,7 +151,7 @@ def _condition(when: dict[str, Any]) -> str:
 
 
 def plan(estimate: dict[str, Any]) -> None:
-    """Print the estimate of `ragc plan`."""
+    """Print the estimate of `ragc compile --dry-run`."""
     from ragc.cli import plan as plan_view
 
     lines(plan_view.lines(estimate))

@@ -1,4 +1,4 @@
-"""The text output of `ragc plan`."""
+"""The text output of `ragc compile --dry-run`."""
 
 from __future__ import annotations
 

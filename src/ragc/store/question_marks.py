@@ -119,11 +119,6 @@ def keys_of(text: str) -> tuple[str, ...]:
     return _marks(text)[2]
 
 
-def normalise_question(text: str) -> str:
-    """The text that a mark is a digest of, without labels; a number that may be an ordinal is kept."""
-    return _forms(text).key
-
-
 @lru_cache(maxsize=16_384)  # a compile asks for the same questions when it begins and when it ends
 def _marks(text: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The marks that record `text`, those that it is sought under, and those that it alone is listed by."""

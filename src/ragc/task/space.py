@@ -28,7 +28,7 @@ class Candidate:
     number `demo_set`. Predictors in `own_demos` show their own (count, set) instead. `instructions` are
     numbers of instruction candidates by predictor; other predictors have their present ones. `targets` names
     the target of a role if it is not the role's own. `program` is "" if the study has one program.
-    `demo_kind` is one of `recipe.resolved.DEMO_KINDS`; nearest demonstrations are selected from the whole
+    `demo_kind` is one of `recipe.values.DEMO_KINDS`; nearest demonstrations are selected from the whole
     pool, which has one set.
     """
 

@@ -10,11 +10,12 @@ import pytest
 
 from ragc.corpora.datasets.base import Card, Dataset, ReadRow, load
 from ragc.errors import DataError
+from tests.support.rows import write_rows
 
 
 def write_lines(path: Path, *rows: Any) -> Path:
     """The file at `path`, with a row a line."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(path, rows)
     return path
 
 

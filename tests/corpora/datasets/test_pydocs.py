@@ -14,6 +14,7 @@ import pytest
 
 from ragc.corpora.datasets import pydocs
 from ragc.errors import DataError
+from tests.support.rows import read_rows
 
 CARD = tomllib.loads(Path(pydocs.__file__).with_suffix(".toml").read_text("utf-8"))
 QUESTIONS = pydocs.questions()
@@ -24,7 +25,7 @@ KINDS = ("one", "two", "false_premise")
 
 def rows() -> list[dict[str, Any]]:
     path = Path(pydocs.__file__).parent / CARD["files"]["questions"]
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return read_rows(path)
 
 
 def plain(text: str) -> str:

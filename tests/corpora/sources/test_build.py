@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from ragc.errors import UsageError
 from ragc.store.call_store import CallStore
 from ragc.task.base import prepare
 from ragc.testing import ScriptedTarget
+from tests.support.rows import write_rows
 
 ROWS = [{"id": f"p{i}", "title": f"Thing {i}", "text": f"Thing {i} is number{i}."} for i in range(5)]
 RECIPE = """
@@ -31,11 +31,11 @@ kind = "embedded"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
+    write_rows(tmp_path / "corpus.jsonl", ROWS)
     question = {"id": "q", "question": "Which thing?", "answers": ["x"]}
-    (tmp_path / "questions.jsonl").write_text(json.dumps(question) + "\n", "utf-8")
+    write_rows(tmp_path / "questions.jsonl", [question])
     recording = {"query": "which thing", "passages": [{**ROWS[2], "score": 1.0}]}
-    (tmp_path / "recorded.jsonl").write_text(json.dumps(recording) + "\n", "utf-8")
+    write_rows(tmp_path / "recorded.jsonl", [recording])
     return tmp_path
 
 

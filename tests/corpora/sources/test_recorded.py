@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ragc.corpora.sources.bm25 import Bm25Source
 from ragc.corpora.sources.recorded import RecordedSource, Recorder, read_recording
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
+from tests.support.rows import write_rows
 
 CATS = {
     "query": "where do cats sleep",
@@ -28,7 +28,7 @@ DOGS = {"query": "dogs", "passages": [{"id": 3, "title": "Dog", "text": "A dog."
 
 def write(folder: Path, *rows: Any) -> Path:
     path = folder / "recorded.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(path, rows)
     return path
 
 

@@ -23,6 +23,7 @@ from ragc.errors import DataError
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ScriptedTarget
+from tests.support.rows import write_rows
 
 ROWS = [
     {"id": "1", "question": "What is the capital of France?", "answers": ["Paris"], "s_pop": 90_000},
@@ -35,7 +36,7 @@ DRAFTS = {"France": "It is paris.", "Mona": "Leonardo painted it.", "Feilden": "
 @pytest.fixture
 def questions(tmp_path: Path) -> Path:
     path = tmp_path / "questions.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
+    write_rows(path, ROWS)
     return path
 
 
@@ -156,7 +157,7 @@ def test_questions_are_checked_and_drawn_with_a_fixed_seed(tmp_path: Path, quest
     )
     (one,) = read_questions(table)
     assert (one.id, one.answers, one.popularity) == ("7", ("a poet", "poet"), 12)
-    questions.write_text(json.dumps({"id": "1", "question": "Who?", "answers": ["a"]}) + "\n", "utf-8")
+    write_rows(questions, [{"id": "1", "question": "Who?", "answers": ["a"]}])
     with pytest.raises(DataError, match="`s_pop` is missing, the page views of the subject"):
         read_questions(questions)
 

@@ -14,6 +14,7 @@ from ragc.metrics.reports.compare_runs import compare
 from ragc.metrics.reports.runs import Run, of_rows, read
 from ragc.records import Question
 from ragc.task.answering import Row
+from tests.support.rows import write_rows
 
 
 def row(
@@ -30,11 +31,6 @@ def row(
     }
 
 
-def write(path: Path, rows: Sequence[Any]) -> Path:
-    path.write_text("".join(json.dumps(value) + "\n" for value in rows), "utf-8")
-    return path
-
-
 OLD = [row(i, "blue", em=0.0, f1=0.1, tokens=100.0 + i) for i in range(12)]
 NEW = [row(i, "red", em=1.0, f1=0.6, tokens=50.0) for i in range(12)]
 
@@ -42,7 +38,7 @@ NEW = [row(i, "red", em=1.0, f1=0.6, tokens=50.0) for i in range(12)]
 def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     question = Question("q1", "Which colour?", ("red",))
     rows = [Row(question, "a\u2028b", (), {"em": 0.0, "recall@5": None}, {"tokens": 7}).to_json()]
-    run = read(write(tmp_path / "old.jsonl", rows))
+    run = read(write_rows(tmp_path / "old.jsonl", rows))
     assert run.name == "old"
     one = run.answered["q1"]
     assert (one.question, one.answers, one.prediction) == ("Which colour?", ("red",), "a\u2028b")
@@ -53,7 +49,7 @@ def test_a_run_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_better_run_is_shown_and_the_cheaper_one_too(tmp_path: Path) -> None:
-    a, b = read(write(tmp_path / "a.jsonl", OLD)), read(write(tmp_path / "b.jsonl", NEW))
+    a, b = read(write_rows(tmp_path / "a.jsonl", OLD)), read(write_rows(tmp_path / "b.jsonl", NEW))
     comparison = compare(a, b, seed=0)
     fields = json.loads(json.dumps(comparison.to_json()))
     assert fields["n"] == 12
@@ -171,7 +167,7 @@ def test_every_problem_of_a_file_is_reported_with_its_line(tmp_path: Path) -> No
         {"id": "u", "scores": {}, "prediction": 3}, {"id": "v", "scores": {}, "answers": "red"},
         {"id": "w", "scores": {}, "counters": []}, {"id": "", "scores": {}},
     ]  # fmt: skip
-    path = write(tmp_path / "bad.jsonl", bad)
+    path = write_rows(tmp_path / "bad.jsonl", bad)
     path.write_text(path.read_text("utf-8") + '\n{"id": "t", "scores": {"em": NaN}}\nnot json\n', "utf-8")
     with pytest.raises(DataError) as error:
         read(path)

@@ -76,9 +76,9 @@ def test_the_dry_run_of_a_grid_refuses_it_too_and_a_loss_may_be_allowed(
     assert main([*command, "--allow-loss"]) == 0
     assert capsys.readouterr().err.count(f"-{LOST}\n") == 1
     with pytest.raises(UsageError, match=LOST):
-        ragc.plan_grid(recipe, out=out)
+        ragc.grid(recipe, out=out, dry_run=True)
     with pytest.warns(UserWarning, match=LOST):
-        ragc.plan_grid(recipe, out=out, allow_loss=True)
+        ragc.grid(recipe, out=out, allow_loss=True, dry_run=True)
     with pytest.raises(UsageError, match=LOST):
         ragc.grid(recipe, out=out)
     assert main(["grid", "--merge", out, "--out", out, "--allow-loss"]) == 2

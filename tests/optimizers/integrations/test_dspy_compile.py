@@ -29,12 +29,9 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
 from tests.optimizers.colours import COLOURS, needs_demos
 
+pytestmark = pytest.mark.usefixtures("home")
+
 THINGS = [Passage(f"d{i}", f"Thing {i}", f"Thing number{i} is {COLOURS[i % 5]}.") for i in range(40)]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
 
 
 def example(n: int, **more: Any) -> dspy.Example:

@@ -26,12 +26,6 @@ def needs_three(request: ChatRequest) -> dict[str, Any]:
     return {"answer": colour_of(request) if "[3]" in request.messages[-1].content else "no"}
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def objective(folder: Path, target: ScriptedTarget, *sets: str) -> Objective:
     recipe = recipes.load(folder / "recipe.toml", (*SETS, *sets))
     return Objective(recipe, store=CallStore(folder / "store"), targets={"main": target})

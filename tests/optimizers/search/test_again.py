@@ -24,9 +24,8 @@ SETS = ('program="no_retrieval"', "search.knobs=[]", "search.demos=0", "search.t
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
-    return write_folder(tmp_path / "recipes")
+def folder(home: Path) -> Path:
+    return write_folder(home / "recipes")
 
 
 class Model(ScriptedTarget):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragc import api
+import ragc
 from ragc import recipe as recipes
 from ragc.cli import console
 from ragc.compiled.base import load
@@ -99,7 +99,7 @@ def test_the_result_is_compiled_as_any_other(run: Run, folder: Path) -> None:
     opened = open_program(folder / "out", store=store, targets=targets)
     assert score(opened).metrics["em"].mean == result.test["em"].mean == 1.0
     assert ask(opened, "What colour is thing number7?").prediction == "blue"
-    written = api.export(folder / "out", "openai-json", folder / "prompts.json")
+    written = ragc.export(folder / "out", "openai-json", folder / "prompts.json")
     assert "the colour alone" in Path(written.written["openai-json"]).read_text("utf-8")
     report = status(folder / "out")
     assert report.state == "finished"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from ragc.compiled.base import load
-from ragc.core.progress import Silent
 from ragc.errors import RecipeError, TargetUnavailable, UsageError
 from ragc.optimizers.search.storage import study_directory
 from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, Unbroken, identical, needs_demos, write_data
 from tests.optimizers.search.test_storage import cut_off
+from tests.support.progress import Notes
 
 PLAIN = ("search.demos=0", 'search.knobs=["top_k"]')
 
@@ -25,16 +25,6 @@ def trials_of(folder: Path) -> list[dict[str, Any]]:
     path = study_directory(folder / "out") / "trials.json"
     records: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
     return records
-
-
-class Notes(Silent):
-    """Keeps what it is told in words."""
-
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
 
 
 def test_a_space_with_one_point_costs_one_evaluation_and_claims_nothing(run: Run, folder: Path) -> None:

@@ -9,18 +9,7 @@ from typing import Any
 from ragc.records import Hit, Passage
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, ScriptedTarget
-
-
-def build_source(prefix: str, n: int, text: str = "text") -> ListSource:
-    return ListSource(
-        [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
-    )
-
-
-def field(request: ChatRequest) -> str:
-    """The name of the last output that the request asks for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
+from tests.support.requests import last_output
 
 
 def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
@@ -32,7 +21,7 @@ def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
         for name in request.schema["properties"]:
             value = replies.get(name, "because")
             values[name] = value(request.messages[-1].content) if callable(value) else value
-        whole = values.get(field(request))
+        whole = values.get(last_output(request))
         return whole if isinstance(whole, Reply) else values
 
     return reply
@@ -40,7 +29,7 @@ def script_replies(**replies: Any) -> Callable[[ChatRequest], Any]:
 
 def count_requests(target: ScriptedTarget) -> dict[str, int]:
     """How many requests there were by output."""
-    names = [field(request) for request in target.requests]
+    names = [last_output(request) for request in target.requests]
     return {name: names.count(name) for name in dict.fromkeys(names)}
 
 

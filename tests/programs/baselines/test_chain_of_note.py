@@ -10,19 +10,15 @@ from ragc.errors import ParseFailure
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.records import Passage
 from ragc.targets.base import Reply
-from ragc.testing import ListSource, ScriptedTarget
-
-
-def build_source(prefix: str, n: int, text: str = "text") -> ListSource:
-    return ListSource(
-        [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
-    )
+from ragc.testing import ScriptedTarget
+from tests.support.sources import numbered_source
 
 
 def build_program(target: ScriptedTarget, **knobs: Any) -> RagProgram:
-    return method("chain_of_note").build(Runtime({"main": target}, {"local": build_source("p", 20)}), knobs)
+    return method("chain_of_note").build(
+        Runtime({"main": target}, {"local": numbered_source("p", 20)}), knobs
+    )
 
 
 def notes(*items: tuple[int, str]) -> dict[str, Any]:

@@ -16,14 +16,15 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.records import Passage
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
-from tests.programs.baselines.common import build_source, count_requests, script_replies
+from tests.programs.baselines.common import count_requests, script_replies
+from tests.support.sources import numbered_source
 
 
 def build_program(
     target: ScriptedTarget, local: Any = None, web: Any = None, proxy: Any = None, **knobs: Any
 ) -> RagProgram:
     targets: dict[Any, Any] = {"main": target} | ({"proxy": proxy} if proxy else {})
-    sources = {"local": local or build_source("p", 20), "web": web or build_source("w", 20)}
+    sources = {"local": local or numbered_source("p", 20), "web": web or numbered_source("w", 20)}
     return method("crag").build(Runtime(targets, sources), knobs)
 
 

@@ -14,7 +14,8 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Search
 from ragc.targets.base import Reply, TokenLogprob
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
-from tests.programs.baselines.common import Echo, count_requests, field, script_replies, tokens
+from tests.programs.baselines.common import Echo, count_requests, script_replies, tokens
+from tests.support.requests import last_output
 
 NO_DOUBT: dict[str, Any] = {"spans": []}
 
@@ -87,7 +88,7 @@ def test_is_bounded_in_lookups_and_sentences_and_stops_at_a_repetition() -> None
     ("knobs", "look"),
     [
         ({"flare_k": 1}, lambda rs: "text p1" not in rs[0].messages[-1].content),
-        ({"finish": "text"}, lambda rs: "answer" not in [field(r) for r in rs]),
+        ({"finish": "text"}, lambda rs: "answer" not in [last_output(r) for r in rs]),
         ({"cot": True}, lambda rs: list(rs[-1].schema["properties"]) == ["reasoning", "answer"]),
         ({"sentences": 1}, lambda rs: len(rs) == 2),
         ({"forget": True}, lambda rs: rs[1].messages[-1].content.count("text p") == 0),

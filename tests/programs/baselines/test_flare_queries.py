@@ -18,6 +18,7 @@ from ragc.programs.trace import Search
 from ragc.records import Hit, Passage
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, ScriptedTarget
+from tests.support.requests import last_output
 
 
 class Echo(ListSource):
@@ -47,16 +48,11 @@ def script(query: Callable[[str], Any], drafted: Reply = UNSURE) -> Callable[[Ch
     """Drafts one sentence, asks as `query` says of a prompt, and answers x."""
 
     def reply(request: ChatRequest) -> Any:
-        if output(request) == "sentence":
+        if last_output(request) == "sentence":
             return drafted
-        return query(request.messages[-1].content) if output(request) == "query" else {"answer": "x"}
+        return query(request.messages[-1].content) if last_output(request) == "query" else {"answer": "x"}
 
     return reply
-
-
-def output(request: ChatRequest) -> str:
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
 
 
 def queries(prediction: Any) -> list[str]:
@@ -71,7 +67,7 @@ def test_a_question_is_asked_about_each_doubtful_part_and_what_they_find_is_mixe
     assert queries(prediction) == ["Q?", "Who?", "When?"]
     assert [p.id for p in prediction.passages] == ["Who? 0", "When? 0", "Who? 1"]
     assert (prediction.counters["flare_lookups"], target.steps) == (1, 4)  # the questions side by side
-    prompts = [r.messages[-1].content for r in target.requests if output(r) == "query"]
+    prompts = [r.messages[-1].content for r in target.requests if last_output(r) == "query"]
     assert [prompt.split("Doubtful: ")[1] for prompt in prompts] == ["Lee", "1901."]
 
 
@@ -87,7 +83,7 @@ def test_without_questions_the_surer_words_are_looked_up(reply: Any, query: str,
 def test_no_part_is_so_doubtful_that_it_is_asked_about() -> None:
     target = ScriptedTarget(script(lambda _: {"query": "Who?"}, sentence(("Ann", 0.9), (" sang.", 0.6))))
     assert queries(build_program(target)(question="Q?")) == ["Q?", "Ann sang."]
-    assert "query" not in map(output, target.requests)
+    assert "query" not in map(last_output, target.requests)
 
 
 def test_questions_about_one_sentence_are_bounded() -> None:
@@ -95,7 +91,7 @@ def test_questions_about_one_sentence_are_bounded() -> None:
     target = ScriptedTarget(script(lambda content: {"query": content[-3:]}, many))
     program = build_program(target)
     program(question="Q?")
-    assert [output(request) for request in target.requests].count("query") == 4
+    assert [last_output(request) for request in target.requests].count("query") == 4
     assert len(target.requests) == program.most_calls() == 7
 
 

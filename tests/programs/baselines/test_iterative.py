@@ -22,6 +22,7 @@ from ragc.records import Hit, Passage
 from ragc.signatures.answer import FORMATS
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import ListSource, ScriptedTarget
+from tests.support.sources import BrokenSource
 
 AT = "ragc.programs.baselines."
 METHODS = {
@@ -31,11 +32,6 @@ METHODS = {
     "react": Method("react", "", "", f"{AT}react:React", ReactKnobs, sources=("local", "web")),
     "vanilla_sources": Method("vanilla_sources", "", "", f"{AT}vanilla:VanillaSources", SourcesKnobs),
 }  # fmt: skip
-
-
-class Broken(ListSource):
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        raise SourceError("the index is gone")
 
 
 class Cut(ListSource):
@@ -180,7 +176,7 @@ def test_chunking_knobs_reach_every_source(id: str) -> None:
         ("vanilla_sources", [{"answer": "x"}]),
     ],
 )
-@pytest.mark.parametrize("kind", [ListSource, Broken])
+@pytest.mark.parametrize("kind", [ListSource, BrokenSource])
 def test_a_source_that_finds_nothing_or_fails_still_ends_in_an_answer(
     id: str, replies: list[dict[str, str]], kind: type[ListSource]
 ) -> None:
@@ -189,7 +185,7 @@ def test_a_source_that_finds_nothing_or_fails_still_ends_in_an_answer(
     assert (prediction.answer, prediction.passages, target.replies_left) == ("x", (), 0)
     searches = {"iter_retgen": 3, "self_ask": 1, "react": 2, "vanilla_sources": 2}[id]
     assert prediction.counters["searches"] == searches
-    assert prediction.counters["failed_searches"] == (searches if kind is Broken else 0)
+    assert prediction.counters["failed_searches"] == (searches if kind is BrokenSource else 0)
 
 
 # How the answer is worded.

@@ -14,14 +14,16 @@ from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Call, Search
 from ragc.targets.base import ChatRequest, Reply
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
-from tests.programs.baselines.common import Echo, build_source, count_requests, field, script_replies, tokens
+from tests.programs.baselines.common import Echo, count_requests, script_replies, tokens
+from tests.support.requests import last_output
+from tests.support.sources import numbered_source
 
 JUDGED = {"need": 90, "relevant": True, "support": "fully", "utility": 5, "closed": "x"}
 
 
 def build_program(target: ScriptedTarget, local: Any = None, **knobs: Any) -> RagProgram:
     return method("selfrag").build(
-        Runtime({"main": target}, {"local": local or build_source("p", 20)}), knobs
+        Runtime({"main": target}, {"local": local or numbered_source("p", 20)}), knobs
     )
 
 
@@ -80,7 +82,7 @@ def test_scores_as_the_paper_does(knobs: dict[str, Any], best: str) -> None:
     support = {"text p0": "fully", "text p1": "partially", "text p2": "none"}
 
     def reply(request: ChatRequest) -> Any:
-        content, name = request.messages[-1].content, field(request)
+        content, name = request.messages[-1].content, last_output(request)
         if name == "support":
             return {name: next(v for k, v in support.items() if k in content)}
         if name == "utility":
@@ -159,7 +161,7 @@ def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
     lost, queries = iter(["{}", "{}", "b", "{}", "{}"]), iter(["one", "two"])
 
     def reply(request: ChatRequest) -> Any:
-        if field(request) != "answer":
+        if last_output(request) != "answer":
             return script_replies(**(JUDGED | {"support": "none"}), better_query=lambda _: next(queries))(
                 request
             )
@@ -176,9 +178,9 @@ def test_graph_takes_an_answer_that_cannot_be_read_for_none() -> None:
 
 
 def test_graph_of_one_round_without_an_answer_falls_back_on_what_the_model_knows() -> None:
-    answers = iter([{"answer": " "}, {"answer": "known"}])
+    answers, judged = iter([{"answer": " "}, {"answer": "known"}]), script_replies(**JUDGED)
     program = build_program(
-        ScriptedTarget(lambda r: script_replies(**JUDGED)(r) if field(r) != "answer" else next(answers)),
+        ScriptedTarget(lambda r: next(answers) if last_output(r) == "answer" else judged(r)),
         form="graph", rounds=1, top_k=2,
     )  # fmt: skip
     prediction = program(question="Q?")

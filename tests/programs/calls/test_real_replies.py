@@ -21,6 +21,7 @@ from ragc.programs.calls.replies import Reading, read_reply
 from ragc.programs.knobs import LAYOUTS
 from ragc.signatures.judge import AnswerMatches
 from tests.paths import SHARED_DATA
+from tests.support.rows import read_rows
 
 JUDGED = SHARED_DATA / "judged" / "openqa_eval"
 judged = pytest.mark.skipif(not JUDGED.is_dir(), reason="the judged answers are not on this machine")
@@ -66,7 +67,7 @@ def test_bare_answers_of_models_are_read_word_for_word(layout: str) -> None:
 
 
 def small_replies() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in SMALL.read_text("utf-8").splitlines()]
+    return read_rows(SMALL)
 
 
 def reading_of(reply: dict[str, Any]) -> dict[str, Any] | None:

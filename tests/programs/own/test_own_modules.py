@@ -28,7 +28,7 @@ from ragc.testing import ListSource, ScriptedTarget
 from tests import processes
 from tests.programs.own.common import HEAD, MODULE, number_in, script, write_folder
 
-FORMATS = ("jinja2", "openai-json", "prompty", "prompty-v1", "dotprompt", "promptfoo", "langchain",
+FORMATS = ("jinja2", "openai-json", "prompty", "dotprompt", "promptfoo", "langchain",
            "llamaindex", "haystack", "baml", "mlflow", "openai-batch", "python")  # fmt: skip
 
 

@@ -10,8 +10,8 @@ from ragc.programs.ragx import RagXKnobs
 from ragc.programs.runtime import Runtime
 from ragc.programs.trace import Note
 from ragc.records import Passage
-from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, SchemaReplies, ScriptedTarget
+from tests.support.requests import last_output
 
 QUESTION = "Who sang Hello with Adele in London?"
 METHOD = Method("ragx", "about", "paper", "ragc.programs.ragx.program:RagX", RagXKnobs)
@@ -34,14 +34,8 @@ def build_program(target: ScriptedTarget, sources: dict[str, Any] | None = None,
     return METHOD.build(runtime, {"wording": "brief", **knobs})
 
 
-def read_output_field(request: ChatRequest) -> str:
-    """The output field that a request is for."""
-    assert request.schema is not None
-    return str(list(request.schema["properties"])[-1])
-
-
 def list_requests(target: ScriptedTarget) -> list[str]:
-    return [read_output_field(request) for request in target.requests]
+    return [last_output(request) for request in target.requests]
 
 
 def notes(prediction: Any) -> list[tuple[str, str]]:

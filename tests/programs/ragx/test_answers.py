@@ -10,14 +10,8 @@ from ragc.records import Passage
 from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import Reply
 from ragc.testing import ListSource, ScriptedTarget
-from tests.programs.ragx.common import (
-    QUESTION,
-    build_program,
-    by_field,
-    last,
-    notes,
-    read_output_field,
-)
+from tests.programs.ragx.common import QUESTION, build_program, by_field, last, notes
+from tests.support.requests import last_output
 
 
 def test_the_query_time_is_told() -> None:
@@ -150,7 +144,7 @@ def test_passages_that_do_not_fit_are_trimmed_from_the_end() -> None:
 def test_lists_are_bounded_in_the_schemas_and_choices_are_closed() -> None:
     target = ScriptedTarget(by_field(answer=[UNSURE, "y"], order=[[1]]))
     build_program(target, source_policy="agent", rerank=True)(question=QUESTION)
-    schemas = {read_output_field(r): r.schema for r in target.requests if r.schema}
+    schemas = {last_output(r): r.schema for r in target.requests if r.schema}
     assert schemas["entities"]["$defs"]["Entities"]["properties"]["items"]["maxItems"] == 6
     assert schemas["entities"]["$defs"]["Entity"]["properties"]["text"]["maxLength"] == 80
     assert schemas["order"]["properties"]["order"]["maxItems"] == 40

@@ -23,7 +23,8 @@ from ragc.records import Passage, Question
 from ragc.signatures.answer import INVALID, UNSURE
 from ragc.targets.base import ChatRequest
 from ragc.testing import ListSource, ScriptedTarget
-from tests.programs.ragx.common import METHOD, list_requests, read_output_field
+from tests.programs.ragx.common import METHOD, list_requests
+from tests.support.requests import last_output
 
 FOUND = [Passage(f"w{i}", "", f"Thing {i} is red.") for i in range(4)]
 DOMAINS = {"film": "movie", "song": "music", "team": "sports"}
@@ -113,7 +114,7 @@ def test_each_question_is_shown_its_own_and_the_domain_is_not_sent() -> None:
     program.answer.demos = [demo("Q9?", "sports")]
     program(question="Which team is it?")
     assert examples(target) == ["Q9"]
-    answers = [r for r in target.requests if read_output_field(r) == "answer"]
+    answers = [r for r in target.requests if last_output(r) == "answer"]
     assert not any("domain" in m.content.lower() for r in answers for m in r.messages)
 
 
@@ -162,7 +163,7 @@ def test_the_domain_of_the_data_set_is_a_label_and_not_used_unless_it_is_allowed
     target = ScriptedTarget(script_replies())
     build_program(target, source_policy="kg")(question="Which film is it?", domain="music")
     assert list_requests(target)[0] == "domain"
-    entities = next(r for r in target.requests if read_output_field(r) == "entities")
+    entities = next(r for r in target.requests if last_output(r) == "entities")
     assert "Domain: movie" in entities.messages[-1].content
     assert RagXKnobs().gold_domain is False
 
@@ -180,7 +181,7 @@ def test_a_domain_is_named_once_and_each_stage_has_its_examples(policy: str) -> 
     prediction = program(question="Which film is it?")
     assert prediction.answer == "y"
     assert list_requests(target).count("domain") == 1
-    shown = [len(r.messages) for r in target.requests if read_output_field(r) == "answer"]
+    shown = [len(r.messages) for r in target.requests if last_output(r) == "answer"]
     assert set(shown) == {2 + 2 * 2}
     assert prediction.counters["lm_calls"] <= program.most_calls()
 

@@ -11,15 +11,8 @@ from ragc.programs.ragx import MANUAL, STAGED, RagXKnobs
 from ragc.programs.trace import Search
 from ragc.signatures.answer import UNSURE
 from ragc.testing import FailingSource, ListSource, ScriptedTarget
-from tests.programs.ragx.common import (
-    QUESTION,
-    build_program,
-    by_field,
-    last,
-    list_requests,
-    notes,
-    read_output_field,
-)
+from tests.programs.ragx.common import QUESTION, build_program, by_field, last, list_requests, notes
+from tests.support.requests import last_output
 
 
 @pytest.mark.parametrize(
@@ -84,7 +77,7 @@ def test_the_agent_chooses_its_sources_and_always_reasons(choice: str, expected:
     routed = [] if choice == "web" else ["domain", "entities"]
     assert list_requests(target) == ["answer", "choice", *routed, "answer"]
     assert {p.id[0] for p in prediction.passages} == expected
-    answers = [r for r in target.requests if read_output_field(r) == "answer"]
+    answers = [r for r in target.requests if last_output(r) == "answer"]
     assert all(list(r.schema["properties"]) == ["reasoning", "answer"] for r in answers if r.schema)
     assert [r.sampling.max_tokens for r in answers] == [512, 512]
 
@@ -92,7 +85,7 @@ def test_the_agent_chooses_its_sources_and_always_reasons(choice: str, expected:
 def test_the_agent_is_told_what_the_api_knows_of_sports() -> None:
     target = ScriptedTarget(by_field(answer=["I don't know", "x"]))
     build_program(target, source_policy="agent", wording="full")(question=QUESTION)
-    system = next(r for r in target.requests if read_output_field(r) == "choice").messages[0].content
+    system = next(r for r in target.requests if last_output(r) == "choice").messages[0].content
     assert "NBA" in system
     assert "soccer" in system
     assert "football" not in system

@@ -20,6 +20,7 @@ from ragc.signatures.query import (
 )
 from ragc.targets.base import ChatRequest, Reply, TokenLogprob
 from ragc.testing import ListSource, ScriptedTarget
+from tests.support.requests import inputs_of
 
 RQRAG = Method("rqrag", "about", "paper", "ragc.programs.rqrag.program:RqRag", RqRagKnobs, sources=("local",))
 BOTH = {"query": "q", "answer": "a"}
@@ -44,23 +45,19 @@ def select_requests(target: ScriptedTarget, *signatures: Any) -> list[ChatReques
     return [r for r in target.requests if any(is_for(r, s) for s in signatures)]
 
 
-def prompt(request: ChatRequest) -> str:
-    return request.messages[-1].content
-
-
 def fresh(request: ChatRequest) -> dict[str, Any]:
     """Replies to all calls, with another query after each search of a path."""
-    searched = len(re.findall(r"^\[\d+\] ", prompt(request), re.MULTILINE))
+    searched = len(re.findall(r"^\[\d+\] ", inputs_of(request), re.MULTILINE))
     return {**BOTH, "query": f"q{searched}"}
 
 
 def classify_path(request: ChatRequest) -> str:
     """Which of the three paths of FORK `request` is about."""
-    return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in prompt(request)), "root")
+    return next((kind for kind in ("rewrite", "decompose") if f"[1] {kind}: " in inputs_of(request)), "root")
 
 
 def last_answer(target: ScriptedTarget) -> str:
-    return max((prompt(r) for r in select_requests(target, AnswerPath)), key=len)
+    return max((inputs_of(r) for r in select_requests(target, AnswerPath)), key=len)
 
 
 def worded(field: str, value: str, *logprobs: float, **more: Any) -> Reply:

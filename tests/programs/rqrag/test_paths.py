@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ragc.errors import SourceError
 from ragc.programs.rqrag.paths import Step, shrink_path, step_texts
 from ragc.programs.trace import Note
-from ragc.records import Hit, Passage
+from ragc.records import Passage
 from ragc.signatures.grade import NeedRetrieval
 from ragc.signatures.query import ChooseAction, DecomposeQuery, RewriteQuery
 from ragc.targets.base import ChatRequest
@@ -22,9 +21,10 @@ from tests.programs.rqrag.common import (
     is_for,
     last_answer,
     passages,
-    prompt,
     select_requests,
 )
+from tests.support.requests import inputs_of
+from tests.support.sources import BrokenSource
 
 
 @pytest.mark.parametrize("action", ["rewrite", "answer"])
@@ -69,12 +69,7 @@ def test_a_query_that_is_empty_or_unreadable_ends_its_branch_and_is_counted(quer
     assert any(isinstance(e, Note) and e.about == "rewrite" for e in prediction.trace)
 
 
-class Broken(ListSource):
-    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
-        raise SourceError("the index is gone")
-
-
-@pytest.mark.parametrize(("source", "failed"), [(ListSource([]), 0), (Broken([]), 12)])
+@pytest.mark.parametrize(("source", "failed"), [(ListSource([]), 0), (BrokenSource([]), 12)])
 @pytest.mark.parametrize("exclude_seen", [False, True])
 def test_nothing_found_still_ends_in_an_answer(source: ListSource, failed: int, exclude_seen: bool) -> None:
     target = ScriptedTarget(fresh)
@@ -106,7 +101,7 @@ def test_markers_in_passages_and_queries_are_defused() -> None:
     )
     source = ListSource([Passage("t", "[INST]", "[[ ## answer ## ]]")])
     build_program(target, source, select="judge")(question="Capital?")
-    assert not any(m in prompt(r) for r in target.requests for m in ("<|im", "[INST]", "[[ ##", "</s>"))
+    assert not any(m in inputs_of(r) for r in target.requests for m in ("<|im", "[INST]", "[[ ##", "</s>"))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +165,7 @@ def test_steps_that_do_not_fit_without_evidence_go_too_and_the_depth_stays() -> 
     )(question="Capital?")
     assert (prediction.answer, len(prediction.candidates), prediction.counters["depth"]) == ("a", 2, 1)
     assert prediction.counters["trimmed"] == 1
-    assert all("Trajectory:\nnone" in prompt(r) for r in target.requests)
+    assert all("Trajectory:\nnone" in inputs_of(r) for r in target.requests)
 
 
 def words_of_root() -> str:

@@ -25,9 +25,9 @@ from tests.programs.rqrag.common import (
     classify_path,
     fresh,
     last_answer,
-    prompt,
     select_requests,
 )
+from tests.support.requests import inputs_of
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,8 @@ def test_a_path_shows_its_searches_in_order_and_the_trace_keeps_the_order_of_the
     target = ScriptedTarget(lambda r: {"query": f"where  is\nit {fresh(r)['query']}", "answer": "a"})
     prediction = build_program(target, max_depth=2, width="rewrite+decompose", ndocs=1)(question="Capital?")
     steps = [
-        [part.split(":")[0] for part in prompt(r).split("[")[1:]] for r in select_requests(target, AnswerPath)
+        [part.split(":")[0] for part in inputs_of(r).split("[")[1:]]
+        for r in select_requests(target, AnswerPath)
     ]  # e.g. "1] rewrite"
     assert sorted(steps) == sorted(
         [[f"{i}] {kind}" for i, kind in enumerate(kinds, 1)] for kinds in (
@@ -82,10 +83,10 @@ def test_a_path_shows_its_searches_in_order_and_the_trace_keeps_the_order_of_the
             ("decompose", "rewrite"), ("decompose", "decompose"),
         )]
     )  # fmt: skip
-    assert "Trajectory:\nnone" in prompt(select_requests(target, AnswerPath)[0])
+    assert "Trajectory:\nnone" in inputs_of(select_requests(target, AnswerPath)[0])
     first = next(r for r in select_requests(target, AnswerPath) if classify_path(r) == "rewrite")
     expected = "[1] rewrite: where is it q0\nPassage 1: Title 0\ntext 0"
-    assert prompt(first) == f"Question: Capital?\nTrajectory:\n{expected}"
+    assert inputs_of(first) == f"Question: Capital?\nTrajectory:\n{expected}"
     events = [e.name if isinstance(e, Call) else type(e).__name__ for e in prediction.trace]
     branch = ["answer", "rewrite", "Search", "answer", "decompose", "Search", "answer"]
     assert events == ["answer", "rewrite", "Search", *branch, "decompose", "Search", *branch, "Note"]
@@ -122,7 +123,7 @@ def system(target: ScriptedTarget) -> str:
         ({"select": "vote", "n_conf_samples": 2}, lambda t: len(select_requests(t, AnswerPath)) == 9),
         ({"mode": "search_on_demand", "search_limit": 1},
          lambda t: len(select_requests(t, ChooseAction)) == 1),
-        ({"layout": "json"}, lambda t: "[[ ## trajectory ## ]]" in prompt(t.requests[0])),
+        ({"layout": "json"}, lambda t: "[[ ## trajectory ## ]]" in inputs_of(t.requests[0])),
     ],
 )  # fmt: skip
 def test_every_knob_changes_what_is_sent(knobs: dict[str, Any], look: Any) -> None:

@@ -17,9 +17,9 @@ from tests.programs.rqrag.common import (
     classify_path,
     fork,
     is_for,
-    prompt,
     select_requests,
 )
+from tests.support.requests import inputs_of
 
 
 def test_a_tree_of_one_path_has_nothing_to_choose_and_asks_for_no_score() -> None:
@@ -56,7 +56,7 @@ def test_the_judge_scores_every_trajectory(pooled: bool, answer: str) -> None:
     )
     assert prediction.answer == answer
     assert len(select_requests(judge, TrajectoryJudge)) == len(judge.requests) == 3
-    assert {prompt(r).rpartition("Answer: ")[2] for r in judge.requests} == {"Lyon", "Paris", "paris"}
+    assert {inputs_of(r).rpartition("Answer: ")[2] for r in judge.requests} == {"Lyon", "Paris", "paris"}
 
 
 def test_without_a_judge_the_main_model_scores() -> None:

@@ -25,6 +25,8 @@ from ragc.testing import ScriptedTarget
 from tests.paths import ROOT
 from tests.programs.telemetry.otlp_server import Collector, collecting
 
+pytestmark = pytest.mark.usefixtures("home")
+
 CORPUS = [
     {"id": "stop", "title": "Iterators", "text": "StopIteration ends an iterator."},
     {
@@ -35,11 +37,6 @@ CORPUS = [
 ]
 QUESTION = "Which exception ends an iterator?"
 SECRET = "hidden-by-its-name"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from ragc.training.data import build
 from ragc.training.data.build import TrainingData
+from tests.support.rows import write_rows
 
 COLOURS = ("red", "green", "blue", "black", "white")
 Answering = Callable[[ChatRequest], dict[str, Any] | str]
@@ -64,7 +64,7 @@ def write_data(folder: Path, program: str, n: int = 8) -> Path:
         for i in things
     ]
     for name, rows in (("corpus", corpus), ("questions", questions)):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        write_rows(folder / f"{name}.jsonl", rows)
     (folder / "recipe.toml").write_text(RECIPE.format(program=program), "utf-8")
     return folder
 
@@ -94,16 +94,6 @@ def fields(request: ChatRequest) -> set[str]:
     return set((request.schema or {}).get("properties", ()))
 
 
-def shown(request: ChatRequest) -> str:
-    """The last message of `request`: the inputs."""
-    return request.messages[-1].content
-
-
 def targets(**models: Answering) -> dict[str, ScriptedTarget]:
     """Scripted targets by role, each with an identity of its own."""
     return {role: ScriptedTarget(answer, identity=role) for role, answer in models.items()}
-
-
-def rows_in(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

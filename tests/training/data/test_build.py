@@ -27,8 +27,9 @@ from ragc.training.data import build
 from ragc.training.data.card import llamafactory_entry
 from ragc.training.data.files import DataFiles
 from tests.optimizers.colours import Killed
+from tests.support.rows import read_rows, write_rows
 from tests.training.data import test_prefrag, test_rqrag, test_slimplm
-from tests.training.data.common import Answering, Make, maker, rows_in, targets, write_data
+from tests.training.data.common import Answering, Make, maker, targets, write_data
 
 KINDS: Mapping[str, tuple[str, Mapping[str, Answering]]] = {
     "prefrag-dpo": ("prefrag", {"main": test_prefrag.small(), "teacher": test_prefrag.teacher()}),
@@ -122,7 +123,7 @@ def test_a_budget_that_ends_in_the_middle_leaves_complete_questions(folder: Path
         r"and their 3 rows are in .*rows\.jsonl; the same command goes on.",
         str(error.value),
     )
-    assert len(rows_in(folder / "rows.jsonl")) == 3
+    assert len(read_rows(folder / "rows.jsonl")) == 3
     assert "The budget ended the collection after 3 of 8 questions." in (folder / "rows.md").read_text()
     again = models_of("slimplm-labels")
     data = make(again, sets=(*sets, "budget.lm_calls=8"))
@@ -138,7 +139,7 @@ def test_a_budget_counts_what_an_earlier_process_sent(folder: Path, make: Make) 
     with pytest.raises(BudgetExhausted):
         make(again, sets=sets)
     assert n_sent(again) == 0
-    assert len(rows_in(folder / "rows.jsonl")) == 3
+    assert len(read_rows(folder / "rows.jsonl")) == 3
 
 
 def test_a_budget_for_less_than_a_question_writes_nothing(tmp_path: Path) -> None:
@@ -259,10 +260,10 @@ def test_two_processes_do_not_write_one_file(folder: Path, make: Make) -> None:
 
 def test_gold_answers_are_needed_before_anything_is_sent(folder: Path, make: Make) -> None:
     questions = folder / "questions.jsonl"
-    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    rows = read_rows(questions)
     for row in rows:
         row.pop("answers")
-    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(questions, rows)
     models = models_of("slimplm-labels")
     with pytest.raises(UsageError, match="answers"):
         make(models)
@@ -355,7 +356,7 @@ def test_a_dry_run_bounds_the_calls_and_sends_nothing(
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_question_takes_more_calls_than_planned(tmp_path: Path, kind: str) -> None:
     folder, models = folder_of(kind, tmp_path, n=2), models_of(kind)
-    planned = ragc.plan_training_data(kind, folder / "recipe.toml")
+    planned = ragc.training_data(kind, folder / "recipe.toml", dry_run=True)
     maker(folder, kind)(models)
     assert n_sent(models) <= planned["lm_calls_about"]
 

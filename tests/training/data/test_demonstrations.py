@@ -16,7 +16,7 @@ from ragc.exports.derive import OfflineStub
 from ragc.optimizers.search.storage import study_directory
 from ragc.programs.runtime import Runtime
 from tests.optimizers.colours import begun, written
-from tests.training.data.common import rows_in
+from tests.support.rows import read_rows
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_demonstrations_are_the_program_s_prompts_with_their_replies(compiled: P
         prompt = [{"role": m.role, "content": m.content} for m in call.messages(**inputs)]
         assert row["messages"][:-1] == prompt
         assert json.loads(row["messages"][-1]["content"]) == {"answer": demo["answer"]}
-    assert rows_in(tmp_path / "demos.jsonl") == data.rows
+    assert read_rows(tmp_path / "demos.jsonl") == data.rows
     assert f"| compiled program | {loaded.fingerprint} |" in data.card.read_text()
 
 
@@ -57,7 +57,7 @@ def test_without_its_study_a_program_has_its_own_demonstrations(
     out = tmp_path / "demos.jsonl"
     assert main(["data", "demonstrations", str(copied), "--out", str(out), "--json"]) == 0
     (state,) = load(compiled).state.predictors.values()
-    assert json.loads(capsys.readouterr().out)["rows"] == len(state.demos) == len(rows_in(out))
+    assert json.loads(capsys.readouterr().out)["rows"] == len(state.demos) == len(read_rows(out))
 
 
 def test_a_program_without_demonstrations_is_refused_in_a_sentence(compiled: Path, tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data.prefrag import mix
 from tests.exports.common import build_program
-from tests.training.data.common import Answering, Make, fields, maker, shown, targets, write_data
+from tests.support.requests import inputs_of
+from tests.training.data.common import Answering, Make, fields, maker, targets, write_data
 
 MIXED = ("training_data.true_share=0.5",)
 
@@ -58,7 +59,7 @@ def small(status: Answering | None = None) -> Answering:
             warm = request.sampling.temperature
             return {"analysis": f"at {warm} and {request.sampling.top_p}", "status": warm < 0.9}
         if "step" in fields(request):
-            i, searches = thing(request), shown(request).count("Search:")
+            i, searches = thing(request), inputs_of(request).count("Search:")
             queries = (f"thing number{i}", f"maker{i} lives")
             if searches < 2:
                 return {"thought": "next", "step": {"action": "search", "action_input": queries[searches]}}
@@ -105,7 +106,7 @@ def test_steps_are_drawn_warm_without_reflection_and_with_2_to_5_passages(make: 
     steps = [r for r in models["main"].requests if "step" in fields(r)]
     assert {(r.sampling.temperature, r.sampling.top_p) for r in steps} == {(0.9, 0.9)}
     assert not any("grade" in str(r.schema) for r in steps)
-    judged = [shown(r) for r in models["main"].requests if "status" in fields(r)]
+    judged = [inputs_of(r) for r in models["main"].requests if "status" in fields(r)]
     sizes = {len(re.findall(r"^ ?\[\d+\]", text.partition("New:")[2], re.MULTILINE)) for text in judged}
     assert sizes <= {2, 3, 4, 5}
     assert sizes == {passages_of(i) for i in range(8)}
@@ -165,7 +166,7 @@ def test_a_pair_is_of_what_the_teacher_picked_and_one_that_differs(make: Make) -
     }
     assert all('"status": false' in row["rejected"][0]["content"] for row in data.rows)
     picks = [r for r in models["teacher"].requests if "number" in fields(r)]
-    assert shown(picks[0]).startswith("Reference: at 0.5 and 0.5\nCandidates:\n[1] at 0.1 and 0.1\n[2]")
+    assert inputs_of(picks[0]).startswith("Reference: at 0.5 and 0.5\nCandidates:\n[1] at 0.1 and 0.1\n[2]")
 
 
 def test_equal_analyses_are_one_candidate_and_one_candidate_needs_no_pick(make: Make) -> None:
@@ -208,7 +209,7 @@ def test_samples_that_cannot_be_read_are_counted_beside_the_pairs(make: Make) ->
 
 def test_of_several_pairs_of_a_question_one_is_drawn(make: Make) -> None:
     def wanders(request: ChatRequest) -> dict[str, Any] | str:
-        searches = shown(request).count("Search:")
+        searches = inputs_of(request).count("Search:")
         if "step" in fields(request) and searches == 2:
             return {"thought": "more", "step": {"action": "search", "action_input": "person lives"}}
         return small()(request)
@@ -298,10 +299,10 @@ def test_an_edit_that_the_prompt_of_a_program_would_lose_is_refused_and_a_loss_i
     sets = ["prompts.compare=compare.openai.json"]
     how: dict[str, Any] = {"sets": sets, "out": folder / "rows.jsonl"}
     with pytest.raises(UsageError, match=f"-{edit}"):
-        ragc.plan_training_data("prefrag-dpo", folder / "recipe.toml", **how)
+        ragc.training_data("prefrag-dpo", folder / "recipe.toml", **how, dry_run=True)
     with pytest.raises(UsageError, match=f"-{edit}"):
         ragc.training_data("prefrag-dpo", folder / "recipe.toml", **how)
     heard: list[str] = []
     with listening(heard.append):
-        ragc.plan_training_data("prefrag-dpo", folder / "recipe.toml", allow_loss=True, **how)
+        ragc.training_data("prefrag-dpo", folder / "recipe.toml", allow_loss=True, **how, dry_run=True)
     assert [f"-{edit}" in one for one in heard] == [True]

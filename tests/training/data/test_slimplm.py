@@ -19,7 +19,8 @@ from ragc.task import base as tasks
 from ragc.testing import ScriptedTarget
 from ragc.training.data.base import Item
 from ragc.training.data.slimplm import balance
-from tests.training.data.common import COLOURS, Answering, fields, maker, rows_in, targets, write_data
+from tests.support.rows import read_rows, write_rows
+from tests.training.data.common import COLOURS, Answering, fields, maker, targets, write_data
 
 ALL = ("training_data.balance=false",)
 
@@ -50,19 +51,19 @@ def test_a_label_is_whether_enough_gold_answers_are_in_the_draft(folder: Path) -
     make = maker(folder, "slimplm-labels")
     data = make(models(), sets=ALL)
     assert data.classes == {"known": 4, "unknown": 4}
-    for row in rows_in(data.path):
+    for row in read_rows(data.path):
         assert row.keys() == {"id", "question", "known", "ratio"}
         assert row["known"] is (int(row["id"][1:]) % 2 == 0)
         assert row["ratio"] == float(row["known"])
-    assert data.rows == rows_in(data.path)
+    assert data.rows == read_rows(data.path)
 
 
 def test_the_ratio_must_be_above_theta_and_counts_aliases_apart(folder: Path) -> None:
     questions = folder / "questions.jsonl"
-    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    rows = read_rows(questions)
     for row in rows:
         row["answers"] = [*row["answers"], "crimson"]
-    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(questions, rows)
     make = maker(folder, "slimplm-labels")
     assert make(models(), sets=ALL).classes == {"unknown": 8}
     data = make(models(), sets=(*ALL, "knobs.known_theta=0.4"))

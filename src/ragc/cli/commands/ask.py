@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import use
 from ragc.cli import console, options
 
 
@@ -26,7 +26,7 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answers the question; returns the exit code, 1 where there is no answer."""
-    row = api.ask(args.program, args.question, again=args.again, **args.opening)
+    row = use.ask(args.program, args.question, again=args.again, **args.opening)
     console.print_json(row.to_json()) if args.json else console.print_answer(row, trace=args.trace)
     if row.failure:
         from ragc.task.answering import was_replayed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import studies
 from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 
@@ -34,17 +34,18 @@ def register(command: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compiles, or with `--dry-run` estimates the cost; returns the exit code."""
     if args.dry_run:
-        estimate = api.plan(
+        estimate = studies.compile(
             args.recipe,
             sets=args.sets,
             out=args.out,
             include_seen=args.include_seen,
             allow_loss=args.allow_loss,
+            dry_run=True,
         )
         console.print_json(estimate) if args.json else console.plan(estimate)
         return 0
     with watching() as progress:
-        compiled = api.compile(
+        compiled = studies.compile(
             args.recipe,
             sets=args.sets,
             out=args.out,

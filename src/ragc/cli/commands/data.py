@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragc import api
+from ragc.api import training
 from ragc.cli import console, options
 from ragc.compiled.access import Access
 from ragc.core.display import dollars, quantity
@@ -43,15 +43,18 @@ def run(args: argparse.Namespace) -> int:
     if args.kind != "demonstrations" and (args.base is not None or args.trust_code):
         raise UsageError("--base and --trust-code are for demonstrations; leave them out.")
     if args.dry_run:
-        if args.kind == "demonstrations":
-            raise UsageError("Demonstrations send nothing, so there is nothing to plan; leave --dry-run out.")
-        planned = api.plan_training_data(
-            args.kind, args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss
+        planned = training.training_data(
+            args.kind,
+            args.recipe,
+            sets=args.sets,
+            out=args.out,
+            allow_loss=args.allow_loss,
+            dry_run=True,
         )
         console.print_json(planned) if args.json else console.lines(_plan_lines(planned))
         return 0
     with watching() as progress:
-        data = api.training_data(
+        data = training.training_data(
             args.kind,
             args.recipe,
             out=args.out,

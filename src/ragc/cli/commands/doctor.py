@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import recipes
 from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
@@ -21,16 +21,13 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints a line a check; returns the exit code, 1 where something needed is missing."""
-    from ragc.doctor import machine
-
     if args.recipe is None and (args.sets or args.again):
         raise UsageError(
             "--set and --again are for the targets of a recipe; name the recipe, or leave them out."
         )
-    wants = [] if args.recipe is None else [api.examine_recipe(args.recipe, sets=args.sets)]
     with watching() as progress:
-        checks = [*machine.examine(quick=args.quick, progress=progress), *wants]
-    if args.recipe is not None:
-        checks += api.examine_targets(args.recipe, sets=args.sets, again=args.again)
+        checks = recipes.examine(
+            args.recipe, sets=args.sets, again=args.again, quick=args.quick, progress=progress
+        )
     console.print_json([check.to_json() for check in checks]) if args.json else console.checks(checks)
     return 0 if all(check.ok or not check.needed for check in checks) else 1

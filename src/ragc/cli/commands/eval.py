@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import use
 from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
@@ -51,7 +51,7 @@ def _evaluate(args: argparse.Namespace) -> int:
 
     out = RowsFile(args.out) if args.out is not None else None
     with watching() as progress:
-        evaluation = api.evaluate(
+        evaluation = use.evaluate(
             args.program,
             split=args.split,
             progress=progress,
@@ -71,7 +71,7 @@ def _summarize(args: argparse.Namespace) -> int:
         raise UsageError(
             "Rows are scored already, and --out, --set and --include-seen are for scoring; leave them out."
         )
-    summary = api.summarize(args.program, by=args.by)
+    summary = use.summarize(args.program, by=args.by)
     console.print_json(summary.to_json()) if args.json else rows_summary.show(summary)
     return 0
 
@@ -80,7 +80,7 @@ def _compare(args: argparse.Namespace) -> int:
     if args.out:
         raise UsageError("--out writes the rows of one run; leave it out when two are compared.")
     with watching() as progress:
-        comparison = api.compare(
+        comparison = use.compare(
             args.program,
             args.other,
             split=args.split,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import exchange
 from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    formats = api.check_export(args.program, args.check, questions=args.questions, **args.opening)
+    formats = exchange.check_export(args.program, args.check, questions=args.questions, **args.opening)
     if args.json:
         console.print_json({"checked": args.check, "formats": formats.split(", ")})
     else:
@@ -54,7 +54,7 @@ def _export(args: argparse.Namespace) -> int:
     if not args.out:
         raise UsageError("ragc export --to needs --out PATH, the file or folder to write.")
     with watching() as progress:
-        result = api.export(
+        result = exchange.export(
             args.program,
             args.to,
             args.out,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import grids
 from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
@@ -31,14 +31,16 @@ def run(args: argparse.Namespace) -> int:
             "Name a recipe, or grids to merge: ragc grid RECIPE, or ragc grid --merge DIR --out DIR."
         )
     if args.dry_run:
-        estimate = api.plan_grid(args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss)
+        estimate = grids.grid(
+            args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss, dry_run=True
+        )
         console.print_json(estimate) if args.json else console.grid_plan(estimate)
         return 0
     if args.merge:
-        recorded = api.merge_grids(args.merge, out=args.out)
+        recorded = grids.merge_grids(args.merge, out=args.out)
     else:
         with watching() as progress:
-            recorded = api.grid(
+            recorded = grids.grid(
                 args.recipe, sets=args.sets, out=args.out, allow_loss=args.allow_loss, progress=progress
             )
     console.print_json(recorded.to_json()) if args.json else console.print_grid(recorded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import studies
 from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 
@@ -27,13 +27,18 @@ def register(command: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measures, or with `--dry-run` says what would be tried; returns the exit code."""
     if args.dry_run:
-        planned = api.headroom_plan(
-            args.recipe, sets=args.sets, calls=args.calls, gain=args.gain, allow_loss=args.allow_loss
+        planned = studies.headroom(
+            args.recipe,
+            sets=args.sets,
+            calls=args.calls,
+            gain=args.gain,
+            allow_loss=args.allow_loss,
+            dry_run=True,
         )
         console.print_json(planned) if args.json else console.headroom_plan(planned)
         return 0
     with watching() as progress:
-        result = api.headroom(
+        result = studies.headroom(
             args.recipe,
             sets=args.sets,
             calls=args.calls,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import recipes
 from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 
@@ -19,6 +19,6 @@ def register(command: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Builds the indexes; returns the exit code."""
     with watching() as progress:
-        rows = api.index(args.recipe, sets=args.sets, progress=progress)
+        rows = recipes.index(args.recipe, sets=args.sets, progress=progress)
     console.print_json(rows) if args.json else console.print_indexes(rows)
     return 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from ragc.api import names
+from ragc.api.names import KINDS
 from ragc.cli import console
-
-KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "exports")
 
 
 def register(command: argparse.ArgumentParser) -> None:
@@ -18,8 +18,6 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Lists the names; returns the exit code."""
-    from ragc.cli import listing
-
-    rows = listing.rows(args.kind, args.program)
+    rows = names.list_names(args.kind, args.program)
     console.print_json(rows) if args.json else console.table(rows)
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import use
 from ragc.cli import console
 from ragc.compiled.access import Access
 
@@ -26,6 +26,6 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes the report; returns the exit code."""
-    written = api.report(args.paths, out=args.out, access=Access(targets=args.trust_targets))
+    written = use.report(args.paths, out=args.out, access=Access(targets=args.trust_targets))
     console.print_json(written.to_json()) if args.json else console.lines(written.text())
     return 0

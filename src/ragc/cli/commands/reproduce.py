@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ragc import api
+from ragc.api import grids
 from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
@@ -61,7 +61,7 @@ def _list(args: argparse.Namespace) -> int:
     ]
     if named:
         raise UsageError(f"{named[0]} is for running a table; name one, or leave it out to list all.")
-    listed = api.paper_tables(data=args.data)
+    listed = grids.paper_tables(data=args.data)
     if args.json:
         console.print_json(listed)
         return 0
@@ -75,7 +75,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    planned = api.plan_reproduce(args.table, **_part(args))
+    planned = grids.reproduce(args.table, **_part(args), dry_run=True)
     if args.json:
         console.print_json(planned)
         return 0
@@ -106,7 +106,7 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _run_table(args: argparse.Namespace) -> int:
     with watching() as progress:
-        result = api.reproduce(args.table, **_part(args), progress=progress)
+        result = grids.reproduce(args.table, **_part(args), progress=progress)
     if args.json:
         console.print_json(result.to_json())
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import recipes
 from ragc.cli import console
 
 
@@ -19,5 +19,5 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the schema, with and without `--json`; returns the exit code."""
-    console.print_json(api.recipe_schema())
+    console.print_json(recipes.recipe_schema())
     return 0

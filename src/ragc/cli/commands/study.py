@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import studies
 from ragc.cli import console
 from ragc.compiled.access import Access
 
@@ -25,7 +25,7 @@ def register(command: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Shows the state of the study, or runs its trials until it ends; returns the exit code."""
     if args.action == "worker":
-        api.join_study(args.study, trials=args.trials)
-    status = api.study_status(args.study, access=Access(targets=args.trust_targets))
+        studies.join_study(args.study, trials=args.trials)
+    status = studies.study_status(args.study, access=Access(targets=args.trust_targets))
     console.print_json(status.to_json()) if args.json else console.status(status.lines())
     return 0

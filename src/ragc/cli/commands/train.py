@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ragc import api
+from ragc.api import training
 from ragc.cli import console, options
 from ragc.core.progress.bars import watching
 from ragc.errors import UsageError
@@ -32,10 +32,10 @@ def run(args: argparse.Namespace) -> int:
         )
     with watching() as progress:
         if args.base:
-            path = api.write_base(args.base, out=args.out, progress=progress)
+            path = training.write_base(args.base, out=args.out, progress=progress)
             result, lines = {"base": args.base, "out": str(path)}, [f"The base is in {path}"]
         else:
-            trained = api.train(args.config, out=args.out, sets=args.sets, progress=progress)
+            trained = training.train(args.config, out=args.out, sets=args.sets, progress=progress)
             result, lines = trained.to_json(), trained.lines()
     console.print_json(result) if args.json else console.lines(lines)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ragc import api
+from ragc.api import exchange
 from ragc.cli import console
 from ragc.errors import UsageError
 
@@ -20,7 +20,7 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Lists what the program would do, and records it once confirmed; returns the exit code."""
-    shown = api.trust_listing(args.program, base=args.base)
+    shown = exchange.trust_listing(args.program, base=args.base)
     if not args.json:
         console.lines(shown.lines())
     if shown.problems:

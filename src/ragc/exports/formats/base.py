@@ -28,7 +28,6 @@ _MODULES = {
     "openai-json": "openai_json",
     "promptfoo": "promptfoo.format",
     "prompty": "prompty",
-    "prompty-v1": "prompty_v1",
     "python": "python.format",
 }
 

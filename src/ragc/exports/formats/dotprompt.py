@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragc.exports.formats.frontmatter import (
-    AS_TEXT,
     about,
     description_of,
     free,
@@ -38,6 +37,9 @@ MOST = 100
 LOADED = (
     "Render it with Dotprompt().render(text, DataArgument(input=inputs)) of dotpromptz, or npm's dotprompt."
 )
+AS_JSON = "a text: the list as a JSON array, `, ` between items, characters beyond ASCII as they are"
+"""How a list is passed where the template cannot write it."""
+
 LIMITS = (
     "Give no input that has a marker of dotprompt, such as <<<dotprompt:role:user>>>: it cuts the message.",
     "The last message is left out when it is blank.",
@@ -99,7 +101,7 @@ def _inputs(prompt: CompiledPrompt, cr: str) -> dict[str, Any]:
 
 def _schema(prompt: CompiledPrompt, one: Input) -> dict[str, Any]:
     if one.many and style(prompt, one) == "json":
-        return {"type": "string", **description_of(one, AS_TEXT["json"])}
+        return {"type": "string", **description_of(one, AS_JSON)}
     if one.kind != "number":
         return one.schema()
     text = {"type": "string"}

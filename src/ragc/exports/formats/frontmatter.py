@@ -7,12 +7,6 @@ from typing import Any
 
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, Input, TemplateMessage
 
-AS_TEXT: Mapping[str, str] = {
-    "lines": "a text: the items of the list as `[1] item`, numbered from 1, LF between them; `none` if empty",
-    "json": "a text: the list as a JSON array, `, ` between items, characters beyond ASCII as they are",
-}
-"""Instructions for formatting a list as text where the template cannot, by the style of its slot."""
-
 _SHORT = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 

@@ -1,4 +1,4 @@
-"""The output of `ragc list`, from the tables that the code itself uses."""
+"""The names that recipes may use, from the tables that the code itself reads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,27 @@ from typing import Any
 from ragc import corpora, metrics, targets
 from ragc.core.user_code import is_reference
 from ragc.corpora import datasets
-from ragc.errors import UsageError
+from ragc.errors import UnknownName, UsageError
 from ragc.exports import write
 from ragc.programs import METHODS, Method, method
 
+KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "exports")
+"""What `list_names` lists."""
 
-def rows(kind: str, program: str | None = None) -> list[dict[str, Any]]:
-    """JSON objects with `id` for every name of `kind`; `knobs` needs `program`."""
+
+def list_names(kind: str, program: str | None = None) -> list[dict[str, Any]]:
+    """Lists the names of a `kind` that recipes may use, each as a JSON object with `id` and what it is.
+
+    `kind` is programs, metrics, datasets, sources, targets or exports, or knobs with the name of a `program`,
+    which may be one of your own (`my_module:MyProgram`).
+
+        [row["id"] for row in ragc.list_names("knobs", "vanilla")]
+
+    Raises UnknownName, with the nearest name, and UsageError for knobs without a program or a program where
+    none belongs.
+    """
+    if kind not in KINDS:
+        raise UnknownName("kind of names", kind, KINDS)
     if kind == "knobs":
         if not program:
             raise UsageError("ragc list knobs needs a program: ragc list knobs vanilla.")

@@ -1,0 +1,68 @@
+"""What a recipe may say, what it needs of this machine, and the indexes that it searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragc.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragc.core.progress import Progress
+    from ragc.doctor.check import Check
+
+
+def recipe_schema() -> dict[str, Any]:
+    """Returns the JSON Schema of recipes (draft 2020-12), for completion and checks in editors."""
+    from ragc.recipe.schema import json_schema
+
+    return json_schema()
+
+
+def examine(
+    recipe: str | Path | None = None,
+    *,
+    sets: Sequence[str] = (),
+    again: bool = False,
+    quick: bool = False,
+    progress: Progress | None = None,
+) -> list[Check]:
+    """Checks this machine: libraries, stored files, and with a `recipe` what that needs.
+
+    Each target of the recipe is opened, and its capabilities are probed with a few tiny requests; the result
+    is kept, and `again` repeats the requests. `quick` leaves out the check of stored data for damage. Returns
+    a list of Check with `id`, `ok`, `found` (a sentence) and `needed`, False for what only some recipes use.
+
+        [check.found for check in ragc.examine("recipe.toml") if not check.ok]
+
+    Raises RecipeError, and UsageError for `sets` or `again` without a recipe.
+    """
+    from ragc import recipe as recipes
+    from ragc.core.progress import Silent
+    from ragc.doctor import machine, targets
+
+    if recipe is None:
+        if sets or again:
+            raise UsageError(
+                "`sets` and `again` are for the targets of a recipe; name one, or leave them out."
+            )
+        return machine.examine(quick=quick, progress=progress or Silent())
+    resolved = recipes.load(recipe, sets)
+    needs = targets.examine_recipe(resolved)
+    checks = machine.examine(quick=quick, progress=progress or Silent())
+    return [*checks, needs, *targets.examine_targets(resolved, again=again)]
+
+
+def index(
+    recipe: str | Path, *, sets: Sequence[str] = (), progress: Progress | None = None
+) -> list[dict[str, Any]]:
+    """Builds the indexes that the programs of a recipe file search; existing indexes are reused.
+
+    Returns a JSON object per index, with `path`, `bytes` and `passages`. Raises RecipeError, DataError and
+    SourceError.
+    """
+    from ragc import recipe as recipes
+    from ragc.task import indexing
+
+    return indexing.index(recipes.load(recipe, sets), progress=progress or indexing.SILENT)

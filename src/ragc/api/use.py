@@ -1,0 +1,178 @@
+"""A compiled program or a recipe in use: opened, asked, scored and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragc.compiled.access import Access
+
+if TYPE_CHECKING:
+    from ragc.compiled.base import CompiledProgram
+    from ragc.compiled.evaluate import Evaluation
+    from ragc.core.progress import Progress
+    from ragc.metrics.reports.compare_runs import RunComparison
+    from ragc.reports.rows import RowsSummary
+    from ragc.reports.write import WrittenReport
+    from ragc.task.answering import Row
+
+
+def load(
+    path: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    access: Access = Access(),
+) -> CompiledProgram:
+    """Opens the compiled program in the directory `path`.
+
+    A call returns a Row with `prediction` (str or None), `passages`, `counters` and `failure`. Targets and
+    sources are opened at the first call, for all threads and event loops. `access` says what a directory from
+    elsewhere may do and where relative paths lead from; `sets` overrides values of its recipe.
+
+        with ragc.load("compiled/mine") as program:
+            program("Which exception ends an iterator?").prediction
+
+    Raises ArtefactError when `path` is not a compiled program, Untrusted for what is not allowed, and
+    UsageError where `sets` name knobs or prompts, which a compiled program has already.
+    """
+    from ragc.compiled.resolve import Opening
+    from ragc.compiled.session import load_to_answer
+
+    return load_to_answer(path, Opening(tuple(sets), access.absolute()))
+
+
+def ask(
+    path: str | Path,
+    question: str,
+    *,
+    sets: Sequence[str] = (),
+    context: Mapping[str, Any] | None = None,
+    again: bool = False,
+    access: Access = Access(),
+    allow_loss: bool = False,
+) -> Row:
+    """Answers one question with the compiled program or recipe at `path`.
+
+    `context` holds the other columns of a data row, such as `context_ids`; `allow_loss` is that of `compile`,
+    for a recipe; `again` asks the models anew in the place of replies that are kept; the other arguments are
+    those of `load`. Returns a Row with `prediction` (str, None where no reply could be read), `passages`,
+    `trace`, `counters` and `failure`.
+
+        ragc.ask("compiled/mine", "Which exception ends an iterator?").prediction
+
+    Raises UsageError, Untrusted and TargetError.
+    """
+    from ragc.compiled import evaluate as examples
+
+    program = examples.open_program(path, sets, questions=False, access=access, allow_loss=allow_loss)
+    if again:
+        program.ask_anew()
+    return examples.ask(program, question, context=context)
+
+
+def evaluate(
+    path: str | Path,
+    *,
+    split: str = "test",
+    sets: Sequence[str] = (),
+    progress: Progress | None = None,
+    access: Access = Access(),
+    include_seen: bool = False,
+    allow_loss: bool = False,
+) -> Evaluation:
+    """Scores the compiled program or recipe at `path` on a split of its data: "train", "dev" or "test".
+
+    Test questions that taught or chose the compiled program are left out; with `include_seen` they are
+    scored, and rows and remark say so. The other arguments are those of `load`. Returns an Evaluation with
+    `rows` (a Row per question, in the order of the split), `metrics` (an Interval per metric: mean, low,
+    high, n) and `counters`.
+
+        ragc.evaluate("compiled/mine", split="dev").metrics["f1"].mean
+
+    Raises UsageError for a split without questions, Untrusted, and TargetError.
+    """
+    from ragc.compiled import evaluate as examples
+
+    program = examples.open_program(path, sets, access=access, allow_loss=allow_loss)
+    return examples.score(program, split, progress=progress or examples.SILENT, include_seen=include_seen)
+
+
+def compare(
+    a: str | Path,
+    b: str | Path,
+    *,
+    split: str = "test",
+    sets: Sequence[str] = (),
+    by: str = "",
+    seed: int = 0,
+    progress: Progress | None = None,
+    access: Access = Access(),
+    include_seen: bool = False,
+    allow_loss: bool = False,
+) -> RunComparison:
+    """Compares run `b` with run `a`, question by question.
+
+    Each is a compiled program, a recipe, or a file of rows written by `ragc eval --out`. The questions that
+    changed most are ranked by the metric `by`, by default the first common one. `seed` is the seed of the
+    resampling. The other arguments are those of `evaluate` and apply to both. Returns a RunComparison with a
+    row per metric: both intervals, the paired difference, its p-value adjusted over all metrics, and a
+    verdict.
+
+        ragc.compare("compiled/old", "compiled/new", split="dev").rows[0].verdict
+
+    Raises UsageError where the runs share no question or no metric, and what `evaluate` raises.
+    """
+    from ragc.compiled import comparison
+
+    score = partial(
+        evaluate,
+        split=split,
+        sets=sets,
+        progress=progress,
+        access=access,
+        include_seen=include_seen,
+        allow_loss=allow_loss,
+    )
+    return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)
+
+
+def summarize(rows: str | Path, *, by: str = "", worst: int = 3) -> RowsSummary:
+    """Sums up a file of rows, written by `ragc eval --out`, and groups its questions by where they failed.
+
+    A question is right with full marks by the metric `by`, by default the first that scores answers. Returns
+    a RowsSummary with `metrics` (an Interval each) and `groups`: "right", "not_retrieved", "not_used",
+    "wording", "refused", "unreadable", "failed" and "unclear", each with its `rows` and the `worst` of them.
+
+        ragc.summarize("rows.jsonl").groups[0].group.title
+
+    Raises DataError for a damaged file, and UnknownName for a metric that the rows do not have.
+    """
+    from ragc.reports.rows import summarize as sum_up
+
+    return sum_up(rows, by=by, worst=worst)
+
+
+def report(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    out: str | Path = "report.html",
+    access: Access = Access(),
+) -> WrittenReport:
+    """Writes a report on what was measured as one HTML file that needs no network, and its rows beside it.
+
+    `paths` are a study (finished or not) or a compiled directory, files of rows as `ragc eval --out` writes
+    them, or both; of several files of rows the last is compared with the first. Nothing is sent. The rows, a
+    JSON object a line, stand beside `out` with the suffix `.jsonl`: every figure of the page is in one of
+    them. `access` is that of `study_status`. Returns a WrittenReport with `page`, `rows`, `headline`
+    and `gaps`, sentences on what is missing.
+
+        ragc.report("compiled/mine", out="mine.html").headline
+
+    Raises UsageError for an `out` that holds something else and for runs over different questions, DataError
+    for damaged rows, ArtefactError where there is no study.
+    """
+    from ragc.reports.write import write
+
+    return write([paths] if isinstance(paths, str | Path) else paths, out, trust_targets=access.targets)

@@ -1,0 +1,22 @@
+"""Sources of passages that tests of several programs search."""
+
+from __future__ import annotations
+
+from ragc.errors import SourceError
+from ragc.records import Hit, Passage
+from ragc.testing import ListSource
+
+
+class BrokenSource(ListSource):
+    """A source whose searches fail."""
+
+    async def search(self, query: str, k: int) -> tuple[Hit, ...]:
+        """Raises SourceError."""
+        raise SourceError("the index is gone")
+
+
+def numbered_source(prefix: str, n: int, text: str = "text") -> ListSource:
+    """Returns a source of `n` passages whose ids, titles and texts end in `prefix` and a number."""
+    return ListSource(
+        [Passage(f"{prefix}{i}", f"Title {prefix}{i}", f"{text} {prefix}{i}") for i in range(n)]
+    )
