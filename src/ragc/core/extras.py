@@ -15,6 +15,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "api": ("rapidfuzz",),
     "hub": ("datasets",),
     "parquet": ("pyarrow",),
+    "documents": ("pypdfium2", "docx", "pptx", "python_calamine", "markdownify"),
     "metrics": ("rouge_score", "ftfy", "punkt"),
     "nli": ("torch", "transformers"),
     "vllm": ("vllm",),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 COMMANDS: Mapping[str, str] = {
+    "new": "make a corpus and a recipe of a folder of documents",
     "compile": "search for the best program of a recipe and prove it on test",
     "headroom": "measure on a few dev questions what a study of a recipe can show",
     "ask": "answer one question",

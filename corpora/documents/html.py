@@ -1,0 +1,53 @@
+"""Web pages: lxml takes off what is no content, markdownify writes Markdown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ragc.corpora.documents.base import Document, Page, UnreadableDocument, title_of
+from ragc.corpora.documents.plain import decoded
+
+_NO_CONTENT = (
+    "//script|//style|//noscript|//template|//nav|//footer|//aside|//form|//iframe|//svg|//comment()"
+)
+_ROLES = '//*[@role="navigation" or @role="banner" or @role="contentinfo" or @role="search" or @hidden]'
+
+
+def read(path: Path) -> Document:
+    """Reads the main part of a page, else its body; navigation, footers, scripts and forms are left out."""
+    from lxml import etree
+    from lxml import html as lxml_html
+    from markdownify import markdownify
+
+    data = path.read_bytes()
+    if not data.strip():
+        raise UnreadableDocument("is empty")
+    parser = lxml_html.HTMLParser(encoding=_encoding(data), no_network=True, huge_tree=False)
+    try:
+        root = lxml_html.document_fromstring(data, parser=parser)
+    except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
+        raise UnreadableDocument(f"is no page that can be read ({error})") from error
+    title = " ".join((root.findtext(".//title") or "").split())
+    for node in root.xpath(f"{_NO_CONTENT}|{_ROLES}"):
+        if node.getparent() is not None:
+            node.drop_tree()
+    main = root.xpath('//main|//article|//*[@role="main"]')
+    content = main[0] if len(main) == 1 else root.find("body")
+    source = lxml_html.tostring(root if content is None else content, encoding="unicode")
+    text = markdownify(source, heading_style="ATX", bullets="-", strip=["img", "a"])
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in text.splitlines())).strip()
+    heading = re.search(r"^#+ (.+)$", text, re.MULTILINE)
+    return Document(title or (heading.group(1) if heading else title_of(path)), (Page(text),))
+
+
+def _encoding(data: bytes) -> str | None:
+    """Returns the encoding that a page declares, "utf-8" where it is valid without one; None for lxml's guess."""
+    if re.search(rb"<meta[^>]+charset", data[:4096], re.IGNORECASE) or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return None
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        decoded(data)
+        return "cp1252"
+    return "utf-8"

@@ -1,0 +1,265 @@
+"""PDF files, by pypdfium2 and rules of ours: headings, paragraphs, and no heads, feet or page numbers.
+
+Headings are the entries of the outline where the file has one. Else a line is a heading that is larger than
+the running text, or as large and numbered (`2.1 Title`); a larger size is a higher level. Lines that stand at
+the top or bottom of many pages with the same words, numbers apart, are heads and feet. A word that was broken
+at the end of a line is joined. Tables are read as lines of text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, title_of
+
+LARGER = 1.12
+"""How many times larger than the running text a line without a number must be to be a heading."""
+
+MAX_HEADING = 120
+"""The most characters of a heading."""
+
+EDGE_LINES = 3
+"""The lines at the top, and at the bottom, of a page that may be its head or foot."""
+
+_NUMBERED = re.compile(r"^(?:(?:\d{1,3}|[A-Z])(?:\.\d{1,3})*\.?|(?:Chapter|Appendix|Part)\s+\w+[.:]?)\s+\S")
+_LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d*\s*$")
+_PAGE_NUMBER = re.compile(
+    r"^[-–\s]*(?:page\s+)?(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/)\s*\d{1,4})?[-–\s]*$", re.IGNORECASE
+)
+_BROKEN = ("\x02", "\ufffe", "\xad")
+_BULLET = re.compile(r"^\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a page: its text, size in points, and top and bottom above the page's lower edge, in points."""
+
+    text: str
+    size: float
+    top: float
+    bottom: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of the outline: its level from 1, words, and the number of its page from 0."""
+
+    level: int
+    words: str
+    page: int
+
+
+def read(path: Path) -> Document:
+    """Reads all pages. Raises UnreadableDocument for a file that is encrypted, damaged or without text."""
+    import pypdfium2 as pdfium
+
+    try:
+        document = pdfium.PdfDocument(path)
+    except pdfium.PdfiumError as error:
+        encrypted = "password" in str(error).lower()
+        raise UnreadableDocument(
+            "is encrypted" if encrypted else f"is truncated or damaged ({error})"
+        ) from error
+    try:
+        lines = [_lines(document[number]) for number in range(len(document))]
+        outline = [_Entry(item.level + 1, _words(title), page) for item, title, page in _outline(document)]
+        title = " ".join((document.get_metadata_value("Title") or "").split())
+    finally:
+        document.close()
+    if not any(lines):
+        raise UnreadableDocument(f"has no text on its {len(lines)} pages; they may be scans")
+    pages = _without_edges(lines)
+    levels = _levels(pages) if not outline else {}
+    texts = [_Writer(page, number, outline, levels).text() for number, page in enumerate(pages)]
+    return Document(title or title_of(path), tuple(_labelled(texts)))
+
+
+def _outline(document: Any) -> Iterator[tuple[Any, str, int]]:
+    for item in document.get_toc(max_depth=8):
+        target = item.get_dest()
+        page = target.get_index() if target is not None else None
+        if (title := item.get_title()) and page is not None:
+            yield item, title, page
+
+
+def _lines(page: Any) -> list[_Line]:
+    """Returns the lines of a page in the order of the file."""
+    import pypdfium2.raw as raw
+
+    text_page = page.get_textpage()
+    try:
+        text, found, at = text_page.get_text_range(), list[_Line](), 0
+        for line in text.splitlines(keepends=True):
+            words = line.strip()
+            first = at + len(line) - len(line.lstrip())
+            at += len(line)
+            if not words:
+                continue
+            size = float(raw.FPDFText_GetFontSize(text_page.raw, first))
+            box = text_page.get_charbox(first, loose=True)
+            height = box[3] - box[1]
+            found.append(_Line(words, round(size if size > 2 else height, 1), box[3], box[1]))
+        return found
+    finally:
+        text_page.close()
+        page.close()
+
+
+def _words(text: str) -> str:
+    """Returns a heading in the form in which outline and page are compared: words, without their number."""
+    plain = re.sub(
+        r"[\W_]+", " ", re.sub(r"^(?:(?:chapter|appendix|part)\s+)?[\dA-Z]{1,3}(?:\.\d+)*[.:]?\s+", "", text)
+    )
+    return plain.strip().casefold()
+
+
+def _without_edges(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
+    """Returns the lines without heads, feet and page numbers."""
+    places: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for number, page in enumerate(pages):
+        for line in _edges(page):
+            places[_shape(line)].add(number)
+    enough = max(3, len(pages) // 8)
+    kept = []
+    for page in pages:
+        edges = _edges(page)
+        left_out = {
+            id(line)
+            for line in edges
+            if (_PAGE_NUMBER.match(line.text) and len(pages) > 1) or len(places[_shape(line)]) >= enough
+        }
+        kept.append([line for line in page if id(line) not in left_out])
+    return kept
+
+
+def _edges(page: Sequence[_Line]) -> list[_Line]:
+    """Returns the highest and the lowest lines of a page."""
+    ordered = sorted(page, key=lambda line: -line.top)
+    return ordered if len(ordered) <= 2 * EDGE_LINES else [*ordered[:EDGE_LINES], *ordered[-EDGE_LINES:]]
+
+
+def _shape(line: _Line) -> tuple[str, int]:
+    """Returns what the heads of several pages have in common: the words without numbers, and the height."""
+    return re.sub(r"\d+|\b[ivxlc]+\b", "#", line.text.casefold()), round(line.top / 6)
+
+
+def _levels(pages: Sequence[Sequence[_Line]]) -> dict[float, int]:
+    """Returns the level of headings by size, for sizes above that of the running text.
+
+    The size of the running text itself has the level below the others, which numbered lines alone get.
+    """
+    weights: Counter[float] = Counter()
+    for page in pages:
+        for line in page:
+            weights[line.size] += len(line.text)
+    body = weights.most_common(1)[0][0]
+    sizes = sorted({size for size in weights if size >= body * LARGER}, reverse=True)
+    levels = {size: min(at, 5) for at, size in enumerate(sizes[-4:] if len(sizes) > 4 else sizes, 1)}
+    for size in sizes[:-4]:
+        levels[size] = 1
+    return {**levels, body: min(len(sizes) + 1, 6)}
+
+
+class _Writer:
+    """Writes one page as Markdown."""
+
+    def __init__(
+        self, lines: Sequence[_Line], number: int, outline: Sequence[_Entry], levels: Mapping[float, int]
+    ) -> None:
+        self.lines, self.levels = lines, levels
+        self.entries = [entry for entry in outline if entry.page == number and entry.words]
+        self.body = min(levels, default=0.0)
+        gaps = [a.bottom - b.top for a, b in zip(lines, lines[1:], strict=False) if a.bottom > b.top]
+        self.usual_gap = median(gaps) if gaps else 0.0
+        self.width = max((len(line.text) for line in lines), default=0)
+
+    def text(self) -> str:
+        """Returns the page as paragraphs and headings."""
+        blocks: list[str] = []
+        paragraph: list[_Line] = []
+        at = 0
+        while at < len(self.lines):
+            level, taken = self._heading(at)
+            if level:
+                blocks += self._paragraph(paragraph)
+                words = " ".join(line.text for line in self.lines[at : at + taken])
+                blocks.append(f"{'#' * min(level, 6)} {_joined([words])}")
+                paragraph, at = [], at + taken
+                continue
+            line = self.lines[at]
+            if paragraph and self._begins(paragraph[-1], line):
+                blocks += self._paragraph(paragraph)
+                paragraph = []
+            paragraph.append(line)
+            at += 1
+        return "\n\n".join([*blocks, *self._paragraph(paragraph)])
+
+    def _heading(self, at: int) -> tuple[int, int]:
+        """Returns the level of the heading that begins at line `at`, 0 for none, and its number of lines."""
+        line = self.lines[at]
+        if _LEADERS.search(line.text) or len(line.text) > MAX_HEADING:
+            return 0, 1
+        for taken in (1, 2, 3):
+            words = _words(_joined([other.text for other in self.lines[at : at + taken]]))
+            entry = next((entry for entry in self.entries if entry.words == words), None)
+            if entry is not None and at + taken <= len(self.lines):
+                self.entries.remove(entry)
+                return entry.level, taken
+        level = self.levels.get(line.size, 0)
+        if not level or not re.search(r"[^\W\d_]{2}", line.text) or line.text.endswith((".", ",", ";")):
+            return 0, 1
+        if line.size <= self.body * 1.02:
+            return 0, 1
+        taken = 1
+        while taken < 3 and at + taken < len(self.lines) and self._goes_on(at + taken - 1):
+            taken += 1
+        return level, taken
+
+    def _goes_on(self, at: int) -> bool:
+        """Whether the heading in line `at` goes on in the next line: as large, close, and without a number."""
+        line, after = self.lines[at], self.lines[at + 1]
+        near = 0 <= line.bottom - after.top <= line.size
+        return line.size == after.size and near and not _NUMBERED.match(after.text) and len(line.text) > 30
+
+    def _begins(self, before: _Line, line: _Line) -> bool:
+        """Whether `line` begins a paragraph after the line `before`."""
+        gap = before.bottom - line.top
+        return (
+            gap > self.usual_gap + 0.35 * line.size
+            or gap < -2 * line.size
+            or abs(before.size - line.size) > 0.5
+            or bool(_BULLET.match(line.text))
+        )
+
+    def _paragraph(self, lines: Sequence[_Line]) -> list[str]:
+        return [escaped(_joined([line.text for line in lines]))] if lines else []
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Returns lines as one, words that were broken at the end of a line joined."""
+    text = ""
+    for line in lines:
+        if text.endswith(_BROKEN):
+            text = text[:-1] + line
+        else:
+            text = f"{text} {line}" if text else line
+    return re.sub("[\x02\ufffe\xad]\\s*", "", text)
+
+
+def _labelled(texts: Sequence[str]) -> Iterator[Page]:
+    """Yields the pages that hold text, with the path of headings at their beginning."""
+    path: dict[int, str] = {}
+    for number, text in enumerate(texts, 1):
+        if text:
+            yield Page(text, f"page {number}", tuple(path[level] for level in sorted(path)))
+        for heading in re.finditer(r"^(#{1,6}) (.+)$", text, re.MULTILINE):
+            level = len(heading.group(1))
+            path = {above: words for above, words in path.items() if above < level} | {
+                level: heading.group(2)
+            }

@@ -1,0 +1,48 @@
+"""Spreadsheets, by python-calamine: values as they were stored, dates typed; formulas and macros never run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ragc.corpora.documents.base import Document, Page, UnreadableDocument, table, title_of
+
+ROWS = 40
+"""Rows of a sheet in one page; each page repeats the header."""
+
+
+def read(path: Path) -> Document:
+    """Reads the visible sheets; hidden ones are told. Raises UnreadableDocument."""
+    import python_calamine as calamine
+
+    try:
+        workbook = calamine.CalamineWorkbook.from_path(str(path))
+    except calamine.PasswordError:
+        raise UnreadableDocument("is encrypted") from None
+    except (calamine.CalamineError, OSError) as error:
+        raise UnreadableDocument(f"is no spreadsheet that can be read ({error})") from error
+    visible, hidden = [], []
+    for sheet in workbook.sheets_metadata:
+        if sheet.typ == calamine.SheetTypeEnum.WorkSheet:
+            (visible if sheet.visible == calamine.SheetVisibleEnum.Visible else hidden).append(sheet.name)
+    parts = [
+        page
+        for name in visible
+        for page in pages(workbook.get_sheet_by_name(name).to_python(), f"sheet {name}")
+    ]
+    notes = (f"left out hidden sheets: {', '.join(hidden)}",) if hidden else ()
+    return Document(title_of(path), tuple(parts), notes)
+
+
+def pages(rows: Sequence[Sequence[object]], label: str) -> Iterator[Page]:
+    """Yields `rows` as tables of at most `ROWS` rows below the header, with the numbers of the rows."""
+    filled = [(n, row) for n, row in enumerate(rows, 1) if any(value not in ("", None) for value in row)]
+    if not filled:
+        return
+    (_, header), body = filled[0], filled[1:]
+    if not body:
+        yield Page(table([header]), label)
+    for at in range(0, len(body), ROWS):
+        block = body[at : at + ROWS]
+        span = f"rows {block[0][0]} to {block[-1][0]}" if len(body) > ROWS else ""
+        yield Page(table([header, *(row for _, row in block)]), ", ".join(filter(None, (label, span))))

@@ -1,0 +1,60 @@
+"""Word documents, by python-docx: headings by their styles, lists, tables."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, table, title_of
+
+_HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+
+
+def read(path: Path) -> Document:
+    """Reads the body in order. Raises UnreadableDocument for a file that is encrypted or damaged."""
+    import docx
+    from docx.opc.exceptions import PackageNotFoundError
+
+    check_package(path)
+    try:
+        document = docx.Document(str(path))
+    except (PackageNotFoundError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise UnreadableDocument(f"is no Word document that can be read ({error})") from error
+    blocks = [block for item in document.iter_inner_content() if (block := _block(item))]
+    title = document.core_properties.title.strip() or next(
+        (text.lstrip("# ") for text in blocks if text.startswith("# ")), title_of(path)
+    )
+    return Document(title, (Page("\n\n".join(blocks)),))
+
+
+def check_package(path: Path) -> None:
+    """Raises UnreadableDocument for an Office file that is encrypted, truncated, or unpacks to too much."""
+    with path.open("rb") as file:
+        if file.read(8) == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
+            raise UnreadableDocument("is encrypted, or of a format from before 2007")
+    try:
+        with zipfile.ZipFile(path) as package:
+            size = sum(entry.file_size for entry in package.infolist())
+    except (zipfile.BadZipFile, OSError) as error:
+        raise UnreadableDocument("is truncated or damaged") from error
+    if size > 500_000_000:
+        raise UnreadableDocument(f"unpacks to {size // 1_000_000} MB, and 500 MB are read at most")
+
+
+def _block(item: Any) -> str:
+    """Returns a paragraph or table as Markdown."""
+    if not hasattr(item, "style") or hasattr(item, "rows"):
+        return table([[cell.text for cell in row.cells] for row in item.rows])
+    text = " ".join(item.text.split())
+    if not text:
+        return ""
+    style = (item.style.name or "") if item.style is not None else ""
+    if style == "Title":
+        return f"# {text}"
+    if heading := _HEADING.match(style):
+        return f"{'#' * min(6, int(heading.group(1)))} {text}"
+    if style.startswith("List"):
+        return f"- {text}"
+    return "\n".join(map(escaped, item.text.strip().splitlines()))

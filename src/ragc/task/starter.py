@@ -1,0 +1,237 @@
+"""`ragc new`: a folder of documents becomes a corpus and a recipe that runs.
+
+<out>/corpus.jsonl     a passage a page, slide, sheet, or file
+<out>/recipe.toml      written once; one that is there is a person's, and stays
+<out>/.ragc/           what was read of each file, so that the next run reads what changed
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ragc.core import outputs
+from ragc.core.display import quantity
+from ragc.core.paths import missing_file
+from ragc.core.progress import Progress, Silent
+from ragc.corpora.documents.folder import Part, files_in, forget_others, read_files
+from ragc.corpora.files.rows import rows
+from ragc.errors import UsageError
+from ragc.recipe import write
+
+CORPUS, RECIPE, WORK = "corpus.jsonl", "recipe.toml", ".ragc"
+
+MIN_QUESTIONS = 20
+"""The fewest questions that are divided into train, dev and test."""
+
+_QUESTION_COLUMNS = ("question", "query", "input", "prompt", "frage")
+_ANSWER_COLUMNS = ("answers", "answer", "gold", "expected", "output", "reference", "response", "antwort")
+
+
+@dataclass(frozen=True, slots=True)
+class NewProject:
+    """What `ragc new` wrote. `files` were read, `reread` of them in this run; `passages` were written.
+
+    `problems` are a sentence each on files that were not read, `notes` on what was left out of others.
+    `wrote_recipe` is False where a recipe was there. `questions` is their number, 0 without a file of them.
+    """
+
+    folder: Path
+    files: int
+    reread: int
+    passages: int
+    questions: int
+    wrote_recipe: bool
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns JSON values only."""
+        return {
+            "folder": str(self.folder),
+            **{
+                name: getattr(self, name)
+                for name in ("files", "reread", "passages", "questions", "wrote_recipe")
+            },
+            "problems": list(self.problems),
+            "notes": list(self.notes),
+        }
+
+
+def new(
+    path: str | Path,
+    *,
+    questions: str | Path | None = None,
+    out: str | Path | None = None,
+    readers: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> NewProject:
+    """Reads the documents below `path` into `out`, and writes a recipe there; see `ragc.new`."""
+    progress, folder = progress or Silent(), Path(path)
+    target = Path(out) if out is not None else Path(f"{folder.resolve().name or 'documents'}-ragc")
+    own = _readers(readers or {})
+    asked = Path(questions) if questions is not None else None
+    columns, count = _question_columns(asked) if asked is not None else ({}, 0)
+    files, links = files_in(folder, own, skip=[target, *([asked] if asked is not None else [])])
+    if not files:
+        raise UsageError(f"The folder {str(path)!r} holds no files; put documents there, or name another.")
+    target.mkdir(parents=True, exist_ok=True)
+    read, problems, notes = _write_corpus(files, target, progress)
+    if not read.passages:
+        reasons = "; ".join(f"{problem}" for problem in problems[:3])
+        raise UsageError(
+            f"Nothing in {str(path)!r} could be read: {reasons}{' ...' if len(problems) > 3 else ''}."
+        )
+    forget_others(files, target / WORK)
+    recipe = target / RECIPE
+    if wrote := not recipe.exists():
+        outputs.put_file(recipe, _recipe_text(target, asked, columns, count).encode())
+    return NewProject(
+        target, read.files, read.fresh, read.passages, count, wrote, (*links, *problems), tuple(notes)
+    )
+
+
+@dataclass(slots=True)
+class _Tally:
+    files: int = 0
+    fresh: int = 0
+    passages: int = 0
+
+
+def _write_corpus(
+    files: Sequence[Any], target: Path, progress: Progress
+) -> tuple[_Tally, list[str], list[str]]:
+    """Writes `corpus.jsonl` of all `files`; it is replaced as a whole, once all are read."""
+    tally, problems, notes = _Tally(), list[str](), list[str]()
+    with outputs.replacing_file(target / CORPUS) as corpus:
+        for part in read_files(files, target / WORK, progress):
+            if part.reason:
+                problems.append(f"{part.name} {part.reason}")
+                continue
+            tally.files += 1
+            tally.fresh += part.fresh
+            notes += [f"{part.name}: {note}" for note in part.notes]
+            for row in _rows(part):
+                corpus.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+                tally.passages += 1
+    return tally, problems, notes
+
+
+def _rows(part: Part) -> Any:
+    for passage, page in zip(part.passages(), (p for p in part.pages if p["text"].strip()), strict=True):
+        yield {
+            "id": passage.id,
+            "title": passage.title,
+            "text": passage.text,
+            "source": part.name,
+            "page": page["label"],
+            "section": list(page["section"]),
+        }
+
+
+def _readers(readers: Mapping[str, str]) -> dict[str, str]:
+    for suffix, reference in readers.items():
+        module, colon, name = reference.partition(":")
+        if not (suffix.startswith(".") and colon and module and name.isidentifier()):
+            raise UsageError(
+                f"A reader is a suffix and a function, such as .xyz=my_readers:read; found {suffix}={reference}."
+            )
+    return {suffix.lower(): reference for suffix, reference in readers.items()}
+
+
+def _question_columns(path: Path) -> tuple[dict[str, str], int]:
+    """Returns the columns of the questions in `path` that need a map, and the number of rows.
+
+    Raises UsageError where the file, its questions or its answers are not there.
+    """
+    if not path.is_file():
+        raise UsageError(f"{missing_file(f'--questions {path}', str(path), Path())}.")
+    first = next(islice(rows(path), 1), None)
+    if first is None or first.problems:
+        reason = first.problems[0] if first is not None and first.problems else "it holds no row"
+        raise UsageError(f"The questions in {path} cannot be read: {reason}.")
+    names = {str(name).strip().casefold(): str(name) for name in first.values}
+    found = {
+        "question": next((names[name] for name in _QUESTION_COLUMNS if name in names), ""),
+        "answers": next((names[name] for name in _ANSWER_COLUMNS if name in names), ""),
+    }
+    for what, column in found.items():
+        if not column:
+            raise UsageError(
+                f"The questions in {path} have no column {what!r}; found {', '.join(map(str, first.values))}. "
+                f"Rename the column, or write the recipe's table [data.fields] by hand."
+            )
+    columns = {what: column for what, column in found.items() if column != what}
+    if "id" not in names:
+        columns = {"id": "#", **columns}
+    return columns, sum(1 for row in rows(path) if not row.problems)
+
+
+def _recipe_text(target: Path, questions: Path | None, columns: Mapping[str, str], count: int) -> str:
+    """Returns the text of a recipe over the corpus, with the questions where there are any."""
+    lines = [
+        "# Written by `ragc new`. It is yours to change: another `ragc new` leaves it as it is.",
+        '#   ragc ask recipe.toml "a question"     asks it as it stands',
+        "#   ragc compile recipe.toml              searches for better settings; needs questions with answers",
+        'program = "vanilla"',
+        "",
+        "[sources.local]",
+        'kind = "bm25"',
+        f'corpus = "{CORPUS}"',
+        'options.chunk_by = "sections"    # chunks end at headings, and their titles name the section',
+        "",
+        "[targets.main]",
+        'kind = "embedded"                # a small model in this process; see `docs/guide/targets.md` for others',
+        "",
+        "[knobs]",
+        'wording = "brief"                # for models under 1B; "full" for larger ones',
+        'answer_format = "cited"          # answers name the passages they rest on as [1], [2]',
+        "chunk_size = 200",
+        "",
+    ]
+    if questions is None:
+        lines += [
+            "# Questions with answers make a study possible: a CSV with the columns question and answer, then",
+            f"#   ragc new … --questions FILE --out {target.name}   in a folder without a recipe.toml",
+            "",
+        ]
+        return "\n".join(lines)
+    named = write.value(str(questions.resolve()))
+    lines += ["[data]", f"questions = {named}"]
+    sizes = _sizes(count)
+    lines += [f"{split} = {size}" for split, size in sizes.items()]
+    if columns:
+        lines += [
+            "",
+            "[data.fields]",
+            *(f"{write.key(key)} = {write.value(path)}" for key, path in columns.items()),
+        ]
+    lines += [
+        "",
+        "[search]",
+        'knobs = ["top_k", "chunk_size"]',
+        "ranges.top_k = [1, 5]",
+        'objectives = ["f1"]',
+        f"demos = {4 if sizes['train'] else 0}",
+        "trials = 12",
+        "",
+        "[metrics]",
+        'report = ["f1", "em"]',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _sizes(count: int) -> dict[str, int]:
+    """Returns how many questions train, dev and test get. Raises UsageError for too few."""
+    if count < MIN_QUESTIONS:
+        raise UsageError(
+            f"--questions holds {quantity(count, 'question')}, and {MIN_QUESTIONS} are the fewest that can be "
+            "divided into train, dev and test; add some, or leave --questions out."
+        )
+    train, dev = count // 5, count * 3 // 10
+    return {"train": train, "dev": dev, "test": count - train - dev}
