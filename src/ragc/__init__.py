@@ -29,6 +29,7 @@ from ragc.api import (
     compile,
     evaluate,
     export,
+    gate,
     grid,
     headroom,
     index,
@@ -37,6 +38,7 @@ from ragc.api import (
     objective,
     paper_tables,
     plan,
+    plan_gate,
     plan_grid,
     plan_reproduce,
     plan_training_data,
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
     import ragc.recipe  # noqa: F401 - an attribute, as `__getattr__` has it
     from ragc.compiled.base import CompiledProgram
     from ragc.compiled.evaluate import Evaluation
+    from ragc.compiled.gate import Gate
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
@@ -113,6 +116,7 @@ __all__ = [
     "DataError",
     "Evaluation",
     "Exported",
+    "Gate",
     "Grid",
     "Headroom",
     "Hit",
@@ -153,6 +157,7 @@ __all__ = [
     "compile",
     "evaluate",
     "export",
+    "gate",
     "grid",
     "headroom",
     "index",
@@ -162,6 +167,7 @@ __all__ = [
     "objective",
     "paper_tables",
     "plan",
+    "plan_gate",
     "plan_grid",
     "plan_reproduce",
     "plan_training_data",
@@ -186,6 +192,7 @@ _IMPORTED_WHEN_USED = {
     "CompiledProgram": "ragc.compiled.base",
     "Evaluation": "ragc.compiled.evaluate",
     "Exported": "ragc.exports.write",
+    "Gate": "ragc.compiled.gate",
     "Grid": "ragc.optimizers.grids.grid",
     "Headroom": "ragc.optimizers.plan.headroom.result",
     "Interval": "ragc.metrics.stats.intervals",

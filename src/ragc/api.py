@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from ragc.compiled.base import CompiledProgram
     from ragc.compiled.evaluate import Evaluation
+    from ragc.compiled.gate import Gate
+    from ragc.compiled.gate import Plan as GatePlan
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.core.progress.bars import Display
@@ -569,6 +571,62 @@ def compare(
         allow_loss=allow_loss,
     )
     return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)
+
+
+def gate(
+    path: str | Path,
+    against: str | Path,
+    *,
+    metric: str = "",
+    allow: float = 0.05,
+    least: Mapping[str, float] | None = None,
+    split: str = "test",
+    aa: bool = False,
+    sets: Sequence[str] = (),
+    seed: int = 0,
+    progress: Progress | None = None,
+    access: Access = Access(),
+    include_seen: bool = False,
+) -> Gate:
+    """Tell whether the program at `path` is shown to lose less than `allow` against the one at `against`.
+
+    Each is a compiled program, a recipe, or a file of rows written by `ragc eval --out`. `metric` decides, by
+    default the first common one; `allow` is a loss in its mean, above 0. `least` has least means by metric.
+    With `aa` a program is first run against itself, asked anew. The other arguments are those of `compare`.
+    Returns a Gate with `exit_code`: 0, shown to lose less; 10, a drop is shown or a least mean is missed; 11,
+    these questions cannot tell, and `needed` says how many would.
+
+        ragc.gate("compiled/new", "compiled/old", least={"f1": 0.7}).exit_code
+
+    Raises UsageError for a metric without a greatest score, RagcError where a program differs from itself,
+    and what `compare` raises.
+    """
+    from ragc.compiled import gate as gates
+
+    asking = gates.Asking(split, tuple(sets), access, include_seen, progress=progress or gates.SILENT)
+    return gates.gate(
+        Path(path), Path(against), asking, metric=metric, allow=allow, least=least, twice=aa, seed=seed
+    )
+
+
+def plan_gate(
+    path: str | Path,
+    against: str | Path,
+    *,
+    allow: float = 0.05,
+    split: str = "test",
+    sets: Sequence[str] = (),
+    access: Access = Access(),
+    include_seen: bool = False,
+) -> GatePlan:
+    """The questions that a `gate` with these arguments would use, and the outcomes to expect. Sends nothing.
+
+    Returns a plan with `n` and `shares`, those of runs that end with each outcome, 0..1. Raises UsageError.
+    """
+    from ragc.compiled import gate as gates
+
+    asking = gates.Asking(split, tuple(sets), access, include_seen)
+    return gates.plan(Path(path), Path(against), asking, allow=allow)
 
 
 def index(

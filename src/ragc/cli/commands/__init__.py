@@ -14,6 +14,7 @@ COMMANDS: Mapping[str, str] = {
     "headroom": "measure on a few dev questions what a study of a recipe can show",
     "ask": "answer one question",
     "eval": "score a program on a split",
+    "gate": "tell whether a program is shown to lose less than is allowed against another",
     "export": "write a compiled program's prompts for other systems",
     "trust": "see what a compiled program would do, and trust it on this machine",
     "index": "build the indexes that a recipe's program searches",

@@ -30,6 +30,7 @@ from ragc.metrics.stats.intervals import Labels, array, gaps, groups_of, too_few
 from ragc.metrics.stats.resampling import sign_flip
 
 if TYPE_CHECKING:
+    from ragc.metrics.stats.clusters import Codes
     from ragc.metrics.stats.resampling import Array
 
 Outcome = Literal["no loss", "drop", "cannot tell"]
@@ -180,7 +181,7 @@ def _p_of(points: Array, shares: Array, bound: float, low: float, effective: flo
     if draws > BEYOND:
         spread = sqrt(float(weights @ (points - bound) ** 2))
         return 1 - NormalDist().cdf((mean - bound) * sqrt(effective) / spread)
-    return _tail(np.round(points / grid).astype(np.int64), weights, draws, mean / grid)
+    return _tail(np.round(points / grid).astype(np.intp), weights, draws, mean / grid)
 
 
 def _under(points: Array, shares: Array, bound: float, low: float) -> tuple[Array, float]:
@@ -207,7 +208,7 @@ def _under(points: Array, shares: Array, bound: float, low: float) -> tuple[Arra
     return weights / weights.sum(), 0.0
 
 
-def _tail(steps: Array, weights: Array, draws: int, mean: float) -> float:
+def _tail(steps: Codes, weights: Array, draws: int, mean: float) -> float:
     """The probability that the mean of `draws` of `steps`, whole numbers drawn by `weights`, is >= `mean`."""
     import numpy as np
 
