@@ -36,6 +36,7 @@ from ragc.api import (
     load,
     merge_grids,
     objective,
+    pack,
     paper_tables,
     plan,
     plan_gate,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from ragc.compiled.base import CompiledProgram
     from ragc.compiled.evaluate import Evaluation
     from ragc.compiled.gate import Gate
+    from ragc.compiled.pack import Packed
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
@@ -123,6 +125,7 @@ __all__ = [
     "Interval",
     "NothingAnswered",
     "Objective",
+    "Packed",
     "ParseFailure",
     "Passage",
     "Progress",
@@ -165,6 +168,7 @@ __all__ = [
     "merge_grids",
     "number",
     "objective",
+    "pack",
     "paper_tables",
     "plan",
     "plan_gate",
@@ -197,6 +201,7 @@ _IMPORTED_WHEN_USED = {
     "Headroom": "ragc.optimizers.plan.headroom.result",
     "Interval": "ragc.metrics.stats.intervals",
     "Objective": "ragc.optimizers.integrations.optuna_objective",
+    "Packed": "ragc.compiled.pack",
     "Progress": "ragc.core.progress",
     "RagProgram": "ragc.programs.base",
     "Recipe": "ragc.recipe",

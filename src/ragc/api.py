@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ragc.compiled.evaluate import Evaluation
     from ragc.compiled.gate import Gate
     from ragc.compiled.gate import Plan as GatePlan
+    from ragc.compiled.pack import Packed
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.core.progress.bars import Display
@@ -672,6 +673,22 @@ def export(
     return exports.export_directory(
         path, format, out, how=how, force=force, questions=questions, progress=progress
     )
+
+
+def pack(path: str | Path, *, out: str | Path, weights: bool = False) -> Packed:
+    """Write the compiled program at `path` and the files that it reads as one file `out`, FILE.ragc.
+
+    `load`, `ask` and `evaluate` open it on another machine, under the trust rule. With `weights` its models
+    go along. Returns a Packed with `path`, `digest`, `files` and `bytes`.
+
+        ragc.pack("compiled/mine", out="mine.ragc")
+
+    Raises UsageError for files that are missing or lead out of the recipe's folder, and for an `out` that
+    holds something else; ArtefactError.
+    """
+    from ragc.compiled import pack as packs
+
+    return packs.pack(path, out, weights=weights)
 
 
 def check_export(

@@ -67,7 +67,7 @@ def test_exit_codes(
     output = capsys.readouterr().out
     assert words in output
     assert ("let 80% of runs of equal programs pass" in output) == (code != 0)
-    assert "Run 1 on these questions" in said
+    assert "Run 1 on these questions" in output
 
 
 def test_the_outcomes_to_expect_come_first_and_a_dry_run_ends_there(

@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, str] = {
     "eval": "score a program on a split",
     "gate": "tell whether a program is shown to lose less than is allowed against another",
     "export": "write a compiled program's prompts for other systems",
+    "pack": "write a compiled program and what it reads as one file for another machine",
     "trust": "see what a compiled program would do, and trust it on this machine",
     "index": "build the indexes that a recipe's program searches",
     "grid": "evaluate the listed settings of a recipe on its dev questions, as a table",
