@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     import ragc.metrics
     import ragc.recipe  # noqa: F401 - an attribute, as `__getattr__` has it
     from ragc.api.exchange import check_export, export, trust, trust_listing
+    from ragc.api.gate import gate, pack
     from ragc.api.grids import grid, merge_grids, paper_tables, read_grid, reproduce
     from ragc.api.names import list_names
     from ragc.api.parts import program, source, target
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from ragc.api.use import ask, compare, evaluate, load, report, summarize
     from ragc.compiled.base import CompiledProgram
     from ragc.compiled.evaluate import Evaluation
+    from ragc.compiled.gate import Gate
+    from ragc.compiled.pack import Packed
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
@@ -93,12 +96,14 @@ __all__ = [
     "DataError",
     "Evaluation",
     "Exported",
+    "Gate",
     "Grid",
     "Headroom",
     "Hit",
     "Interval",
     "NothingAnswered",
     "Objective",
+    "Packed",
     "ParseFailure",
     "Passage",
     "Progress",
@@ -135,6 +140,7 @@ __all__ = [
     "evaluate",
     "examine",
     "export",
+    "gate",
     "grid",
     "headroom",
     "index",
@@ -144,6 +150,7 @@ __all__ = [
     "merge_grids",
     "number",
     "objective",
+    "pack",
     "paper_tables",
     "program",
     "read_grid",
@@ -165,6 +172,7 @@ __all__ = [
 
 _NAMES_OF = {
     "ragc.api.exchange": ("check_export", "export", "trust", "trust_listing"),
+    "ragc.api.gate": ("gate", "pack"),
     "ragc.api.grids": ("grid", "merge_grids", "paper_tables", "read_grid", "reproduce"),
     "ragc.api.names": ("list_names",),
     "ragc.api.parts": ("program", "source", "target"),
@@ -174,6 +182,8 @@ _NAMES_OF = {
     "ragc.api.use": ("ask", "compare", "evaluate", "load", "report", "summarize"),
     "ragc.compiled.base": ("CompiledProgram",),
     "ragc.compiled.evaluate": ("Evaluation",),
+    "ragc.compiled.gate": ("Gate",),
+    "ragc.compiled.pack": ("Packed",),
     "ragc.compiled.trust_listing": ("TrustListing",),
     "ragc.core.progress": ("Progress",),
     "ragc.corpora.sources.base": ("Source",),
