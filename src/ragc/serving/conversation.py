@@ -92,11 +92,11 @@ def read_conversation(body: bytes, interface: Interface, settings: Settings) -> 
     if not isinstance(options, dict):
         raise invalid("stream_options", "stream_options must be an object.")
     own = held.get("ragc") or {}
-    if not isinstance(own, dict) or (unknown := own.keys() - {"trace", "steps", "stream"}):
-        what = f"has no {min(unknown)!r}" if isinstance(own, dict) else "must be an object"
-        raise invalid(
-            "ragc", f"ragc {what}; it takes trace, steps (true or false) and stream (real or late)."
-        )
+    if not isinstance(own, dict):
+        raise invalid("ragc", "ragc must be an object.")
+    if unknown := own.keys() - {"trace", "steps", "stream"}:
+        known = "it takes trace, steps (true or false) and stream (real or late)"
+        raise invalid("ragc", f"ragc has no {min(unknown)!r}; {known}.")
     if own.get("stream", "real") not in ("real", "late"):
         raise invalid("ragc.stream", f"ragc.stream must be real or late, found {own['stream']!r}.")
     return Conversation(
