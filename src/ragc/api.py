@@ -486,7 +486,7 @@ def serve(
     """
     from ragc.core.extras import require
 
-    for module in ("fastapi", "uvicorn"):
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
         require(module, "Serving")
     from ragc.serving import run
     from ragc.serving.settings import Settings, key_digests

@@ -22,14 +22,16 @@ from ragc.serving.answers import Answering, ClientLeft, unless_left
 from ragc.serving.conversation import Interface, read_conversation
 from ragc.serving.errors import ApiError, api_error
 from ragc.serving.guards import Guards
+from ragc.serving.metrics import Metrics
 from ragc.serving.programs import ServedProgram, program_named
 from ragc.serving.settings import Settings
-from ragc.serving.streaming import EventStream
+from ragc.serving.streaming import CLIENT_CLOSED, EventStream
+from ragc.task.answering import Row
 
 log = logging.getLogger("ragc.serving")
 
-CLIENT_CLOSED = 499
-"""The status of a request whose client has left; nobody reads it."""
+MODEL = "ragc.model"
+"""The entry of a request's scope with the model it asks, once that is known."""
 
 SLOW_READER_S = 60.0
 """Seconds beyond the time of an answer that a client may take to read it."""
@@ -41,6 +43,7 @@ class Service:
     def __init__(self, programs: Mapping[str, ServedProgram], settings: Settings) -> None:
         self._programs, self._settings = programs, settings
         self.in_flight = 0
+        self._metrics = Metrics()
         self._problem = "The models are being opened."
 
     async def open(self) -> None:
@@ -71,13 +74,18 @@ class Service:
         """One program."""
         return JSONResponse(openai_api.model(self._program(name)))
 
+    async def metrics(self) -> Response:
+        """What was done since the server began, for Prometheus."""
+        self._metrics.in_flight.set(self.in_flight)
+        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
+
     async def chat(self, request: Request) -> Response:
         """A chat completion."""
-        return await self._answer(request, "chat")
+        return await self._counted(request, "chat")
 
     async def responses(self, request: Request) -> Response:
         """A response."""
-        return await self._answer(request, "responses")
+        return await self._counted(request, "responses")
 
     def _program(self, name: str) -> ServedProgram:
         try:
@@ -85,12 +93,30 @@ class Service:
         except UnknownName as error:
             raise ApiError(404, str(error), param="model", code="model_not_found") from None
 
+    async def _counted(self, request: Request, interface: Interface) -> Response:
+        """As `_answer`, and counts a request that is refused or fails before its stream begins."""
+        try:
+            return await self._answer(request, interface)
+        except ClientLeft:
+            self._metrics.count(request.scope.get(MODEL, ""), interface, CLIENT_CLOSED)
+            raise
+        except Exception as error:
+            self._metrics.count(request.scope.get(MODEL, ""), interface, api_error(error).status)
+            raise
+
     async def _answer(self, request: Request, interface: Interface) -> Response:
         conversation = read_conversation(await request.body(), interface, self._settings)
         served = self._program(conversation.model)
+        request.scope[MODEL] = served.id
         release = self._admit()
         answering = Answering(served, conversation, self._settings.time_out)
-        handed_on = False
+        began, handed_on = time.monotonic(), False
+
+        def ended(status: int, row: Row | None) -> None:
+            self._metrics.count(served.id, interface, status)
+            if row is not None:
+                self._metrics.answered(served.id, row, time.monotonic() - began)
+
         try:
             answering.start()
             effect = ", ".join(conversation.without_effect)
@@ -100,10 +126,17 @@ class Service:
                 handed_on = True
                 patience = self._settings.time_out + SLOW_READER_S
                 return EventStream(
-                    answering, first, interface, time_out=patience, release=release, headers=headers
+                    answering,
+                    first,
+                    interface,
+                    time_out=patience,
+                    release=release,
+                    ended=ended,
+                    headers=headers,
                 )
             row = await unless_left(answering.row(), request.receive)
             self._problem = ""
+            ended(200, row)
             if interface == "chat":
                 return JSONResponse(openai_api.chat_completion(row, conversation), headers=headers)
             return JSONResponse(
@@ -157,6 +190,7 @@ def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Fast
         app.add_middleware(TakesUpTraces)
     app.add_api_route("/healthz", service.health, methods=["GET"])
     app.add_api_route("/readyz", service.ready, methods=["GET"])
+    app.add_api_route("/metrics", service.metrics, methods=["GET"])
     app.add_api_route("/v1/models", service.models, methods=["GET"])
     app.add_api_route("/v1/models/{name:path}", service.model, methods=["GET"])
     app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])

@@ -24,11 +24,15 @@ from ragc.task.answering import Row
 
 log = logging.getLogger("ragc.serving")
 
+CLIENT_CLOSED = 499
+"""The status of a request whose client has left; nobody reads it."""
+
 Piece = Text | StepEvent | Row
 
 
 class EventStream(Response):
-    """Sends `answering` as events, whose first piece is there already; `release` is called at the end.
+    """Sends `answering` as events, whose first piece is there already; `release` is called at
+    the end, and `ended` with the status that the stream ended with and the answer, if there is one.
 
     A client that reads so slowly that it takes `time_out` seconds is left.
     """
@@ -43,12 +47,15 @@ class EventStream(Response):
         *,
         time_out: float,
         release: Callable[[], None],
+        ended: Callable[[int, Row | None], None],
         headers: Mapping[str, str],
     ) -> None:
         super().__init__(None, headers={**headers, "Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self.raw_headers = [pair for pair in self.raw_headers if pair[0] != b"content-length"]
         self._answering, self._first, self._time_out = answering, first, time_out
-        self._release = release
+        self._release, self._ended = release, ended
+        self._status = CLIENT_CLOSED
+        self._row = first if isinstance(first, Row) else None
         self._events = ChatEvents(answering) if interface == "chat" else ResponseEvents(answering)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,6 +70,7 @@ class EventStream(Response):
         finally:
             self._answering.close()
             self._release()
+            self._ended(self._status, self._row)
 
     async def _stream(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
@@ -80,12 +88,14 @@ class EventStream(Response):
             for part in parts:
                 yield part
             if isinstance(piece, Row):
+                self._status, self._row = 200, piece
                 return
             try:
                 piece = await self._answering.next()
             except Exception as error:
                 if api_error(error).status == 500:
                     log.exception("a streamed answer failed")
+                self._status = api_error(error).status
                 for part in self._events.of_error(error):
                     yield part
                 return
