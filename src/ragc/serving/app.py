@@ -170,7 +170,10 @@ class Service:
 
 
 def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> FastAPI:
-    """Returns the application that serves `programs`, by model id."""
+    """Returns the application that serves `programs`, by model id.
+
+    Raises UsageError where spans are asked for and OpenTelemetry is not installed.
+    """
     service = Service(programs, settings)
 
     @asynccontextmanager
@@ -187,6 +190,9 @@ def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Fast
     app.state.service = service
     app.add_middleware(Guards, settings=settings)
     if os.environ.get("RAGC_OTEL", "") not in ("", "0"):
+        from ragc.programs.telemetry.provider import tracer
+
+        tracer()  # says here, not at each question, what is not installed
         app.add_middleware(TakesUpTraces)
     app.add_api_route("/healthz", service.health, methods=["GET"])
     app.add_api_route("/readyz", service.ready, methods=["GET"])
