@@ -2,9 +2,9 @@
 
     python experiments/benchmarks/serving/added_latency.py [--seconds 10]
 
-The model is scripted and answers at once, so all that is measured is ours. The HTTP client runs in this process
-too, and its work counts as the server's: the ratio is a lower bound. Arrivals are an open loop: a question
-comes at its time, however long others take.
+The model is scripted and answers at once, so all that is measured is ours. The HTTP client runs in this
+process too, and its work counts as the server's: the ratio is a lower bound. Arrivals are an open loop: a
+question comes at its time, however long others take.
 """
 
 from __future__ import annotations
