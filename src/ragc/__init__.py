@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ragc.compiled.access import Access
+from ragc.core.version import __version__
 from ragc.errors import (
     ArtefactError,
     BudgetExhausted,
@@ -41,7 +42,6 @@ from ragc.errors import (
     UsageError,
 )
 from ragc.records import Hit, Passage, Question
-from ragc.version import __version__
 
 if TYPE_CHECKING:
     import ragc.metrics
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ragc.api.recipes import examine, index, recipe_schema
     from ragc.api.studies import compile, headroom, join_study, objective, study, study_status
     from ragc.api.training import train, training_data, write_base
-    from ragc.api.use import ask, compare, evaluate, load, report, summarize
+    from ragc.api.use import ask, compare, evaluate, load, report, serve, summarize
     from ragc.compiled.base import CompiledProgram
     from ragc.compiled.evaluate import Evaluation
     from ragc.compiled.gate import Gate
@@ -157,6 +157,7 @@ __all__ = [
     "recipe_schema",
     "report",
     "reproduce",
+    "serve",
     "source",
     "study",
     "study_status",
@@ -179,7 +180,7 @@ _NAMES_OF = {
     "ragc.api.recipes": ("examine", "index", "recipe_schema"),
     "ragc.api.studies": ("compile", "headroom", "join_study", "objective", "study", "study_status"),
     "ragc.api.training": ("train", "training_data", "write_base"),
-    "ragc.api.use": ("ask", "compare", "evaluate", "load", "report", "summarize"),
+    "ragc.api.use": ("ask", "compare", "evaluate", "load", "report", "serve", "summarize"),
     "ragc.compiled.base": ("CompiledProgram",),
     "ragc.compiled.evaluate": ("Evaluation",),
     "ragc.compiled.gate": ("Gate",),

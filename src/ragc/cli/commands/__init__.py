@@ -13,6 +13,7 @@ COMMANDS: Mapping[str, str] = {
     "compile": "search for the best program of a recipe and prove it on test",
     "headroom": "measure on a few dev questions what a study of a recipe can show",
     "ask": "answer one question",
+    "serve": "answer questions over HTTP, as OpenAI's interface does",
     "eval": "score a program on a split",
     "gate": "tell whether a program is shown to lose less than is allowed against another",
     "export": "write a compiled program's prompts for other systems",
