@@ -23,6 +23,9 @@ from ragc.records import Hit
 
 T = TypeVar("T")
 
+watching_events: ContextVar[Callable[[Event], None] | None] = ContextVar("ragc_watching_events", default=None)
+"""What is shown each event of a question as it happens, in any thread; None where nobody watches."""
+
 
 class Sent:
     """What a typed call sent and what came back: chat messages as (role, content), and the replies.
@@ -262,6 +265,8 @@ class Run:
         """Record `event` at `path`; `prediction` is what DSPy's trace wants for a call."""
         placed = event if event.at == path else replace(event, at=path)
         self._events.append((path, placed, prediction))
+        if (show := watching_events.get()) is not None:
+            show(placed)
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -25,7 +25,7 @@ LINKED = ("corpora", "experiments", "optimizers", "programs", "signatures")
 """Folders at the top that are packages of ragc, by way of links in src/ragc."""
 
 ORDER = (
-    ("errors", "version"),
+    ("errors",),
     ("core",),
     ("records",),
     ("store",),
@@ -43,6 +43,7 @@ ORDER = (
     ("exports",),
     ("reports",),
     ("doctor", "testing", "training"),
+    ("serving",),
     ("api",),
     ("",),
     ("cli",),

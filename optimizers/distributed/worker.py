@@ -25,6 +25,7 @@ from ragc.core.counters import Counters, count, counting
 from ragc.core.digest import canonical
 from ragc.core.paths import cache_home
 from ragc.core.progress import Silent
+from ragc.core.version import __version__
 from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.trial import TrialResult
@@ -37,7 +38,6 @@ from ragc.task.base import Task, prepare, recorded_rooms
 from ragc.task.shared_budget import SharedLedger
 from ragc.task.space import Candidate
 from ragc.task.study_address import facts_differ, read_address
-from ragc.version import __version__
 
 _LOOK_S = 0.2
 _KINDS: Mapping[str, type[RagcError]] = {

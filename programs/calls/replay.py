@@ -26,11 +26,11 @@ import orjson
 import pydantic
 
 from ragc.core.digest import canonical, digest
+from ragc.core.version import __version__
 from ragc.programs.calls.demos import plain
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Reply, Sampling, Target
 from ragc.targets.gateway import Answer
-from ragc.version import __version__
 
 _ENTRIES = 10_000
 _PROBE = "Straightforward tokenization, counted: 1234567 words.\n"

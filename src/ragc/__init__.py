@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ragc.compiled.access import Access
+from ragc.core.version import __version__
 from ragc.errors import (
     ArtefactError,
     BudgetExhausted,
@@ -41,21 +42,23 @@ from ragc.errors import (
     UsageError,
 )
 from ragc.records import Hit, Passage, Question
-from ragc.version import __version__
 
 if TYPE_CHECKING:
     import ragc.metrics
     import ragc.recipe  # noqa: F401 - an attribute, as `__getattr__` has it
     from ragc.api.exchange import check_export, export, trust, trust_listing
+    from ragc.api.gate import gate, pack
     from ragc.api.grids import grid, merge_grids, paper_tables, read_grid, reproduce
     from ragc.api.names import list_names
     from ragc.api.parts import program, source, target
     from ragc.api.recipes import examine, index, recipe_schema
     from ragc.api.studies import compile, headroom, join_study, objective, study, study_status
     from ragc.api.training import train, training_data, write_base
-    from ragc.api.use import ask, compare, evaluate, load, report, summarize
+    from ragc.api.use import ask, compare, evaluate, load, report, serve, summarize
     from ragc.compiled.base import CompiledProgram
     from ragc.compiled.evaluate import Evaluation
+    from ragc.compiled.gate import Gate
+    from ragc.compiled.pack import Packed
     from ragc.compiled.trust_listing import TrustListing
     from ragc.core.progress import Progress
     from ragc.corpora.sources.base import Source
@@ -93,12 +96,14 @@ __all__ = [
     "DataError",
     "Evaluation",
     "Exported",
+    "Gate",
     "Grid",
     "Headroom",
     "Hit",
     "Interval",
     "NothingAnswered",
     "Objective",
+    "Packed",
     "ParseFailure",
     "Passage",
     "Progress",
@@ -135,6 +140,7 @@ __all__ = [
     "evaluate",
     "examine",
     "export",
+    "gate",
     "grid",
     "headroom",
     "index",
@@ -144,12 +150,14 @@ __all__ = [
     "merge_grids",
     "number",
     "objective",
+    "pack",
     "paper_tables",
     "program",
     "read_grid",
     "recipe_schema",
     "report",
     "reproduce",
+    "serve",
     "source",
     "study",
     "study_status",
@@ -165,15 +173,18 @@ __all__ = [
 
 _NAMES_OF = {
     "ragc.api.exchange": ("check_export", "export", "trust", "trust_listing"),
+    "ragc.api.gate": ("gate", "pack"),
     "ragc.api.grids": ("grid", "merge_grids", "paper_tables", "read_grid", "reproduce"),
     "ragc.api.names": ("list_names",),
     "ragc.api.parts": ("program", "source", "target"),
     "ragc.api.recipes": ("examine", "index", "recipe_schema"),
     "ragc.api.studies": ("compile", "headroom", "join_study", "objective", "study", "study_status"),
     "ragc.api.training": ("train", "training_data", "write_base"),
-    "ragc.api.use": ("ask", "compare", "evaluate", "load", "report", "summarize"),
+    "ragc.api.use": ("ask", "compare", "evaluate", "load", "report", "serve", "summarize"),
     "ragc.compiled.base": ("CompiledProgram",),
     "ragc.compiled.evaluate": ("Evaluation",),
+    "ragc.compiled.gate": ("Gate",),
+    "ragc.compiled.pack": ("Packed",),
     "ragc.compiled.trust_listing": ("TrustListing",),
     "ragc.core.progress": ("Progress",),
     "ragc.corpora.sources.base": ("Source",),

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import httpx
 
+from ragc.core.version import __version__
 from ragc.errors import SourceError
-from ragc.version import __version__
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

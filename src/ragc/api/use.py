@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,3 +176,38 @@ def report(
     from ragc.reports.write import write
 
     return write([paths] if isinstance(paths, str | Path) else paths, out, trust_targets=access.targets)
+
+
+def serve(
+    *paths: str | Path,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    sets: Sequence[str] = (),
+    access: Access = Access(),
+    listening: Callable[[str], object] = lambda address: None,
+    **settings: Any,
+) -> None:
+    """Serves the compiled programs in `paths` as OpenAI's HTTP interface does, until SIGTERM or SIGINT.
+
+    The name of a folder is the model id. `settings` are `allowed_hosts`, `history` (last, refuse), `system`
+    (ignore, refuse), `stream` (real, late), `in_flight`, `time_out` in seconds, `max_body` in bytes and
+    `keep`. Keys of clients are read from RAGC_SERVE_KEYS. `listening` is called with the server's address.
+
+        ragc.serve("compiled/mine", port=8080)
+
+    Raises UsageError, also for a host beyond loopback without keys, and Untrusted.
+    """
+    from ragc.core.extras import require
+
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        require(module, "Serving")
+    from ragc.serving import run
+    from ragc.serving.settings import Settings, key_digests
+
+    run.serve(
+        paths,
+        Settings.of(host=host, port=port, key_digests=key_digests(), **settings),
+        sets=sets,
+        access=access,
+        listening=listening,
+    )

@@ -17,8 +17,8 @@ from ragc.cli.arguments import Parser
 from ragc.cli.commands import COMMANDS
 from ragc.cli.screen import escape_output
 from ragc.compiled.access import Access
+from ragc.core.version import __version__
 from ragc.errors import RagcError, Untrusted
-from ragc.version import __version__
 
 
 def parser(loaded: Collection[str] = COMMANDS.keys()) -> argparse.ArgumentParser:

@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 Format = Literal["ragc.compiled/2"]
 FORMAT: Format = "ragc.compiled/2"
 
+PACKED = ".ragc"
+"""The suffix of a pack (`ragc.compiled.pack`)."""
+
 RUN = "run.json"
 """The file of what differs between runs, with the list of the files that ragc wrote."""
 

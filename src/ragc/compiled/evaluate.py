@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from ragc import recipe
 from ragc.compiled.access import Access
-from ragc.compiled.base import CompiledProgram, load, shown_as
+from ragc.compiled.base import PACKED, CompiledProgram, load, shown_as
 from ragc.compiled.contamination import (
     CLEAN,
     Contamination,
@@ -225,6 +225,16 @@ class Evaluation:
         return {name: amount for name, amount in total.to_json().items() if amount}
 
 
+def directory_of(path: str | Path) -> Path:
+    """`path`, or the directory of the pack that it is, a file that ends in `.ragc`. Raises ArtefactError."""
+    where = Path(path)
+    if where.suffix != PACKED or not where.is_file():
+        return where
+    from ragc.compiled.pack import unpacked
+
+    return unpacked(where)
+
+
 def open_program(
     path: str | Path,
     sets: Sequence[str] = (),
@@ -242,7 +252,7 @@ def open_program(
     of what its prompts would lose.
     Raises UsageError and its subclasses.
     """
-    where = Path(path)
+    where = directory_of(path)
     if where.is_dir():
         how = Opening(tuple(sets), access)
         return open_compiled(load(where), how, questions=questions, store=store, targets=targets)

@@ -22,7 +22,7 @@ def load_to_answer(path: str | Path, how: Opening) -> CompiledProgram:
     Raises ArtefactError, and Untrusted for what is not allowed.
     """
     # The program may be called later from another working directory.
-    compiled = load(Path(path).absolute(), Session(how))
+    compiled = load(evaluate.directory_of(path).absolute(), Session(how))
     check_access(compiled, how)
     return compiled
 

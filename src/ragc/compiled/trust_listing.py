@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragc.compiled.base import load
+from ragc.compiled.base import PACKED, load
+from ragc.compiled.pack import unpacked
 from ragc.compiled.trust import RequestedAccess, is_inside, list_accesses
 from ragc.compiled.trust_record import entries, remember
 from ragc.errors import ArtefactError, RecipeError, UsageError
@@ -92,6 +93,8 @@ def listing(path: str | Path, base: str | Path | None = None) -> TrustListing:
     ArtefactError when the directory cannot be read, RecipeError when its recipe is no TOML.
     """
     folder = Path(path)
+    if folder.suffix == PACKED and folder.is_file():
+        folder = unpacked(folder, refuse=False)
     if folder.is_file():
         raise ArtefactError(
             f"{folder} is a file; a recipe that you name on the command line is trusted, and a compiled "

@@ -20,6 +20,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "nli": ("torch", "transformers"),
     "vllm": ("vllm",),
     "train": ("trl", "peft", "gguf"),
+    "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "ray": ("ray",),
     "redis": ("redis",),
     "postgres": ("psycopg",),

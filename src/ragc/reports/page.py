@@ -19,13 +19,13 @@ import jinja2
 from markupsafe import Markup
 
 from ragc.core.text import repair_surrogates
+from ragc.core.version import __version__
 from ragc.metrics.base import UNMEASURED
 from ragc.reports.page_data import PutLine, json_in_page, pack, row_line
 from ragc.reports.pictures import pictures
 from ragc.reports.questions import MAX_DETAILED, metric_of
 from ragc.reports.report import Report
 from ragc.reports.values import decimals_of, figure, money, plain, signed, written_amount
-from ragc.version import __version__
 
 TEMPLATES = Path(__file__).parent / "templates"
 PLOT = "vendor/plot.min.js"

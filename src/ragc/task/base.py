@@ -14,6 +14,7 @@ from typing import Any
 from ragc import metrics
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
+from ragc.core.version import __version__
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
@@ -42,7 +43,6 @@ from ragc.task.prices import check_prices, price_notes, reachable_targets
 from ragc.task.prompts import fingerprints
 from ragc.task.requirements import require
 from ragc.task.space import SearchSpace, spaces
-from ragc.version import __version__
 
 DEMO_THRESHOLD = 0.75
 """The least score of a train question whose answer becomes a demonstration."""

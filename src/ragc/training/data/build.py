@@ -32,6 +32,7 @@ from ragc.core.display import describe, quantity
 from ragc.core.home.private import FILE, make_private, narrow_tree
 from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent, listening
+from ragc.core.version import __version__
 from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
 from ragc.optimizers.grids.card import describe_model, origin_of
@@ -53,7 +54,6 @@ from ragc.training.data.files import DataFiles
 from ragc.training.data.prefrag import PairsOfSources
 from ragc.training.data.rqrag import Trajectories
 from ragc.training.data.slimplm import Labels, Rewrites
-from ragc.version import __version__
 
 SILENT = Silent()
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ragc.compiled import base as compiled
 from ragc.compiled.resolve import Opening, import_program
+from ragc.core.version import __version__
 from ragc.errors import NothingAnswered, RagcError, UnknownName
 from ragc.exports.derive import runtime, tables
 from ragc.optimizers.candidates.demos.pool import Demo, Pool
@@ -26,7 +27,6 @@ from ragc.training.data import card
 from ragc.training.data.base import Item, conversation, drop_repeated, reply
 from ragc.training.data.build import TrainingData
 from ragc.training.data.files import DataFiles
-from ragc.version import __version__
 
 KIND = "demonstrations"
 INCOMPLETE = "a demonstration without all fields of its call"

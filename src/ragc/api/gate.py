@@ -1,0 +1,104 @@
+"""Whether a program may replace another, and programs packed for another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, overload
+
+from ragc.compiled.access import Access
+
+if TYPE_CHECKING:
+    from ragc.compiled.gate import Gate
+    from ragc.compiled.gate import Plan as GatePlan
+    from ragc.compiled.pack import Packed
+    from ragc.core.progress import Progress
+
+
+@overload
+def gate(
+    path: str | Path,
+    against: str | Path,
+    *,
+    metric: str = "",
+    allow: float = 0.05,
+    least: Mapping[str, float] | None = None,
+    split: str = "test",
+    aa: bool = False,
+    sets: Sequence[str] = (),
+    seed: int = 0,
+    progress: Progress | None = None,
+    access: Access = Access(),
+    include_seen: bool = False,
+    dry_run: Literal[False] = False,
+) -> Gate: ...
+@overload
+def gate(
+    path: str | Path,
+    against: str | Path,
+    *,
+    metric: str = "",
+    allow: float = 0.05,
+    least: Mapping[str, float] | None = None,
+    split: str = "test",
+    aa: bool = False,
+    sets: Sequence[str] = (),
+    seed: int = 0,
+    progress: Progress | None = None,
+    access: Access = Access(),
+    include_seen: bool = False,
+    dry_run: Literal[True],
+) -> GatePlan: ...
+def gate(
+    path: str | Path,
+    against: str | Path,
+    *,
+    metric: str = "",
+    allow: float = 0.05,
+    least: Mapping[str, float] | None = None,
+    split: str = "test",
+    aa: bool = False,
+    sets: Sequence[str] = (),
+    seed: int = 0,
+    progress: Progress | None = None,
+    access: Access = Access(),
+    include_seen: bool = False,
+    dry_run: bool = False,
+) -> Gate | GatePlan:
+    """Tells whether the program at `path` is shown to lose less than `allow` against the one at `against`.
+
+    Each is a compiled program, a recipe, or a file of rows written by `ragc eval --out`. `metric` decides, by
+    default the first common one; `allow` is a loss in its mean, above 0. `least` has least means by metric.
+    With `aa` a program is first run against itself, asked anew. The other arguments are those of `compare`.
+    Returns a Gate with `exit_code`: 0, shown to lose less; 10, a drop is shown or a least mean is missed; 11,
+    these questions cannot tell, and `needed` says how many would. With `dry_run` nothing is sent: returns the
+    number of questions `n`, and the `shares` (0..1) of runs that are to be expected to end with each outcome.
+
+        ragc.gate("compiled/new", "compiled/old", least={"f1": 0.7}).exit_code
+
+    Raises UsageError for a metric without a greatest score, RagcError where a program differs from itself,
+    and what `compare` raises.
+    """
+    from ragc.compiled import gate as gates
+
+    asking = gates.Asking(split, tuple(sets), access, include_seen, progress=progress or gates.SILENT)
+    first, second = Path(path), Path(against)
+    if dry_run:
+        return gates.plan(first, second, asking, allow=allow)
+    return gates.gate(first, second, asking, metric=metric, allow=allow, least=least, twice=aa, seed=seed)
+
+
+def pack(path: str | Path, *, out: str | Path, weights: bool = False) -> Packed:
+    """Writes the compiled program at `path` and the files that it reads as one file `out`, FILE.ragc.
+
+    `load`, `ask` and `evaluate` open it on another machine, under the trust rule. With `weights` its models
+    go along. Returns a Packed with `path`, `digest`, `files` and `bytes`.
+
+        ragc.pack("compiled/mine", out="mine.ragc")
+
+    Raises UsageError for files that are missing or lead out of the recipe's folder, and for an `out` that
+    holds something else; ArtefactError.
+    """
+    from ragc.compiled import pack as packs
+
+    return packs.pack(path, out, weights=weights)

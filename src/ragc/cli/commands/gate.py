@@ -1,0 +1,99 @@
+"""`ragc gate`: whether a program is shown to lose less than is allowed; exit codes 0, 10 and 11."""
+
+from __future__ import annotations
+
+import argparse
+
+from ragc.api import gate
+from ragc.cli import console, options
+from ragc.core.progress.bars import watching
+from ragc.errors import UsageError
+
+
+def register(command: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    command.add_argument("program", metavar="COMPILED|ROWS.jsonl", help="the program that is to be let in")
+    command.add_argument(
+        "--against",
+        required=True,
+        metavar="COMPILED|ROWS.jsonl",
+        help="the program, or its rows, that it replaces",
+    )
+    command.add_argument(
+        "--metric", default="", metavar="METRIC", help="what decides (default: the first of both)"
+    )
+    command.add_argument(
+        "--allow",
+        type=float,
+        default=0.05,
+        metavar="X",
+        help="the loss that is not to be reached (default: 0.05)",
+    )
+    command.add_argument(
+        "--min",
+        dest="minimums",
+        action="append",
+        default=[],
+        metavar="METRIC=X",
+        help="a least mean of the program, to be shown too",
+    )
+    command.add_argument(
+        "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
+    )
+    command.add_argument("--aa", action="store_true", help="first run a program against itself, asked anew")
+    command.add_argument(
+        "--dry-run", action="store_true", help="say which outcomes are to be expected, and send nothing"
+    )
+    command.add_argument("--markdown", metavar="FILE", help="also write a comment for a pull request")
+    command.add_argument("--junit", metavar="FILE", help="also write JUnit XML")
+    command.add_argument("--set", **options.SETS)
+    command.add_argument("--base", **options.BASE)
+    command.add_argument("--trust-targets", **options.TRUST_TARGETS)
+    command.add_argument("--trust-code", **options.TRUST_CODE)
+    command.add_argument("--include-seen", **options.INCLUDE_SEEN)
+    command.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the gate, or with `--dry-run` says what to expect; returns the exit code."""
+    least = dict(map(_minimum, args.minimums))
+    asking = {"split": args.split, "include_seen": args.include_seen, **args.opening}
+    if args.dry_run:
+        planned = gate.gate(args.program, args.against, allow=args.allow, dry_run=True, **asking)
+        console.print_json(planned.to_json()) if args.json else console.lines(planned.lines())
+        return 0
+    from ragc.compiled import gate_report
+    from ragc.core import outputs
+
+    files = [
+        (gate_report.check_file(path, head), write)
+        for path, head, write in (
+            (args.markdown, gate_report.HEADING, gate_report.markdown),
+            (args.junit, gate_report.XML_HEAD, gate_report.junit),
+        )
+        if path
+    ]
+    with watching() as progress:
+        result = gate.gate(
+            args.program,
+            args.against,
+            metric=args.metric,
+            allow=args.allow,
+            least=least,
+            aa=args.aa,
+            progress=progress,
+            **asking,
+        )
+    for path, write in files:
+        outputs.put_file(path, write(result).encode("utf-8", "backslashreplace"))
+    console.print_json(result.to_json()) if args.json else console.lines(result.lines())
+    code: int = result.exit_code
+    return code
+
+
+def _minimum(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        raise UsageError(f"--min needs METRIC=X with a number, such as f1=0.7, found {text!r}.") from None

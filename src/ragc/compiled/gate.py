@@ -1,0 +1,418 @@
+"""The gate: whether a program is shown to lose less than is allowed against another one, or to drop.
+
+    0    shown to lose less than `allow`, and each least mean shown to be reached
+    10   a drop is shown, or a least mean is shown to be missed
+    11   these questions cannot tell
+
+Each of 0 and 10 is wrong in at most 5% of runs: 0 needs every part shown at 5%, and the claims of which any
+ends a run with 10 share the 5% (Bonferroni). A run that shows a drop below the allowed loss ends with 0. The
+tests are in `ragc.metrics.stats.noninferiority`, the two runs and their questions those of `ragc eval A B`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ragc.compiled import comparison
+from ragc.compiled.access import Access
+from ragc.compiled.contamination import check_evaluation
+from ragc.compiled.evaluate import Evaluation, open_program, score
+from ragc.core.digest import digest
+from ragc.core.display import describe, quantity
+from ragc.core.progress import Progress, Silent
+from ragc.corpora.files.splits import normalise
+from ragc.errors import RagcError, UsageError
+from ragc.metrics import Metric, get
+from ragc.metrics.reports import runs
+from ragc.metrics.reports.compare_runs import RunComparison
+from ragc.metrics.reports.runs import Run
+from ragc.metrics.stats.clusters import assumed_questions
+from ragc.metrics.stats.intervals import groups_json, in_groups
+from ragc.metrics.stats.multiple import match
+from ragc.metrics.stats.noninferiority import (
+    ALPHA,
+    Margin,
+    Shares,
+    expected_shares,
+    margin,
+    p_mean_above,
+    questions_for_bound,
+    questions_needed,
+)
+from ragc.store.looks import Look, count_look
+
+SILENT = Silent()
+
+PASSED, DROPPED, UNCLEAR = 0, 10, 11
+"""The exit codes."""
+
+CHANGED = (0.05, 0.1, 0.2)
+"""Shares of questions that change, for which the outcomes to expect are said before a run."""
+
+NOISE = 0.005
+"""The p on either side below which a program that differs from itself ends the run."""
+
+State = Literal["reached", "missed", "cannot tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How programs are opened and scored; the arguments are those of `ragc.evaluate`."""
+
+    split: str = "test"
+    sets: tuple[str, ...] = ()
+    access: Access = Access()
+    include_seen: bool = False
+    allow_loss: bool = False
+    progress: Progress = SILENT
+
+    def evaluate(self, path: Path, *, again: bool = False) -> Evaluation:
+        """Scores the program at `path`; with `again` the models are asked anew."""
+        opened = open_program(path, self.sets, access=self.access, allow_loss=self.allow_loss)
+        if again:
+            opened.ask_anew()
+        return score(opened, self.split, progress=self.progress, include_seen=self.include_seen)
+
+    def groups(self, path: Path) -> dict[str, str]:
+        """The label of the group of each question that `evaluate` would score, by id. Sends nothing."""
+        if path.suffix == comparison.ROWS:
+            return runs.read(path).groups
+        opened = open_program(path, self.sets, access=self.access, allow_loss=self.allow_loss)
+        try:
+            provenance = opened.compiled.provenance if opened.compiled else None
+            task, _ = check_evaluation(opened.task, provenance, self.split, include_seen=self.include_seen)
+            return {question.id: question.group for question in task.splits.get(self.split, ())}
+        finally:
+            opened.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What can be expected of a gate on `n` questions, before anything is sent.
+
+    They are worth `effective` independent ones: in groups, as if these differed as much as usual. `shares`
+    are those of scores of 0 and 1, without least means.
+    """
+
+    n: int
+    effective: int
+    allow: float
+    shares: tuple[Shares, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc gate --dry-run --json`."""
+        rows = [
+            {"loss": one.loss, "changed": one.changed}
+            | {"0": one.no_loss, "10": one.drop, "11": one.cannot_tell}
+            for one in self.shares
+        ]
+        return {"n": self.n, "effective": self.effective, "allow": self.allow, "shares": rows}
+
+    def lines(self) -> list[str]:
+        """Sentences and a table for reading."""
+        worth = "" if self.effective == self.n else f", worth about {self.effective} independent ones"
+        head = (
+            f"Expected with {quantity(self.n, 'question')}{worth}, scores of 0 and 1, --allow {self.allow:g}:"
+        )
+        return [head, "true loss  questions that change  exit 0  exit 10  exit 11"] + [
+            f"{one.loss:9.3f}  {one.changed:21.0%}  {one.no_loss:6.1%}  {one.drop:7.1%}"
+            f"  {one.cannot_tell:7.1%}"
+            for one in self.shares
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """A least mean of a metric, and whether it is shown to be reached or missed by `mean`.
+
+    `p_reached` is the one-sided p of "the mean is at most `least`", `p_missed` that of "at least". `needed`
+    is the number of questions that would show it, about; None where it is shown, or unknown.
+    """
+
+    metric: str
+    least: float
+    mean: float
+    p_reached: float
+    p_missed: float
+    state: State
+    needed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The outcome of a gate: `exit_code` 0, 10 or 11, and what it rests on.
+
+    `margin` compares the program with the other one by `metric`, in the direction in which higher is better.
+    `alpha` is the share of the 5% that a drop has. `needed` is the number of questions that would let most
+    equal programs pass, about; None where it is shown. `itself` is the margin of a program against itself,
+    asked anew.
+    """
+
+    name: str
+    against: str
+    metric: str
+    allow: float
+    margin: Margin
+    minimums: tuple[Minimum, ...]
+    alpha: float
+    needed: int | None
+    plan: Plan
+    comparison: RunComparison = field(repr=False)
+    look: Look | None = field(default=None, compare=False)
+    itself: Margin | None = None
+
+    def __repr__(self) -> str:
+        return describe("Gate", repr(self.name), repr(self.against), exit_code=self.exit_code)
+
+    @property
+    def exit_code(self) -> int:
+        """0, 10 or 11."""
+        states = {minimum.state for minimum in self.minimums}
+        if self.margin.small_loss() and states <= {"reached"}:
+            return PASSED
+        if "missed" in states or (self.margin.drop(self.alpha) and not self.margin.small_loss()):
+            return DROPPED
+        return UNCLEAR
+
+    @property
+    def headline(self) -> str:
+        """The outcome in a sentence."""
+        difference = f"{self.metric} {self.margin.diff:+.3f} against {self.against}"
+        match self.exit_code:
+            case 0:
+                small = ", though a smaller drop is shown" if self.margin.drop(self.alpha) else ""
+                return f"Passed: {difference}, shown to lose less than {self.allow:g}{small}."
+            case 10:
+                missed = [one.metric for one in self.minimums if one.state == "missed"]
+                why = f"the least {' and '.join(missed)} is missed" if missed else "a drop is shown"
+                return f"Failed: {difference}; {why}."
+            case _:
+                return f"Unclear: {difference}; these questions cannot tell."
+
+    def lines(self) -> list[str]:
+        """Sentences for reading, the outcome first."""
+        m = self.margin
+        sentences = [
+            self.headline,
+            (
+                f"{quantity(m.n, 'question')}{in_groups(m.groups)}: {m.worse} worse, {m.better} better; p of "
+                f"a loss of {self.allow:g} or more {m.p_loss:.4f}, p without a drop {m.p_drop:.4f}."
+            ),
+        ]
+        sentences += [
+            f"{one.metric} {one.mean:.3f}, at least {one.least:g}: {one.state}."
+            + (f" About {one.needed:,} questions would show it." if one.needed else "")
+            for one in self.minimums
+        ]
+        if self.needed:
+            sentences.append(
+                f"About {self.needed:,} questions like these let 80% of runs of equal programs pass; there "
+                f"were {m.n:,}."
+            )
+        if self.itself:
+            noise = self.itself
+            sentences.append(
+                f"Asked twice, {self.name} changed on {noise.worse + noise.better} of "
+                f"{quantity(noise.n, 'question')} by itself ({noise.diff:+.3f})."
+            )
+        compared = next(row for row in self.comparison.rows if row.metric == self.metric)
+        left_out = compared.matching.note(self.against, self.name)
+        return [*sentences, *([left_out] if left_out else []), *self.comparison.remarks, self.runs_sentence]
+
+    @property
+    def runs_sentence(self) -> str:
+        """How many runs these questions have seen."""
+        if self.look is None:
+            return "Runs on these questions are not counted: they are no test questions."
+        if self.look.number is None:
+            return self.look.warning
+        return (
+            f"Run {self.look.number} on these questions on this machine: {self.look.text}. Each run is wrong "
+            "in at most 5%; of many runs some are wrong by chance."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc gate --json`."""
+        return {
+            "exit_code": self.exit_code,
+            "headline": self.headline,
+            "program": self.name,
+            "against": self.against,
+            "metric": self.metric,
+            "allow": self.allow,
+            "alpha_drop": self.alpha,
+            **_margin_json(self.margin),
+            "minimums": [
+                {"metric": one.metric, "least": one.least, "mean": one.mean, "state": one.state}
+                | {"p_reached": one.p_reached, "p_missed": one.p_missed, "needed": one.needed}
+                for one in self.minimums
+            ],
+            "needed": self.needed,
+            "expected": self.plan.to_json(),
+            **({"itself": _margin_json(self.itself)} if self.itself else {}),
+            **({"look": self.look.to_json()} if self.look else {}),
+            "comparison": self.comparison.to_json(),
+        }
+
+
+def _margin_json(value: Margin) -> dict[str, Any]:
+    numbers = {"difference": value.diff, "n": value.n, "worse": value.worse, "better": value.better}
+    return numbers | {"p_loss": value.p_loss, "p_drop": value.p_drop} | groups_json(value.groups)
+
+
+def plan(path: Path, against: Path, asking: Asking, *, allow: float) -> Plan:
+    """The questions that both sides would answer, and the shares of outcomes to expect. Sends nothing.
+
+    Raises UsageError, also where no question is common.
+    """
+    if not 0 < allow < 1:
+        raise UsageError(f"--allow must lie above 0 and below 1, found {allow:g}.")
+    groups, others = asking.groups(path), asking.groups(against)
+    common = [key for key in groups if key in others]
+    if not common:
+        raise UsageError(f"{path} and {against} share no question id; score both on the same split.")
+    labels = [groups[key] or others[key] for key in common]
+    sizes = [*Counter(filter(None, labels)).values(), *[1] * labels.count("")]
+    effective = assumed_questions(sizes)
+    rows = [
+        expected_shares(effective, loss, share, allow)
+        for share in CHANGED
+        for loss in (0.0, allow, 2 * allow)
+    ]
+    return Plan(len(common), effective, allow, tuple(row for row in rows if row))
+
+
+def gate(
+    path: Path,
+    against: Path,
+    asking: Asking,
+    *,
+    metric: str = "",
+    allow: float = 0.05,
+    least: Mapping[str, float] | None = None,
+    twice: bool = False,
+    seed: int = 0,
+) -> Gate:
+    """Runs the program at `path` against the one, or the rows, at `against`.
+
+    `metric` decides, by default the first of both. `least` has least means by metric; with `twice` a side is
+    first run against itself. Raises UsageError for a metric without a greatest score, RagcError where a
+    program differs from itself, and what `ragc.compare` raises.
+    """
+    expected = plan(path, against, asking, allow=allow)
+    for line in expected.lines():
+        asking.progress.note(line)
+    itself = _itself(path, against, asking, metric, allow, seed) if twice else None
+    compared = comparison.compare(against, path, asking.evaluate, by=metric, seed=seed)
+    decisive, alpha = get(compared.by), ALPHA / (1 + len(least or {}))
+    result, differences = _margin(compared.a, compared.b, decisive, allow, seed)
+    span = _bounds(decisive)[1] - _bounds(decisive)[0]
+    needed = None
+    if not result.small_loss():
+        wanted = questions_needed(differences, allow, span) * result.n / result.effective
+        needed = max(result.n + 1, round(wanted))
+    return Gate(
+        compared.b.name,
+        compared.a.name,
+        decisive.id,
+        allow,
+        result,
+        tuple(_minimum(compared, name, value, alpha) for name, value in (least or {}).items()),
+        alpha,
+        needed,
+        expected,
+        compared,
+        compared.look or _look_at_rows(path, against, compared),
+        itself,
+    )
+
+
+def _bounds(metric: Metric) -> tuple[float, float]:
+    """The least and greatest score, negated where lower is better. Raises UsageError where there is none."""
+    if metric.bounds is None or metric.combine is not None:
+        raise UsageError(
+            f"The gate needs a metric with a least and a greatest score for each question, and {metric.id!r} "
+            "has none; name another one with --metric."
+        )
+    low, high = metric.bounds
+    return (low, high) if metric.higher_is_better else (-high, -low)
+
+
+def _scores(run: Run, metric: Metric, ids: Sequence[str]) -> list[float]:
+    """The scores of `ids` with higher ones better; `ids` have one each."""
+    sign = 1 if metric.higher_is_better else -1
+    column = run.scores(metric.id)
+    return [sign * value for key in ids if (value := column[key]) is not None]
+
+
+def _margin(before: Run, after: Run, metric: Metric, allow: float, seed: int) -> tuple[Margin, Any]:
+    """The margin of the questions scored in both runs, and the paired differences."""
+    import numpy as np
+
+    bounds = _bounds(metric)
+    ids, _ = match(before.scores(metric.id), after.scores(metric.id))
+    if not ids:
+        raise UsageError(f"No question of both runs has a score of {metric.id!r}; name another metric.")
+    a, b = (_scores(run, metric, ids) for run in (before, after))
+    labels = [before.groups[key] or after.groups[key] for key in ids]
+    result = margin(a, b, allow, seed=seed, bounds=bounds, groups=labels)
+    return result, np.array(b) - np.array(a)
+
+
+def _minimum(compared: RunComparison, name: str, least: float, alpha: float) -> Minimum:
+    if name not in compared.b.metrics:
+        raise UsageError(
+            f"--min names {name!r}, which is not scored; scored: {', '.join(compared.b.metrics)}."
+        )
+    metric = get(name)
+    low, high = _bounds(metric)
+    if not metric.higher_is_better:
+        raise UsageError(f"--min is for metrics where higher is better, and of {name!r} lower is.")
+    run = compared.b
+    shared = [key for key in run.answered if key in compared.a.answered]
+    column = run.scores(name)
+    ids = [key for key in shared if column[key] is not None]
+    if not ids:
+        raise UsageError(f"No question has a score of {name!r}, which --min names.")
+    values, labels = _scores(run, metric, ids), [run.groups[key] for key in ids]
+    reached = p_mean_above(values, least, bounds=(low, high), groups=labels)
+    missed = p_mean_above([-value for value in values], -least, bounds=(-high, -low), groups=labels)
+    state: State = "reached" if reached <= ALPHA else "missed" if missed <= alpha else "cannot tell"
+    needed = questions_for_bound(values, least) if state == "cannot tell" else None
+    return Minimum(name, least, sum(values) / len(values), reached, missed, state, needed)
+
+
+def _itself(path: Path, against: Path, asking: Asking, metric: str, allow: float, seed: int) -> Margin:
+    """The margin of the program at `path`, or else `against`, asked anew, against its first answers."""
+    program = next((one for one in (path, against) if one.suffix != comparison.ROWS), None)
+    if program is None:
+        raise UsageError("--aa asks a program twice, and rows were scored already; name a compiled program.")
+    first, second = (
+        runs.of_rows(str(program), asking.evaluate(program, again=again).row_values())
+        for again in (False, True)
+    )
+    decisive = get(metric or first.metrics[0])
+    result, _ = _margin(first, second, decisive, allow, seed)
+    back, _ = _margin(second, first, decisive, allow, seed)
+    if min(result.p_drop, back.p_drop) < NOISE:
+        raise RagcError(
+            f"{program} asked twice differs from itself by {result.diff:+.3f} in {decisive.id}, more than by "
+            "chance, so no comparison here can be believed; see what else changed between the runs."
+        )
+    return result
+
+
+def _look_at_rows(path: Path, against: Path, compared: RunComparison) -> Look | None:
+    """Counts the look that two files of rows are; None where a program was asked on another split."""
+    if {path.suffix, against.suffix} != {comparison.ROWS}:
+        return None
+    shared = [row for key, row in compared.b.answered.items() if key in compared.a.answered]
+    programs = [
+        digest([[key, row.prediction, dict(row.scores)] for key, row in run.answered.items()])
+        for run in (compared.a, compared.b)
+    ]
+    return count_look([row.question or row.id for row in shared], programs, older=normalise)

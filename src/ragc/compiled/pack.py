@@ -1,0 +1,337 @@
+"""A pack: one file with a compiled program and what it reads, to be opened on another machine.
+
+    pack.json               format, and the SHA-256 and size of every other file
+    program.json ...        the compiled directory, as it was written
+    corpus.jsonl ...        each file that its recipe names, at the path by which it does
+    .weights/NAME.gguf      on demand: ragc's default weights
+
+It is a zip archive whose bytes depend on the content alone. Opening one unpacks it into this user's cache,
+once, in a folder named by the SHA-256 of the archive. What stands there is a compiled directory from
+elsewhere: the trust rule holds for it (`ragc.compiled.trust`). Beyond the rule, models that it brings are
+refused until it is trusted; only the default weights, known by their checksum, are not.
+
+Nothing of an archive is believed: names that lead out, links, other kinds of files, more content than was
+declared, and declared sizes out of proportion end in one sentence, with nothing written outside the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from ragc.compiled import trust
+from ragc.compiled.base import PACKED, RUN, CompiledProgram, load
+from ragc.compiled.trust_record import DIGESTED, base_of, is_trusted
+from ragc.core import inputs, outputs
+from ragc.core.digest import file_digest, pretty
+from ragc.core.display import describe
+from ragc.core.home.private import make_private
+from ragc.core.paths import cache_home
+from ragc.errors import ArtefactError, Untrusted, UsageError
+from ragc.recipe import Recipe
+from ragc.recipe.load import parse_partly
+from ragc.targets.embedded.weights import SMOLLM2, default_weights
+
+MANIFEST = "pack.json"
+FORMAT = "ragc.pack/1"
+WEIGHTS = f".weights/{SMOLLM2.name}"
+"""Where the default weights stand in a pack; they go to the cache of weights."""
+
+MOST_FILES = 10_000
+MOST_MANIFEST = 16 * 2**20
+"""Bytes of the manifest."""
+RATIO, FREE = 100, 64 * 2**20
+"""A pack of n bytes holds at most RATIO * n + FREE bytes: text shrinks to a tenth, bombs to a thousandth."""
+
+_CHUNK = 2**20
+_EARLIEST = (1980, 1, 1, 0, 0, 0)
+_PART = re.compile(r"[^\x00-\x1f\x7f/\\:]{1,255}")
+_UNREADABLE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+    ValueError,
+    OverflowError,
+    KeyError,
+    TypeError,
+    RecursionError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A written pack: its `path`, `digest` (that of the compiled program), `files` and their `bytes`.
+
+    `weights` says whether models are in it.
+    """
+
+    path: Path
+    digest: str
+    files: int
+    bytes: int
+    weights: bool
+
+    def __repr__(self) -> str:
+        return describe("Packed", repr(str(self.path)), files=self.files, bytes=self.bytes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The output of `ragc pack --json`."""
+        return {"path": str(self.path), "digest": self.digest, "files": self.files} | {
+            "bytes": self.bytes,
+            "weights": self.weights,
+        }
+
+
+def pack(path: str | Path, out: str | Path, *, weights: bool = False) -> Packed:
+    """Writes the compiled program in the directory `path` as the pack `out`, with the files that it reads.
+
+    With `weights` its models go along. Raises UsageError for files that lead out of the folder of the recipe,
+    are missing, or share a name, and for an `out` that holds something else; ArtefactError.
+    """
+    target = outputs.resolve_out(out)
+    if target.suffix != PACKED:
+        raise UsageError(f"--out {out} must end in {PACKED}, by which a pack is known.")
+    if os.path.lexists(target) and not _is_pack(target):
+        raise UsageError(f"{out} exists and is no pack, so it is not replaced; move it away.")
+    compiled = load(path)
+    contents = dict(sorted(_contents(compiled, Path(path), weights).items()))
+    manifest = {
+        "format": FORMAT,
+        "files": {
+            name: {"sha256": file_digest(file), "bytes": file.stat().st_size}
+            for name, file in contents.items()
+        },
+    }
+    outputs.check_writable(target)
+    with outputs.replacing_file(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo(MANIFEST, _EARLIEST), pretty(manifest), zipfile.ZIP_DEFLATED)
+        for name, source in contents.items():
+            entry = zipfile.ZipInfo(name, _EARLIEST)
+            entry.compress_type = zipfile.ZIP_STORED if name.endswith(".gguf") else zipfile.ZIP_DEFLATED
+            entry.file_size = source.stat().st_size
+            with inputs.open_regular(source) as read, archive.open(entry, "w") as write:
+                shutil.copyfileobj(read, write, _CHUNK)
+    return Packed(target, compiled.digest, len(contents), target.stat().st_size, weights)
+
+
+def _contents(compiled: CompiledProgram, folder: Path, weights: bool) -> dict[str, Path]:
+    """The files of a pack by their names in it."""
+    names = {*DIGESTED, *outputs.own_files(folder, RUN), *compiled.modules}
+    names |= {RUN} if (folder / RUN).is_file() else set()
+    contents = {name: _inside(folder, name) for name in names}
+    trusted = is_trusted(compiled.digest, folder)
+    root = base_of(compiled.digest, folder) if trusted else folder.resolve()
+    recipe, _ = parse_partly(compiled.recipe, where=str(folder / "recipe.toml"), base=root)
+    for want in _reads(recipe):
+        if _is_model(want) and not weights:
+            continue
+        for name, file in _files_of(root, want).items():
+            if contents.setdefault(name, file) != file and file != contents[name].resolve():
+                raise UsageError(
+                    f"{want} has the name of a file of the compiled program; rename it and compile again."
+                )
+    if weights and any(spec.kind == "embedded" and not spec.model for spec in recipe.targets.values()):
+        contents[WEIGHTS] = default_weights()
+    return contents
+
+
+def _reads(recipe: Recipe) -> Iterator[trust.RequestedAccess]:
+    """The files that opening the program of `recipe` reads."""
+    for want in trust.list_accesses(recipe):
+        only_compiling = want.keys[0] == "prompts" or str(want.keys[-1]).startswith("cross_domain")
+        if want.kind == "reads" and want.path and not want.published and not only_compiling:
+            yield want
+
+
+def _is_model(want: trust.RequestedAccess) -> bool:
+    return bool(want.model) or want.keys[0] == "targets"
+
+
+def _files_of(root: Path, want: trust.RequestedAccess) -> dict[str, Path]:
+    """The file, or the files of the folder, that `want` reads, by their paths from `root`."""
+    written = PurePosixPath(want.path)
+    if written.is_absolute() or ".." in written.parts:
+        raise UsageError(
+            f"{want} leads out of {root}, so it has no path in a pack; compile with a path below the recipe."
+        )
+    real = root / written
+    if real.is_dir():
+        below = sorted(path for path in real.rglob("*") if path.is_file())
+        return {path.relative_to(root).as_posix(): _inside(root, path.relative_to(root)) for path in below}
+    if not real.is_file():
+        raise UsageError(f"{want}: there is no such file in {root}; a pack needs it.")
+    return {written.as_posix(): _inside(root, written)}
+
+
+def _inside(root: Path, name: str | PurePosixPath | Path) -> Path:
+    """The real path of the file `name` below `root`. Raises UsageError where links lead out."""
+    real = (root / name).resolve()
+    if not real.is_relative_to(root.resolve()):
+        raise UsageError(f"{root / name} is a link that leads out of {root}; put the file itself there.")
+    return real
+
+
+def _is_pack(path: Path) -> bool:
+    try:
+        with inputs.open_regular(path, follow=False) as file, zipfile.ZipFile(file) as archive:
+            return bool(archive.namelist()[:1] == [MANIFEST])
+    except (OSError, *_UNREADABLE):
+        return False
+
+
+# Opening
+
+
+def unpacked(path: Path, *, refuse: bool = True) -> Path:
+    """The compiled directory of the pack `path`, unpacked into the cache where it is not there yet.
+
+    Raises ArtefactError for what is no sound pack, and, with `refuse`, Untrusted for one with models that was
+    not trusted.
+    """
+    home = make_private(cache_home() / "packs")
+    try:
+        with inputs.open_regular(path) as file:
+            known = hashlib.sha256()
+            while chunk := file.read(_CHUNK):
+                known.update(chunk)
+            folder = home / known.hexdigest()
+            if not folder.is_dir():
+                _unpack(file, path, home, folder)
+    except _UNREADABLE as error:
+        raise ArtefactError(f"{path} is no sound pack of ragc ({error}); copy it again.") from None
+    except OSError as error:
+        raise ArtefactError(f"The pack {path} cannot be opened: {error.strerror or error}.") from None
+    if refuse:
+        _refuse_models(path, folder)
+    return folder
+
+
+def _refuse_models(path: Path, folder: Path) -> None:
+    compiled = load(folder)
+    if is_trusted(compiled.digest, folder):
+        return
+    recipe, _ = parse_partly(compiled.recipe, where=str(folder / "recipe.toml"), base=folder)
+    if models := [str(want) for want in _reads(recipe) if _is_model(want)]:
+        raise Untrusted(
+            f"The pack {path} brings a model of its own ({', '.join(models)}), which is refused until "
+            f"you trust it; see what it would do and trust it with `ragc trust {folder}`."
+        )
+
+
+def _unpack(file: IO[bytes], path: Path, home: Path, folder: Path) -> None:
+    """Unpacks the archive `file` into `folder`, whole or not at all."""
+    with zipfile.ZipFile(file) as archive:
+        declared = _declared(archive, path, os.fstat(file.fileno()).st_size)
+        if shutil.disk_usage(home).free < sum(size for _, size in declared.values()):
+            raise ArtefactError(f"There is no space in {home} for what the pack {path} holds; free some.")
+        scratch = Path(tempfile.mkdtemp(prefix=".", dir=home))
+        try:
+            for name, (sha256, size) in declared.items():
+                _write(archive, name, scratch / name, sha256, size, path)
+            if WEIGHTS in declared:
+                _keep_weights(scratch / WEIGHTS)
+            with suppress(FileExistsError, OSError):
+                scratch.rename(folder)  # another process may have been faster
+            if not folder.is_dir():
+                raise ArtefactError(f"The pack {path} could not be unpacked into {folder}; try again.")
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _declared(archive: zipfile.ZipFile, path: Path, size: int) -> dict[str, tuple[str, int]]:
+    """The SHA-256 and size of each file that `archive` holds, by its manifest, all of them checked."""
+    entries = archive.infolist()
+    if not entries or entries[0].filename != MANIFEST:
+        raise ArtefactError(f"{path} is no pack of ragc: it does not begin with {MANIFEST}.")
+    if len(entries) > MOST_FILES:
+        raise ArtefactError(f"The pack {path} holds more than {MOST_FILES:,} files; pack fewer.")
+    for entry in entries:
+        _check_entry(entry, path)
+    with archive.open(entries[0]) as read:
+        content = read.read(MOST_MANIFEST + 1)
+    manifest = json.loads(content) if len(content) <= MOST_MANIFEST else {}
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ArtefactError(
+            f"The pack {path} has no {MANIFEST} of the format {FORMAT}; pack the program again."
+        )
+    files: Mapping[str, Any] = manifest["files"]
+    declared = {str(name): (str(held["sha256"]), int(held["bytes"])) for name, held in files.items()}
+    names = [entry.filename for entry in entries[1:]]
+    folded = {name.casefold() for name in names}
+    parents = {str(parent).casefold() for name in names for parent in PurePosixPath(name).parents}
+    if sorted(names) != sorted(declared) or len(folded) < len(names) or folded & parents:
+        raise ArtefactError(
+            f"The files of the pack {path} are not those of its {MANIFEST}; pack the program again."
+        )
+    total = sum(length for _, length in declared.values())
+    if total > RATIO * size + FREE or any(length < 0 for _, length in declared.values()):
+        raise ArtefactError(
+            f"The pack {path} would unpack to {total:,} bytes from {size:,}, out of proportion; it is not "
+            "opened."
+        )
+    if (held := declared.get(WEIGHTS)) and held[0] != SMOLLM2.sha256:
+        raise ArtefactError(f"The weights in the pack {path} are not those of ragc; it is not opened.")
+    return declared
+
+
+def _check_entry(entry: zipfile.ZipInfo, path: Path) -> None:
+    """Raise ArtefactError for an entry that is no regular file below the folder."""
+    parts = entry.filename.split("/")
+    if any(part in (".", "..") or not _PART.fullmatch(part) for part in parts) or (
+        parts[0].casefold() == ".weights" and entry.filename != WEIGHTS
+    ):
+        raise ArtefactError(
+            f"The pack {path} holds {entry.filename!r}, which leads out of it; it is not opened."
+        )
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG):
+        raise ArtefactError(
+            f"The pack {path} holds {entry.filename!r}, which is no regular file; it is not opened."
+        )
+    if entry.flag_bits & 1 or entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ArtefactError(
+            f"{entry.filename!r} in the pack {path} is written in a way that ragc never does."
+        )
+
+
+def _write(archive: zipfile.ZipFile, name: str, target: Path, sha256: str, size: int, path: Path) -> None:
+    """Writes one file, of which not a byte more is read than was declared."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    known, length = hashlib.sha256(), 0
+    with archive.open(name) as read, target.open("xb") as write:
+        while chunk := read.read(min(_CHUNK, size - length + 1)):
+            length += len(chunk)
+            if length > size:
+                break
+            known.update(chunk)
+            write.write(chunk)
+    if length != size or known.hexdigest() != sha256:
+        raise ArtefactError(f"{name!r} in the pack {path} is not what was packed; copy the pack again.")
+
+
+def _keep_weights(file: Path) -> None:
+    """Moves the default weights, whose checksum was checked, to the cache of weights."""
+    held = cache_home() / "weights"
+    held.mkdir(parents=True, exist_ok=True)
+    final = held / SMOLLM2.name
+    if final.exists():
+        file.unlink()
+    else:
+        file.replace(final)
+    file.parent.rmdir()

@@ -1,0 +1,302 @@
+"""Whether a mean is shown to lie above a bound: that a change loses less than what is allowed.
+
+Paired differences of two versions of a program are mostly 0. A bootstrap or Student's t sees no loss where
+none is among the questions, and calls that certain. So the test begins at the bound. Of all distributions
+whose mean is the bound, over the range that scores can have, the most likely one given the scores is taken
+(empirical likelihood, Owen 2001; where no score is low enough, some weight lies at the end of the range). `p`
+is the probability that as many questions drawn from it have a mean at least as high as the observed one, by
+convolution, without random draws. For scores of 0 and 1 the distribution is that of the score test for paired
+proportions (Tango 1998), and `p` the E p-value of Lloyd (2008).
+
+A drop is shown by the sign-flip test of verdicts, on one side: exact where no question's score depends on
+which program answered. Groups of questions count as in verdicts: as many independent questions as they are
+worth, signs of whole groups, nothing shown by fewer than `clusters.MIN_GROUPS`.
+
+`experiments/benchmarks/gate.py` measures how often both are wrong and right. numpy and scipy are
+imported on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Literal
+
+from ragc.errors import UsageError
+from ragc.metrics.stats.clusters import effective_share, size_of
+from ragc.metrics.stats.intervals import Labels, array, gaps, groups_of, too_few
+from ragc.metrics.stats.resampling import sign_flip
+
+if TYPE_CHECKING:
+    from ragc.metrics.stats.clusters import Codes
+    from ragc.metrics.stats.resampling import Array
+
+Outcome = Literal["no loss", "drop", "cannot tell"]
+"""What a gate says: a loss below the allowed one, a drop, or neither is shown."""
+
+ALPHA = 0.05
+"""The probability of each kind of false claim in a run, on one side."""
+
+POWER = 0.8
+"""The share of runs of equal programs that the number of questions needed lets end with "no loss"."""
+
+STEPS = 200
+"""Steps a unit of the grid on which scores that are no whole numbers are added up."""
+
+BEYOND = 2_000
+"""Independent questions beyond which the normal distribution replaces the convolution."""
+
+TOLERANCE = 1e-9
+"""Sums that differ by less are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """The mean difference `diff` over `n` questions, and what it shows.
+
+    `p_loss` is the p of "the loss is at least the allowed one", `p_drop` that of "there is no drop", both on
+    one side. `worse` and `better` count questions. `effective` is the number of independent questions that
+    `n` are worth, `groups` that of their groups, None without any.
+    """
+
+    diff: float
+    p_loss: float
+    p_drop: float
+    n: int
+    worse: int
+    better: int
+    effective: float
+    groups: int | None = None
+
+    @property
+    def changed(self) -> float:
+        """The share of questions whose score changed, 0..1."""
+        return (self.worse + self.better) / self.n
+
+    def small_loss(self) -> bool:
+        """Whether the loss is shown to be less than the allowed one."""
+        return self.p_loss <= ALPHA
+
+    def drop(self, alpha: float = ALPHA) -> bool:
+        """Whether a drop is shown."""
+        return self.p_drop <= alpha
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The expected shares of runs with each outcome, each 0..1, of a true `loss` with `changed` questions."""
+
+    loss: float
+    changed: float
+    no_loss: float
+    drop: float
+    cannot_tell: float
+
+
+def margin(
+    a: Sequence[float],
+    b: Sequence[float],
+    allowed: float,
+    *,
+    seed: int,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    groups: Labels | None = None,
+) -> Margin:
+    """Compares scores `b` with scores `a` of the same questions in the same order; higher is better.
+
+    `allowed` is the loss in the mean, above 0 and below the width of `bounds`. Raises UsageError for another
+    one, for no scores, unequal lengths, and scores outside `bounds`.
+    """
+    span = bounds[1] - bounds[0]
+    if not 0 < allowed < span:
+        raise UsageError(f"The allowed loss must lie above 0 and below {span:g}, found {allowed:g}.")
+    if len(a) != len(b):
+        raise UsageError(f"Paired scores must come from the same questions, but got {len(a)} and {len(b)}.")
+    differences, _ = gaps(a, b, bounds)
+    clusters = groups_of(groups, len(differences))
+    share = effective_share(differences, clusters) if clusters else 1.0
+    diff = float(differences.mean())
+    few = too_few(size_of(clusters))
+    swapped = clusters.sums(differences).round(12) if clusters else differences
+    half = sign_flip(swapped, seed) / 2
+    return Margin(
+        diff,
+        1.0 if few else p_above(differences, -allowed, -span, share * len(differences)),
+        1.0 if few or diff >= 0 else half,
+        len(differences),
+        int((differences < 0).sum()),
+        int((differences > 0).sum()),
+        share * len(differences),
+        size_of(clusters),
+    )
+
+
+def p_mean_above(
+    scores: Sequence[float],
+    bound: float,
+    *,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    groups: Labels | None = None,
+) -> float:
+    """The one-sided p of "the mean of `scores` is at most `bound`"; small where the mean lies above it.
+
+    1 from fewer than `MIN_GROUPS` groups. Raises UsageError for a `bound` that is not inside `bounds`, and
+    like `margin`.
+    """
+    if not bounds[0] < bound < bounds[1]:
+        raise UsageError(f"The least mean must lie between {bounds[0]:g} and {bounds[1]:g}, found {bound:g}.")
+    values = array(scores, bounds)
+    clusters = groups_of(groups, len(values))
+    if too_few(size_of(clusters)):
+        return 1.0
+    share = effective_share(values, clusters) if clusters else 1.0
+    return p_above(values, bound, bounds[0], share * len(values))
+
+
+def p_above(values: Array, bound: float, low: float, effective: float) -> float:
+    """The p of "the mean is at most `bound`", from `values` of which none can be below `low`.
+
+    They count as `effective` independent ones. 1 where their mean is not above it.
+    """
+    import numpy as np
+
+    whole = bool((np.abs(values - np.round(values)) < TOLERANCE).all()) and float(low).is_integer()
+    grid = 1.0 if whole else 1 / STEPS
+    steps, counts = np.unique(np.round(values / grid), return_counts=True)
+    return _p_of(steps * grid, counts / len(values), bound, low, effective, grid)
+
+
+def _p_of(points: Array, shares: Array, bound: float, low: float, effective: float, grid: float) -> float:
+    """As `p_above`, for `points` that are multiples of `grid`, with their observed `shares`."""
+    import numpy as np
+
+    mean = float(shares @ points)
+    if mean <= bound + TOLERANCE:
+        return 1.0
+    weights, at_end = _under(points, shares, bound, low)
+    points, weights = np.append(points, low), np.append(weights, at_end)
+    draws = max(1, int(effective + TOLERANCE))
+    if draws > BEYOND:
+        spread = sqrt(float(weights @ (points - bound) ** 2))
+        return 1 - NormalDist().cdf((mean - bound) * sqrt(effective) / spread)
+    return _tail(np.round(points / grid).astype(np.intp), weights, draws, mean / grid)
+
+
+def _under(points: Array, shares: Array, bound: float, low: float) -> tuple[Array, float]:
+    """The most likely weights of `points` when the mean is `bound`, and that of the end `low` of the range.
+
+    `shares` are the observed ones, with a mean above `bound`.
+    """
+    gaps_to = points - bound
+    reach = bound - low
+
+    def excess(tilt: float) -> float:
+        return float((shares * gaps_to / (1 + tilt * gaps_to)).sum())
+
+    least, most = 0.0, (1 - 1e-12) / reach
+    if excess(most) > 0:
+        tilt = 1 / reach
+        denominators = 1 + tilt * gaps_to
+        weights = shares / denominators.clip(1e-12)
+        return weights, max(0.0, 1 - float(weights.sum()))
+    for _ in range(60):
+        tilt = (least + most) / 2
+        least, most = (tilt, most) if excess(tilt) > 0 else (least, tilt)
+    weights = shares / (1 + least * gaps_to)
+    return weights / weights.sum(), 0.0
+
+
+def _tail(steps: Codes, weights: Array, draws: int, mean: float) -> float:
+    """The probability that the mean of `draws` of `steps`, whole numbers drawn by `weights`, is >= `mean`."""
+    import numpy as np
+
+    first = int(steps.min())
+    size = draws * int(steps.max() - first) + 1
+    length = 1 << max(1, size - 1).bit_length()
+    single = np.zeros(length)
+    np.add.at(single, steps - first, weights)
+    sums = np.fft.irfft(np.fft.rfft(single) ** draws, length)
+    start = ceil(draws * (mean - first) - 1e-6)
+    return float(min(1.0, max(0.0, sums[max(0, start) : size].sum())))
+
+
+def expected_shares(
+    n: int, loss: float, changed: float, allowed: float, alpha: float = ALPHA
+) -> Shares | None:
+    """The shares of outcomes over runs of `n` independent questions with scores of 0 and 1.
+
+    The true loss is `loss`, the true share of questions that change is `changed`; None where that is less
+    than the loss or above 1. `alpha` is that of a drop. Every number of questions that get better and worse
+    is tried: no random draws.
+    """
+    import numpy as np
+    from scipy.special import bdtr
+    from scipy.stats import binom
+
+    if not loss <= changed <= 1 or n < 1:
+        return None
+    gain = (changed - loss) / 2
+    reach = 6 * sqrt(n * gain * (1 - gain)) + 6
+    gains = np.arange(max(0, int(n * gain - reach)), min(n, int(n * gain + reach)) + 1)
+    each_loss = (changed + loss) / 2 / (1 - gain)
+    no_loss = drop = 0.0
+    for better, chance in zip(gains.tolist(), binom.pmf(gains, n, gain).tolist(), strict=True):
+        losses = np.arange(n - better + 1)
+        chances = binom.pmf(losses, n - better, min(1.0, each_loss))
+        passed = losses <= _most_losses(better, n, allowed)
+        dropped = (losses > better) & (bdtr(better, better + losses, 0.5) <= alpha) & ~passed
+        no_loss += chance * float(chances[passed].sum())
+        drop += chance * float(chances[dropped].sum())
+    return Shares(loss, changed, no_loss, drop, max(0.0, 1 - no_loss - drop))
+
+
+def _most_losses(better: int, n: int, allowed: float) -> int:
+    """The most questions that may get worse while `better` get better, for "no loss"; -1 for none."""
+    import numpy as np
+
+    def passes(worse: int) -> bool:
+        shares = np.array([worse, n - worse - better, better]) / n
+        return _p_of(np.array([-1.0, 0.0, 1.0]), shares, -allowed, -1.0, n, 1.0) <= ALPHA
+
+    least, most = -1, n - better + 1
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if passes(middle) else (least, middle)
+    return least
+
+
+def questions_needed(differences: Array, allowed: float, span: float = 1.0) -> int:
+    """The number of independent questions, about, that let `POWER` of runs end with "no loss".
+
+    The programs are taken as equal in truth, with questions that change as often and as much as
+    `differences` did, in either direction as often.
+    """
+    import numpy as np
+
+    points, counts = np.unique(np.concatenate([differences, -differences]), return_counts=True)
+    shares = counts / counts.sum()
+    weights, at_end = _under(points, shares, -allowed, -span)
+    at_bound = float(weights @ (points + allowed) ** 2) + at_end * (span - allowed) ** 2
+    when_equal = float(shares @ points**2)
+    normal = NormalDist()
+    reach = normal.inv_cdf(1 - ALPHA) * sqrt(at_bound) + normal.inv_cdf(POWER) * sqrt(when_equal)
+    return ceil((reach / allowed) ** 2)
+
+
+def questions_for_bound(scores: Sequence[float], bound: float) -> int | None:
+    """The number of independent questions, about, that let `POWER` of runs show on which side of `bound` is
+    the mean.
+
+    None where the observed mean is at the bound. The true mean and spread are taken as observed.
+    """
+    import numpy as np
+
+    values = np.asarray(scores, dtype=np.float64)
+    gap = abs(float(values.mean()) - bound)
+    if gap < TOLERANCE:
+        return None
+    normal = NormalDist()
+    reach = normal.inv_cdf(1 - ALPHA) + normal.inv_cdf(POWER)
+    return max(len(values) + 1, ceil((reach * float(values.std()) / gap) ** 2))

@@ -1,0 +1,134 @@
+"""One answer: its work on the process's loop, what comes meanwhile, and its end when the client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import anyio
+import dspy
+from dspy.streaming import StreamListener, StreamResponse
+from starlette.types import Receive
+
+from ragc.compiled.evaluate import answer_question
+from ragc.core import event_loop
+from ragc.programs import trace
+from ragc.programs.calls.streaming import CallerStream
+from ragc.serving.conversation import Conversation
+from ragc.serving.errors import ApiError
+from ragc.serving.programs import ServedProgram
+from ragc.task.answering import Row
+
+T = TypeVar("T")
+
+BUFFER = 256
+"""Pieces that wait for a client that reads slowly, before further ones queue up behind them."""
+
+_DONE = object()
+
+
+class ClientLeft(Exception):
+    """The client closed the connection before its answer was there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A further part of the answer's text, as the model wrote it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvent:
+    """A search, call or decision of the program."""
+
+    event: trace.Event
+
+
+class Answering:
+    """The work on one question. `start` begins it, `next` gives what came, `close` ends it in any case."""
+
+    def __init__(self, served: ServedProgram, conversation: Conversation, time_out: float) -> None:
+        self.served, self.conversation, self._time_out = served, conversation, time_out
+        self._send, self._receive = anyio.create_memory_object_stream[Any](BUFFER)
+        self._work: asyncio.Task[Row] | None = None
+
+    def start(self) -> None:
+        """Begins to answer."""
+        self._work = asyncio.create_task(self._answer())
+
+    async def _answer(self) -> Row:
+        caller = CallerStream(self._send, asyncio.get_running_loop())
+        conversation = self.conversation
+        settings: dict[str, Any] = {"disable_history": True}
+        if conversation.stream and not conversation.late and self.served.streamed:
+            listeners = [StreamListener("answer", predict=call) for call in self.served.streamed]
+            settings |= {"send_stream": caller, "stream_listeners": listeners}
+        shown = trace.watching_events.set(
+            (lambda event: caller.post(StepEvent(event)))
+            if conversation.stream and conversation.steps
+            else None
+        )
+        try:
+            async with asyncio.timeout(self._time_out):
+                with dspy.context(**settings):
+                    work = answer_question(self.served.opened, conversation.question)
+                    row = await event_loop.on_loop(work)
+        finally:
+            trace.watching_events.reset(shown)
+            caller.post(_DONE)  # after all that was posted from the process's loop
+        if row.prediction is None:
+            raise ApiError(502, f"The question has no answer: {row.failure}", code="unreadable_reply")
+        return row
+
+    async def next(self) -> Text | StepEvent | Row:
+        """Returns the next piece, at last the Row. Raises what ended the work."""
+        while (item := await self._receive.receive()) is not _DONE:
+            if isinstance(item, StepEvent):
+                return item
+            if isinstance(item, StreamResponse) and item.chunk:
+                return Text(item.chunk)
+        return await self.row()
+
+    async def row(self) -> Row:
+        """Returns the answer."""
+        if self._work is None:
+            raise RuntimeError("the answer was not started")
+        return await self._work
+
+    def close(self) -> None:
+        """Cancels the work, unless it is done, and frees what it holds."""
+        if self._work is not None:
+            self._work.cancel()
+            self._work.add_done_callback(_retrieve)
+        self._receive.close()
+        self._send.close()
+
+
+def _retrieve(work: asyncio.Task[Any]) -> None:
+    if not work.cancelled():
+        work.exception()  # else the loop would log one that nobody waits for any more
+
+
+async def unless_left(work: Awaitable[T], receive: Receive) -> T:
+    """Returns what `work` gives. Raises ClientLeft, and cancels it, when the client closes the connection."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientLeft
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

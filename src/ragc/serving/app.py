@@ -1,0 +1,241 @@
+"""The FastAPI application: routes, the limit in flight, and errors in OpenAI's shape."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from ragc.core import event_loop
+from ragc.core.redact import redact
+from ragc.errors import RagcError, UnknownName
+from ragc.serving import openai_api
+from ragc.serving.answers import Answering, ClientLeft, unless_left
+from ragc.serving.conversation import Interface, read_conversation
+from ragc.serving.errors import ApiError, api_error
+from ragc.serving.guards import Guards
+from ragc.serving.metrics import Metrics
+from ragc.serving.programs import ServedProgram, program_named
+from ragc.serving.settings import Settings
+from ragc.serving.streaming import CLIENT_CLOSED, EventStream
+from ragc.task.answering import Row
+
+log = logging.getLogger("ragc.serving")
+
+MODEL = "ragc.model"
+"""The entry of a request's scope with the model it asks, once that is known."""
+
+SLOW_READER_S = 60.0
+"""Seconds beyond the time of an answer that a client may take to read it."""
+
+
+class Service:
+    """The programs of a server, what is in flight, and the handlers of its routes."""
+
+    def __init__(self, programs: Mapping[str, ServedProgram], settings: Settings) -> None:
+        self._programs, self._settings = programs, settings
+        self.in_flight = 0
+        self._metrics = Metrics()
+        self._problem = "The models are being opened."
+
+    async def open(self) -> None:
+        """Opens the models, so that the first question need not wait; what fails is tried again with it."""
+        try:
+            for served in self._programs.values():
+                await event_loop.on_loop(served.opened.task.runtime.open())
+        except RagcError as error:
+            self._problem = redact(str(error))
+            log.error("A model cannot be opened: %s", self._problem)
+        else:
+            self._problem = ""
+
+    async def health(self) -> Response:
+        """Whether the process runs."""
+        return JSONResponse({"status": "ok"})
+
+    async def ready(self) -> Response:
+        """Whether all models are open. What is wrong stands in the log, as no key is needed here."""
+        status = "not ready" if self._problem else "ready"
+        return JSONResponse({"status": status}, 503 if self._problem else 200)
+
+    async def models(self) -> Response:
+        """The programs."""
+        return JSONResponse(openai_api.models(self._programs.values()))
+
+    async def model(self, name: str) -> Response:
+        """One program."""
+        return JSONResponse(openai_api.model(self._program(name)))
+
+    async def metrics(self) -> Response:
+        """What was done since the server began, for Prometheus."""
+        self._metrics.in_flight.set(self.in_flight)
+        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def chat(self, request: Request) -> Response:
+        """A chat completion."""
+        return await self._counted(request, "chat")
+
+    async def responses(self, request: Request) -> Response:
+        """A response."""
+        return await self._counted(request, "responses")
+
+    def _program(self, name: str) -> ServedProgram:
+        try:
+            return program_named(self._programs, name)
+        except UnknownName as error:
+            raise ApiError(404, str(error), param="model", code="model_not_found") from None
+
+    async def _counted(self, request: Request, interface: Interface) -> Response:
+        """As `_answer`, and counts a request that is refused or fails before its stream begins."""
+        try:
+            return await self._answer(request, interface)
+        except ClientLeft:
+            self._metrics.count(request.scope.get(MODEL, ""), interface, CLIENT_CLOSED)
+            raise
+        except Exception as error:
+            self._metrics.count(request.scope.get(MODEL, ""), interface, api_error(error).status)
+            raise
+
+    async def _answer(self, request: Request, interface: Interface) -> Response:
+        conversation = read_conversation(await request.body(), interface, self._settings)
+        served = self._program(conversation.model)
+        request.scope[MODEL] = served.id
+        release = self._admit()
+        answering = Answering(served, conversation, self._settings.time_out)
+        began, handed_on = time.monotonic(), False
+
+        def ended(status: int, row: Row | None) -> None:
+            self._metrics.count(served.id, interface, status)
+            if row is not None:
+                self._metrics.answered(served.id, row, time.monotonic() - began)
+
+        try:
+            answering.start()
+            effect = ", ".join(conversation.without_effect)
+            headers = {"X-Ragc-No-Effect": effect} if effect else {}
+            if conversation.stream:
+                first = await unless_left(answering.next(), request.receive)
+                handed_on = True
+                patience = self._settings.time_out + SLOW_READER_S
+                return EventStream(
+                    answering,
+                    first,
+                    interface,
+                    time_out=patience,
+                    release=release,
+                    ended=ended,
+                    headers=headers,
+                )
+            row = await unless_left(answering.row(), request.receive)
+            self._problem = ""
+            ended(200, row)
+            if interface == "chat":
+                return JSONResponse(openai_api.chat_completion(row, conversation), headers=headers)
+            return JSONResponse(
+                openai_api.response(openai_api.new_id("resp_"), int(time.time()), conversation, row),
+                headers=headers,
+            )
+        finally:
+            if not handed_on:
+                answering.close()
+                release()
+
+    def _admit(self) -> Callable[[], None]:
+        """Counts a question in flight; returns what ends that. Raises ApiError where there are too many."""
+        if self.in_flight >= self._settings.in_flight:
+            raise ApiError(
+                429,
+                f"This server answers {self._settings.in_flight} questions at once; try again shortly.",
+                code="too_many_requests",
+                headers={"Retry-After": "1"},
+            )
+        self.in_flight += 1
+        ended = False
+
+        def release() -> None:
+            nonlocal ended
+            if not ended:
+                self.in_flight -= 1
+            ended = True
+
+        return release
+
+
+def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> FastAPI:
+    """Returns the application that serves `programs`, by model id.
+
+    Raises UsageError where spans are asked for and OpenTelemetry is not installed.
+    """
+    service = Service(programs, settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        opening = asyncio.create_task(service.open())
+        try:
+            yield
+        finally:
+            opening.cancel()
+            with suppress(asyncio.CancelledError):
+                await opening
+
+    app = FastAPI(title="ragc", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.state.service = service
+    app.add_middleware(Guards, settings=settings)
+    if os.environ.get("RAGC_OTEL", "") not in ("", "0"):
+        from ragc.programs.telemetry.provider import tracer
+
+        tracer()  # says here, not at each question, what is not installed
+        app.add_middleware(TakesUpTraces)
+    app.add_api_route("/healthz", service.health, methods=["GET"])
+    app.add_api_route("/readyz", service.ready, methods=["GET"])
+    app.add_api_route("/metrics", service.metrics, methods=["GET"])
+    app.add_api_route("/v1/models", service.models, methods=["GET"])
+    app.add_api_route("/v1/models/{name:path}", service.model, methods=["GET"])
+    app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])
+    app.add_api_route("/v1/responses", service.responses, methods=["POST"])
+    for kind in (ApiError, RagcError, TimeoutError, ClientLeft, HTTPException, Exception):
+        app.add_exception_handler(kind, _say_error)
+    return app
+
+
+async def _say_error(request: Request, error: Exception) -> Response:
+    """The response to a request that was refused or failed."""
+    if isinstance(error, ClientLeft):
+        return Response(status_code=CLIENT_CLOSED)
+    if isinstance(error, HTTPException):
+        what = {404: "There is no such address", 405: "This address does not take that method"}
+        text = f"{what.get(error.status_code, error.detail)}; see the guide, Serving a compiled program."
+        error = ApiError(error.status_code, text, code="not_found", headers=error.headers)
+    problem = api_error(error)
+    if problem.status == 500 and isinstance(error, RagcError):  # others are logged by the server
+        log.error("a request failed", exc_info=error)
+    return JSONResponse(problem.to_json(), problem.status, problem.headers)
+
+
+class TakesUpTraces:
+    """Makes a question's spans part of the trace that the header `traceparent` names."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        from opentelemetry import context, propagate
+
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        token = context.attach(propagate.extract(headers))
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            context.detach(token)

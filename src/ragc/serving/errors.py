@@ -1,0 +1,75 @@
+"""Errors in OpenAI's shape, with the HTTP status that its clients expect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragc.core.redact import redact
+from ragc.errors import (
+    BudgetExhausted,
+    ParseFailure,
+    RagcError,
+    SourceError,
+    StoreError,
+    TargetUnavailable,
+    UsageError,
+)
+
+
+class ApiError(Exception):
+    """A refused or failed request: an HTTP status, and what stands in the body."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.code = status, message, param, code
+        self.headers = dict(headers or {})
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the response."""
+        kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+        kind = "server_error" if self.status >= 500 else kinds.get(self.status, "invalid_request_error")
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+
+
+_STATUS_OF: Mapping[type[RagcError], tuple[int, str]] = {
+    BudgetExhausted: (429, "budget_exhausted"),
+    TargetUnavailable: (503, "unavailable"),
+    SourceError: (503, "unavailable"),
+    StoreError: (503, "unavailable"),
+    ParseFailure: (502, "unreadable_reply"),
+    UsageError: (400, "invalid_value"),
+}
+"""The status and code of each kind of error, the first that fits."""
+
+
+def refused(param: str, message: str) -> ApiError:
+    """The error for a parameter that is not supported."""
+    return ApiError(400, message, param=param, code="unsupported_parameter")
+
+
+def invalid(param: str, message: str) -> ApiError:
+    """The error for a parameter with a wrong value."""
+    return ApiError(400, message, param=param, code="invalid_value")
+
+
+def api_error(error: Exception) -> ApiError:
+    """Returns what a client is told of `error`; of one that ragc did not raise, only that there was one."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, TimeoutError):
+        return ApiError(504, "The answer took longer than this server allows.", code="timeout")
+    if not isinstance(error, RagcError):
+        return ApiError(500, "The server failed; its log says why.", code="internal_error")
+    status, code = next(
+        (answer for kind, answer in _STATUS_OF.items() if isinstance(error, kind)), (500, "internal_error")
+    )
+    return ApiError(status, redact(str(error)), code=code)

@@ -1,0 +1,138 @@
+"""What is refused before the application runs: hosts, origins, keys, and bodies of another type or size.
+
+A page in a browser on the server's machine can send requests to it. Such a page sends its own `Origin`, and
+after DNS rebinding a `Host` with its own name; both are refused. Cross-origin headers are never sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import MutableMapping
+from contextvars import ContextVar
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ragc.serving.errors import ApiError
+from ragc.serving.settings import Settings
+
+OPEN_PATHS = ("/healthz", "/readyz")
+"""Paths that need no key."""
+
+BODY_SECONDS = 30.0
+"""Seconds in which a body must have arrived."""
+
+client: ContextVar[str] = ContextVar("ragc_serving_client", default="")
+"""The digest of the key of the present request; "" where no keys are needed."""
+
+
+class Guards:
+    """The middleware: refuses a request, or reads its body and hands both on."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app, self._settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        try:
+            self._check_source(Headers(scope=scope))
+            key = self._key(scope)
+            if scope["method"] == "POST":
+                receive = await self._read(Headers(scope=scope), receive)
+        except ApiError as error:
+            await JSONResponse(error.to_json(), error.status, error.headers)(scope, receive, send)
+            return
+        token = client.set(key)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            client.reset(token)
+
+    def _check_source(self, headers: Headers) -> None:
+        host = headers.get("host", "")
+        names = {"localhost", self._settings.host, *self._settings.allowed_hosts}
+        name = _without_port(host)
+        if not (name in names or _is_address(name)):
+            raise ApiError(403, "This server is not known by that host name; see --allow-host.", code="host")
+        origin = headers.get("origin")
+        if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+            raise ApiError(403, "Requests from pages of another origin are refused.", code="origin")
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise ApiError(403, "Requests from pages of another site are refused.", code="origin")
+
+    def _key(self, scope: Scope) -> str:
+        """The digest of the client's key. Raises ApiError where one is needed and missing or wrong."""
+        if not self._settings.key_digests or scope["path"] in OPEN_PATHS:
+            return ""
+        scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+        digest = sha256(key.strip().encode("utf-8", "surrogateescape")).digest()
+        # Every digest is compared, so that the time says nothing of which one it is.
+        matches = sum([compare_digest(digest, known) for known in self._settings.key_digests])
+        if scheme.lower() != "bearer" or not matches:
+            raise ApiError(
+                401,
+                "A key of this server is needed: Authorization: Bearer KEY.",
+                code="invalid_api_key",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return digest.hex()
+
+    async def _read(self, headers: Headers, receive: Receive) -> Receive:
+        """Reads the whole body, and returns what hands it on."""
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise ApiError(415, "The body must be of type application/json.", code="content_type")
+        if headers.get("content-encoding", "identity") != "identity":
+            raise ApiError(415, "The body must not be compressed.", code="content_encoding")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length[:20]) > self._settings.max_body:
+            raise self._too_large()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise ApiError(400, "The client left before the body was whole.", code="incomplete")
+                    body += message.get("body", b"")
+                    if len(body) > self._settings.max_body:
+                        raise self._too_large()
+                    if not message.get("more_body"):
+                        break
+        except TimeoutError:
+            raise ApiError(408, "The body did not arrive in time.", code="timeout") from None
+        waiting: list[MutableMapping[str, Any]] = [{"type": "http.request", "body": bytes(body)}]
+
+        async def hand_on() -> MutableMapping[str, Any]:
+            return waiting.pop() if waiting else await receive()
+
+        return hand_on
+
+    def _too_large(self) -> ApiError:
+        # The rest of the body is not read, so the connection cannot be used again.
+        message = f"The body is over {self._settings.max_body:,} bytes."
+        return ApiError(413, message, code="too_large", headers={"Connection": "close"})
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0].lstrip("[").lower()
+    return host.partition(":")[0].rstrip(".").lower()
+
+
+def _is_address(name: str) -> bool:
+    """Whether `name` is an IP address, which no foreign name can lead to."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,56 @@
+"""What a server did, as metrics of Prometheus: `/metrics`.
+
+    ragc_requests_total    questions, by model, interface and status
+    ragc_tokens_total      tokens of answered questions, by model and kind (prompt, completion)
+    ragc_searches_total    searches, by model
+    ragc_replays_total     replies that were replayed, by model
+    ragc_usd_total         cost in US dollars, by model
+    ragc_seconds           time to the whole answer, by model
+    ragc_in_flight         questions that are being answered
+
+Labels hold nothing that a client wrote: the model of a request that names none of the server's is "".
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from ragc.task.answering import Row
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+"""Upper bounds of times, in seconds."""
+
+
+class Metrics:
+    """The counters of one server."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "ragc_requests", "Questions.", ("model", "interface", "status"), registry=registry
+        )
+        self._tokens = Counter("ragc_tokens", "Tokens of all calls.", ("model", "kind"), registry=registry)
+        self._searches = Counter("ragc_searches", "Searches.", ("model",), registry=registry)
+        self._replays = Counter("ragc_replays", "Replies replayed.", ("model",), registry=registry)
+        self._usd = Counter("ragc_usd", "Cost in US dollars.", ("model",), registry=registry)
+        self._seconds = Histogram(
+            "ragc_seconds", "Seconds to the whole answer.", ("model",), registry=registry, buckets=BUCKETS
+        )
+        self.in_flight = Gauge("ragc_in_flight", "Questions being answered.", registry=registry)
+
+    def count(self, model: str, interface: str, status: int) -> None:
+        """Counts a request that ended with `status`; of a stream, the status at its end."""
+        self._requests.labels(model, interface, str(status)).inc()
+
+    def answered(self, model: str, row: Row, seconds: float) -> None:
+        """Adds what the answer `row` cost."""
+        for kind in ("prompt", "completion"):
+            self._tokens.labels(model, kind).inc(row.counters.get(f"{kind}_tokens", 0))
+        self._searches.labels(model).inc(row.counters.get("searches", 0))
+        self._replays.labels(model).inc(row.counters.get("replayed", 0))
+        self._usd.labels(model).inc(row.counters.get("usd", 0))
+        self._seconds.labels(model).observe(seconds)
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus's text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,122 @@
+"""The programs of a server, open, and the rule which replies may be replayed to whom.
+
+Replies that the call store held before are replayed to every client, as `ragc ask` does. What a client's
+question brought stays in bounded memory, or with `keep` in the store, and is replayed to the same key only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragc.compiled.access import Access
+from ragc.compiled.evaluate import OpenProgram, open_program
+from ragc.core.digest import digest
+from ragc.errors import UnknownName, UsageError
+from ragc.programs.flow import END
+from ragc.serving.guards import client
+from ragc.serving.settings import Settings
+from ragc.store.call_store import CallStore
+from ragc.targets.base import Target
+
+MEMORY = 2_000
+"""New replies in memory for each program, at most."""
+
+
+class ClientStore(CallStore):
+    """The call store as one server sees it: `shared` is read, and new replies belong to the client's key."""
+
+    def __init__(self, shared: CallStore, *, keep: bool) -> None:
+        super().__init__(None, memory=MEMORY)
+        self._shared, self._keep = shared, keep
+
+    async def get_or_call(
+        self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
+    ) -> tuple[str, bool]:
+        """As the base class; the key of the present client is part of `key` for all that is new."""
+        stored = await self._shared.read(key)
+        if stored is not None and fits(stored):
+            return stored, True
+        own = self._own(key)
+        if self._keep:
+            return await self._shared.get_or_call(own, call, fits)
+        return await super().get_or_call(own, call, fits)
+
+    @staticmethod
+    def _own(key: str) -> str:
+        owner = client.get()
+        return digest({"client": owner, "request": key}) if owner else key
+
+    def close(self) -> None:
+        """Close the shared store too."""
+        self._shared.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ServedProgram:
+    """One program: its model id, the time it was written, and the typed calls whose text is streamed."""
+
+    id: str
+    created: int
+    opened: OpenProgram
+    streamed: tuple[Any, ...]
+
+
+def open_programs(
+    paths: Sequence[str | Path],
+    settings: Settings,
+    *,
+    sets: Sequence[str] = (),
+    access: Access = Access(),
+    targets: Mapping[str, Target] | None = None,
+) -> dict[str, ServedProgram]:
+    """Opens the compiled programs in `paths`, by model id: the name of the folder. Nothing is sent.
+
+    Raises UsageError for two of one name or for none, and what `ragc.ask` raises for each.
+    """
+    programs: dict[str, ServedProgram] = {}
+    if not paths:
+        raise UsageError("No compiled program is named; write ragc serve compiled/mine.")
+    try:
+        for path in paths:
+            where = Path(path).resolve()
+            name = where.name if where.is_dir() else where.stem
+            if name in programs:
+                raise UsageError(
+                    f"Two programs are called {name!r}, and clients choose by that name; rename a folder."
+                )
+            opened = open_program(path, sets, questions=False, access=access, targets=targets)
+            gateway = opened.task.runtime.gateway
+            gateway.store = ClientStore(gateway.store, keep=settings.keep)
+            gateway.memo = False  # it would replay whole calls whoever asks
+            created = int(where.stat().st_mtime)
+            programs[name] = ServedProgram(name, created, opened, tuple(_streamed(opened)))
+    except BaseException:
+        for served in programs.values():
+            served.opened.close()
+        raise
+    return programs
+
+
+def program_named(programs: Mapping[str, ServedProgram], name: str) -> ServedProgram:
+    """Returns the program `name`. Raises UnknownName."""
+    if name not in programs:
+        raise UnknownName("model", name[:80], programs)
+    return programs[name]
+
+
+def _streamed(opened: OpenProgram) -> list[Any]:
+    """The typed calls whose output `answer` is the program's answer, and which are made once a question.
+
+    Calls after which others may follow write drafts, which are not shown.
+    """
+    predictors = dict(opened.program.named_predictors())
+    writers = {name for name, call in predictors.items() if "answer" in call.signature.output_fields}
+    steps = [step for step in opened.task.method.flow if {step.source, step.target} & writers]
+    if not steps:
+        return [predictors[name] for name in writers] if len(predictors) == 1 else []
+    drafts = {step.source for step in steps if step.target != END}
+    repeated = {step.target for step in steps if step.each}
+    return [predictors[name] for name in sorted(writers - drafts - repeated)]

@@ -1,0 +1,220 @@
+"""The gate: compiled programs and files of rows, the exit codes, what is printed, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import ragc
+from ragc.cli.main import main
+from ragc.compiled import evaluate as evaluating
+from ragc.compiled import gate_report
+from ragc.errors import RagcError, UsageError
+from ragc.store.call_store import CallStore
+from ragc.testing import ScriptedTarget
+from tests.optimizers.colours import Run, colour_of, needs_demos
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def row(n: int, score: float, **more: Any) -> dict[str, Any]:
+    return {
+        "id": f"q{n}",
+        "question": f"What is thing {n}?",
+        "answers": ["yes"],
+        "prediction": "yes" if score else "no",
+        "scores": {"em": score, "latency": 1.0},
+        **more,
+    }
+
+
+def rows_file(name: str, scores: list[float], **more: Any) -> str:
+    lines = (json.dumps(row(n, score, **more)) for n, score in enumerate(scores))
+    Path(name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return name
+
+
+def pair(worse: int, better: int, n: int = 200) -> tuple[str, str]:
+    """Rows of the new and of the old program: all else is right in both."""
+    old = [1.0] * worse + [0.0] * better + [1.0] * (n - worse - better)
+    new = [0.0] * worse + [1.0] * better + [1.0] * (n - worse - better)
+    return rows_file("new.jsonl", new), rows_file("old.jsonl", old)
+
+
+@pytest.mark.parametrize(
+    ("worse", "better", "n", "code", "words"),
+    [
+        (0, 0, 200, 0, "shown to lose less than 0.05."),
+        (30, 10, 200, 10, "a drop is shown."),
+        (20, 20, 200, 11, "these questions cannot tell."),
+        (0, 0, 40, 11, "these questions cannot tell."),
+        (20, 4, 1000, 0, "though a smaller drop is shown."),
+    ],
+)
+def test_exit_codes(
+    worse: int, better: int, n: int, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new, old = pair(worse, better, n)
+    assert main(["gate", new, "--against", old]) == code
+    output = capsys.readouterr().out
+    assert words in output
+    assert ("let 80% of runs of equal programs pass" in output) == (code != 0)
+    assert "Run 1 on these questions" in output
+
+
+def test_the_outcomes_to_expect_come_first_and_a_dry_run_ends_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    new, old = pair(3, 3)
+    assert main(["gate", new, "--against", old, "--dry-run", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["n"] == planned["effective"] == 200
+    equal = next(one for one in planned["shares"] if one["loss"] == 0 and one["changed"] == 0.1)
+    assert equal["0"] + equal["10"] + equal["11"] == pytest.approx(1)
+    assert equal["0"] == pytest.approx(0.657, abs=0.01)
+    assert main(["gate", new, "--against", old]) == 0
+    assert "Expected with 200 questions" in capsys.readouterr().err
+
+
+def test_a_least_mean_is_reached_missed_or_not_told() -> None:
+    new, old = pair(0, 0)
+    assert ragc.gate(new, old, least={"em": 0.9}).exit_code == 0
+    half = rows_file("half.jsonl", [1.0, 0.0] * 100)
+    assert [one.state for one in ragc.gate(half, half, least={"em": 0.7}).minimums] == ["missed"]
+    assert ragc.gate(half, half, least={"em": 0.7}).exit_code == 10
+    unclear = ragc.gate(half, half, least={"em": 0.48})
+    assert unclear.exit_code == 11
+    assert unclear.minimums[0].needed is not None
+    assert unclear.minimums[0].needed > 200
+
+
+def test_groups_count_and_too_few_cannot_tell() -> None:
+    old = [row(n, 1.0, group=f"g{n % 5}") for n in range(200)]
+    Path("grouped.jsonl").write_text("".join(json.dumps(one) + "\n" for one in old), "utf-8")
+    result = ragc.gate("grouped.jsonl", "grouped.jsonl")
+    assert result.margin.groups == 5
+    assert result.exit_code == 11
+    assert result.plan.effective < 200
+
+
+def test_runs_on_the_same_questions_are_counted() -> None:
+    numbers = []
+    for worse in (0, 1, 2, 2):
+        look = ragc.gate(*pair(worse, 0)).look
+        assert look is not None
+        numbers.append((look.number, look.again))
+    assert numbers == [(1, False), (2, False), (3, False), (3, True)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--allow", "0"], "--allow must lie above 0 and below 1, found 0"),
+        (["--allow", "nan"], "--allow must lie above 0 and below 1, found nan"),
+        (["--min", "em"], "--min needs METRIC=X"),
+        (["--min", "f1=0.5"], "--min names 'f1', which is not scored"),
+        (["--min", "em=2"], "between 0 and 1"),
+        (["--metric", "latency"], "name another one with --metric"),
+        (["--metric", "f2"], "No metric of both runs is named 'f2'"),
+        (["--aa"], "--aa asks a program twice"),
+        (["--junit", "new.jsonl"], "was not written by ragc gate"),
+    ],
+)
+def test_what_is_refused(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    new, old = pair(1, 1)
+    before = Path(new).read_bytes()
+    assert main(["gate", new, "--against", old, *arguments]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+    assert Path(new).read_bytes() == before
+
+
+def test_other_questions_are_refused() -> None:
+    new, _ = pair(1, 1)
+    Path("other.jsonl").write_text(json.dumps({**row(0, 1.0), "id": "else"}) + "\n", "utf-8")
+    with pytest.raises(UsageError, match="share no question id"):
+        ragc.gate(new, "other.jsonl")
+
+
+def test_markdown_and_junit_hold_what_questions_say_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "<img src=x> | [a](http://b) @team `x` ]]> \x01\x1b[31m"
+    for name, score in (("new.jsonl", 0.0), ("old.jsonl", 1.0)):
+        lines = [json.dumps(row(n, score, question=f"{n} {hostile}")) for n in range(30)]
+        Path(name).write_text("\n".join(lines), "utf-8")
+    arguments = [
+        "gate",
+        "new.jsonl",
+        "--against",
+        "old.jsonl",
+        "--markdown",
+        "gate.md",
+        "--junit",
+        "gate.xml",
+    ]
+    for _ in range(2):  # its own files are replaced
+        assert main(arguments) == 10
+    text = Path("gate.md").read_text("utf-8")
+    assert text.startswith("<!-- ragc gate -->\n### ❌")
+    for forbidden in ("<img", "](", "http://", "@team", "\x1b", "\x01"):
+        assert forbidden not in text
+    assert all(line.count(" | ") == 2 for line in text.splitlines() if line.startswith("| 1"))
+    suites = ET.parse("gate.xml").getroot()
+    assert (suites.get("tests"), suites.get("failures"), suites.get("skipped")) == ("1", "1", "0")
+    assert "a drop is shown" in (suites[0][0][0].get("message") or "")
+
+
+def test_junit_skips_what_cannot_be_told() -> None:
+    suites = ET.fromstring(gate_report.junit(ragc.gate(*pair(20, 20), least={"em": 0.5})))
+    assert [case[0].tag for case in suites[0]] == ["skipped", "system-out"]
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, folder: Path, reply: Any) -> ScriptedTarget:
+    """Programs that the gate opens answer by `reply`, with a store of their own."""
+    target, opened = ScriptedTarget(reply), evaluating.open_program
+
+    def open_scripted(*args: Any, **more: Any) -> Any:
+        return opened(*args, **more, store=CallStore(folder / "store"), targets={"main": target})
+
+    monkeypatch.setattr("ragc.compiled.gate.open_program", open_scripted)
+    return target
+
+
+def test_compiled_programs_are_asked_and_their_look_is_counted(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("new")
+    run("old", sets=("search.demos=0", "search.knobs=[]", "seed=4"))
+    scripted(monkeypatch, folder, needs_demos)
+    result = ragc.gate("new", "old", metric="em", aa=True)
+    assert result.margin.n == 25
+    assert result.itself is not None
+    assert result.itself.changed == 0
+    assert result.look is not None
+    assert result.look.number
+    assert ragc.gate("new", "old", dry_run=True).n == 25
+    back = ragc.gate("old", "new", metric="em")
+    assert back.exit_code == 10
+    assert back.margin.diff == -result.margin.diff
+
+
+def test_a_program_that_differs_from_itself_ends_the_run(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("new")
+    answered: dict[str, int] = {}
+
+    def worse_later(request: Any) -> dict[str, str]:
+        key = request.messages[-1].content
+        answered[key] = answered.get(key, 0) + 1
+        return {"answer": colour_of(request) if answered[key] == 1 else "mauve"}
+
+    scripted(monkeypatch, folder / "fresh", worse_later)
+    with pytest.raises(RagcError, match=r"asked twice differs from itself by -1\.000"):
+        ragc.gate("new", "new", metric="em", aa=True)

@@ -1,0 +1,128 @@
+"""The statistics of the gate: sizes of both tests, the shares before a run, and the numbers needed."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import pytest
+
+from experiments.benchmarks import gate
+from ragc.errors import UsageError
+from ragc.metrics.stats.noninferiority import (
+    Margin,
+    expected_shares,
+    margin,
+    p_mean_above,
+    questions_needed,
+)
+
+
+def scores(worse: int, better: int, n: int) -> tuple[list[float], list[float]]:
+    same = n - worse - better
+    return [1.0] * worse + [0.0] * better + [0.5] * same, [0.0] * worse + [1.0] * better + [0.5] * same
+
+
+def compared(worse: int, better: int, n: int = 200, allowed: float = 0.05) -> Margin:
+    return margin(*scores(worse, better, n), allowed, seed=0)
+
+
+def test_without_a_change_the_p_is_that_of_no_loss_among_so_many() -> None:
+    for n in (20, 58, 59, 200):
+        assert compared(0, 0, n).p_loss == pytest.approx(0.95**n, abs=1e-9)
+    assert not compared(0, 0, 58).small_loss()
+    assert compared(0, 0, 59).small_loss()
+
+
+def test_with_losses_alone_both_tests_are_the_binomial_ones() -> None:
+    result = compared(4, 0)
+    below = sum(comb(200, k) * 0.05**k * 0.95 ** (200 - k) for k in range(5))
+    assert result.p_loss == pytest.approx(below, abs=1e-9)
+    assert result.p_drop == pytest.approx(1 / 16)
+    assert compared(5, 0).p_drop == pytest.approx(1 / 32)
+    assert compared(0, 5).p_drop == 1
+
+
+def test_more_losses_and_a_smaller_allowed_loss_are_harder_to_pass() -> None:
+    by_losses = [compared(worse, 6).p_loss for worse in range(20)]
+    assert by_losses == sorted(by_losses)
+    by_allowed = [compared(6, 6, allowed=allowed).p_loss for allowed in (0.01, 0.03, 0.05, 0.1)]
+    assert by_allowed == sorted(by_allowed, reverse=True)
+
+
+def test_a_small_drop_can_be_shown_and_be_allowed() -> None:
+    result = compared(20, 4, 1000)
+    assert result.drop()
+    assert result.small_loss()
+
+
+def test_the_same_in_any_order_and_with_a_group_a_question() -> None:
+    a, b = scores(7, 5, 120)
+    order = np.random.default_rng(0).permutation(120)
+    mixed = margin([a[i] for i in order], [b[i] for i in order], 0.05, seed=0)
+    assert mixed == margin(a, b, 0.05, seed=0)
+    assert margin(a, b, 0.05, seed=0, groups=[str(i) for i in range(120)]) == mixed
+
+
+def test_questions_in_groups_are_worth_fewer_and_five_groups_show_nothing() -> None:
+    a, b = scores(1, 0, 120)
+    alone = margin(a, b, 0.05, seed=0)
+    grouped = margin(a, b, 0.05, seed=0, groups=[str(i // 10) for i in range(120)])
+    assert grouped.effective < alone.effective == 120
+    assert grouped.p_loss > alone.p_loss
+    few = margin(a, b, 0.05, seed=0, groups=[str(i // 24) for i in range(120)])
+    assert (few.p_loss, few.p_drop, few.groups) == (1, 1, 5)
+
+
+@pytest.mark.parametrize("allowed", [0, -0.1, 1, 2, float("nan")])
+def test_an_allowed_loss_out_of_range_is_refused(allowed: float) -> None:
+    with pytest.raises(UsageError, match="allowed loss must lie above 0 and below 1"):
+        margin([1.0], [1.0], allowed, seed=0)
+
+
+def test_other_lengths_no_scores_and_scores_out_of_bounds_are_refused() -> None:
+    for a, b in (([1.0], []), ([], []), ([1.0], [2.0])):
+        with pytest.raises(UsageError):
+            margin(a, b, 0.05, seed=0)
+
+
+def test_a_mean_is_shown_to_lie_above_a_bound() -> None:
+    right = [1.0] * 80 + [0.0] * 20
+    above = sum(comb(100, k) * 0.7**k * 0.3 ** (100 - k) for k in range(80, 101))
+    assert p_mean_above(right, 0.7) == pytest.approx(above, abs=1e-9)
+    assert p_mean_above(right, 0.85) == 1
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        p_mean_above(right, 1.0)
+
+
+def test_what_must_hold_in_simulated_runs() -> None:
+    cells = list(gate.rows(1_000))
+    assert len(cells) == 8  # a loss of .10 with 5% changed cannot be
+    assert [cell for cell in cells if not cell["holds"]] == []
+
+
+@pytest.mark.parametrize("size", [0.3, 0.5])
+def test_a_true_loss_of_the_allowed_one_passes_seldom_with_graded_scores_too(size: float) -> None:
+    rng, passed, runs = np.random.default_rng(3), 0, 400
+    for _ in range(runs):
+        changes = rng.choice([-1, 0, 1], 200, p=[0.15 + 0.025 / size, 0.7, 0.15 - 0.025 / size])
+        half = size * rng.uniform(0.5, 1.5, 200) / 2
+        a, b = 0.5 - changes * half, 0.5 + changes * half
+        passed += margin(a.clip(0, 1).tolist(), b.clip(0, 1).tolist(), 0.05, seed=0).small_loss()
+    assert passed / runs <= 0.05 + 1.645 * (0.05 * 0.95 / runs) ** 0.5
+
+
+def test_the_number_of_questions_needed_lets_most_runs_of_equal_programs_pass() -> None:
+    for worse in (5, 10, 20):
+        _, b = scores(worse, worse, 200)
+        a, _ = scores(worse, worse, 200)
+        needed = questions_needed(np.array(b) - np.array(a), 0.05)
+        shares = expected_shares(needed, 0, worse / 100, 0.05)
+        assert shares is not None
+        assert 0.72 <= shares.no_loss <= 0.88
+    assert expected_shares(200, 0.1, 0.05, 0.05) is None
+
+
+def test_many_questions_take_the_normal_distribution_which_agrees() -> None:
+    few, many = compared(130, 90, 1999), compared(130, 90, 2001)
+    assert few.p_loss == pytest.approx(many.p_loss, rel=0.1)

@@ -1,0 +1,29 @@
+"""One compiled program for all tests of the server, and homes of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.optimizers.colours import begun, written
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")
+
+
+@pytest.fixture(scope="session")
+def colours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A compiled program that says what colour things are."""
+    folder = tmp_path_factory.mktemp("serving")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGC_HOME", str(folder / "home"))
+        begun(written(folder))("colours")
+    return folder / "colours"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("RAGC_SERVE_KEYS", raising=False)
+    return tmp_path
