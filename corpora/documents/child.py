@@ -63,7 +63,7 @@ def _read(path: Path, reader: str) -> Document:
         read = importlib.import_module(f"ragc.corpora.documents.{module}").read
         document: Document = read(path)
         return document
-    if (here := os.getcwd()) not in sys.path:  # last: a file beside the documents replaces no library
+    if (here := str(Path.cwd())) not in sys.path:  # last: a file beside the documents replaces no library
         sys.path.append(here)
     text = getattr(importlib.import_module(module), name)(path)
     return text if isinstance(text, Document) else Document(title_of(path), (Page(str(text)),))

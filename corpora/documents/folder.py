@@ -73,7 +73,7 @@ class Part:
 def files_in(
     folder: Path, readers: Mapping[str, str], skip: Sequence[Path] = ()
 ) -> tuple[list[DocumentFile], list[str]]:
-    """Returns the files below `folder` in the order of their names, and a sentence on each link that leads out.
+    """Returns the files below `folder`, by name, and a sentence on each link that leads out.
 
     `readers` has readers of the user's own by suffix. Hidden files and folders, and those in `skip`, are left
     out. Raises UsageError where `folder` is none.
@@ -126,23 +126,16 @@ def _part(file: DocumentFile, parts: Path, reader: DocumentReader) -> Part:
     where = parts / _part_name(file.name)
     state = file.path.stat()
     stored = _stored(where)
-    if stored is not None and (stored.version, stored.reader, stored.name) == (
-        VERSION,
-        file.reader,
-        file.name,
-    ):
-        if (stored.size, stored.modified) == (state.st_size, state.st_mtime_ns):
-            return stored
+    if stored is not None and (stored.version, stored.reader) != (VERSION, file.reader):
+        stored = None
+    if stored is not None and (stored.size, stored.modified) == (state.st_size, state.st_mtime_ns):
+        return stored
     try:
         digest = _digest(file.path)
     except OSError as error:
         return Part(file.name, file.reader, 0, 0, "", reason=f"cannot be read ({error.strerror})")
     facts: dict[str, Any] = {"size": state.st_size, "modified": state.st_mtime_ns, "digest": digest}
-    if stored is not None and (stored.version, stored.reader, stored.digest) == (
-        VERSION,
-        file.reader,
-        digest,
-    ):
+    if stored is not None and stored.digest == digest:
         part = Part(**{**_fields(stored), **facts, "fresh": False})
     elif not file.reader:
         part = Part(

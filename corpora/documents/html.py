@@ -42,7 +42,7 @@ def read(path: Path) -> Document:
 
 
 def _encoding(data: bytes) -> str | None:
-    """Returns the encoding that a page declares, "utf-8" where it is valid without one; None for lxml's guess."""
+    """Returns the encoding of a page that declares none: UTF-8 where it is valid; None where lxml decides."""
     if re.search(rb"<meta[^>]+charset", data[:4096], re.IGNORECASE) or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return None
     try:

@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -38,7 +39,7 @@ _BULLET = re.compile(r"^\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of a page: its text, size in points, and top and bottom above the page's lower edge, in points."""
+    """A line of a page: its text, the size of its letters, its top and bottom in points."""
 
     text: str
     size: float
@@ -55,8 +56,11 @@ class _Entry:
     page: int
 
 
-def read(path: Path) -> Document:
-    """Reads all pages. Raises UnreadableDocument for a file that is encrypted, damaged or without text."""
+def read(path: Path, *, outlined: bool = True) -> Document:
+    """Reads all pages, the headings by the outline where there is one and `outlined` allows it.
+
+    Raises UnreadableDocument for a file that is encrypted, damaged or without text.
+    """
     import pypdfium2 as pdfium
 
     try:
@@ -68,12 +72,15 @@ def read(path: Path) -> Document:
         ) from error
     try:
         lines = [_lines(document[number]) for number in range(len(document))]
-        outline = [_Entry(item.level + 1, _words(title), page) for item, title, page in _outline(document)]
+        outline = [
+            _Entry(item.level + 1, outline_words(title), page) for item, title, page in _outline(document)
+        ]
         title = " ".join((document.get_metadata_value("Title") or "").split())
     finally:
         document.close()
     if not any(lines):
         raise UnreadableDocument(f"has no text on its {len(lines)} pages; they may be scans")
+    outline = outline if outlined else []
     pages = _without_edges(lines)
     levels = _levels(pages) if not outline else {}
     texts = [_Writer(page, number, outline, levels).text() for number, page in enumerate(pages)]
@@ -111,7 +118,7 @@ def _lines(page: Any) -> list[_Line]:
         page.close()
 
 
-def _words(text: str) -> str:
+def outline_words(text: str) -> str:
     """Returns a heading in the form in which outline and page are compared: words, without their number."""
     plain = re.sub(
         r"[\W_]+", " ", re.sub(r"^(?:(?:chapter|appendix|part)\s+)?[\dA-Z]{1,3}(?:\.\d+)*[.:]?\s+", "", text)
@@ -175,7 +182,7 @@ class _Writer:
         self.lines, self.levels = lines, levels
         self.entries = [entry for entry in outline if entry.page == number and entry.words]
         self.body = min(levels, default=0.0)
-        gaps = [a.bottom - b.top for a, b in zip(lines, lines[1:], strict=False) if a.bottom > b.top]
+        gaps = [a.bottom - b.top for a, b in pairwise(lines) if a.bottom > b.top]
         self.usual_gap = median(gaps) if gaps else 0.0
         self.width = max((len(line.text) for line in lines), default=0)
 
@@ -206,7 +213,7 @@ class _Writer:
         if _LEADERS.search(line.text) or len(line.text) > MAX_HEADING:
             return 0, 1
         for taken in (1, 2, 3):
-            words = _words(_joined([other.text for other in self.lines[at : at + taken]]))
+            words = outline_words(_joined([other.text for other in self.lines[at : at + taken]]))
             entry = next((entry for entry in self.entries if entry.words == words), None)
             if entry is not None and at + taken <= len(self.lines):
                 self.entries.remove(entry)
@@ -222,7 +229,7 @@ class _Writer:
         return level, taken
 
     def _goes_on(self, at: int) -> bool:
-        """Whether the heading in line `at` goes on in the next line: as large, close, and without a number."""
+        """Whether the heading in line `at` goes on in the next one: as large, close, without a number."""
         line, after = self.lines[at], self.lines[at + 1]
         near = 0 <= line.bottom - after.top <= line.size
         return line.size == after.size and near and not _NUMBERED.match(after.text) and len(line.text) > 30
@@ -231,7 +238,7 @@ class _Writer:
         """Whether `line` begins a paragraph after the line `before`."""
         gap = before.bottom - line.top
         return (
-            gap > self.usual_gap + 0.35 * line.size
+            gap > min(self.usual_gap, 0.8 * line.size) + 0.35 * line.size
             or gap < -2 * line.size
             or abs(before.size - line.size) > 0.5
             or bool(_BULLET.match(line.text))
@@ -245,10 +252,8 @@ def _joined(lines: Sequence[str]) -> str:
     """Returns lines as one, words that were broken at the end of a line joined."""
     text = ""
     for line in lines:
-        if text.endswith(_BROKEN):
-            text = text[:-1] + line
-        else:
-            text = f"{text} {line}" if text else line
+        between = "" if not text or text.endswith(_BROKEN) else " "
+        text = text.rstrip("".join(_BROKEN)) + between + line
     return re.sub("[\x02\ufffe\xad]\\s*", "", text)
 
 

@@ -7,6 +7,7 @@ import queue
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,7 +50,7 @@ class DocumentReader:
             if ":" in reader and missing == reader.partition(":")[0]:
                 raise UsageError(f"The reader {reader!r} is not there: no module is named {missing!r} here.")
             raise UsageError(
-                f"Reading {path.suffix} files needs {missing}, which is not installed; run: {remedy('documents')}"
+                f"Reading {path.suffix} files needs {missing}; install it with: {remedy('documents')}"
             )
         if reason := answer.get("reason"):
             raise UnreadableDocument(str(reason))
@@ -59,8 +60,9 @@ class DocumentReader:
 
     def _ask(self, request: dict[str, str]) -> dict[str, Any]:
         child = self._child if self._child is not None and self._child.poll() is None else self._start()
-        assert child.stdin is not None
         try:
+            if child.stdin is None:
+                raise BrokenPipeError
             child.stdin.write(json.dumps(request) + "\n")
             child.stdin.flush()
             line = self._answers.get(timeout=self._seconds)
@@ -76,7 +78,8 @@ class DocumentReader:
         return answer
 
     def _start(self) -> subprocess.Popen[str]:
-        self._answers = answers = queue.Queue()
+        answers: queue.Queue[str] = queue.Queue()
+        self._answers = answers
         command = [sys.executable, "-P", "-m", "ragc.corpora.documents.child"]
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -84,8 +87,7 @@ class DocumentReader:
         )  # fmt: skip
 
         def listen() -> None:
-            assert child.stdout is not None
-            for line in child.stdout:
+            for line in child.stdout or ():
                 answers.put(line)
             answers.put("")
 
@@ -94,13 +96,12 @@ class DocumentReader:
         return child
 
     def _end(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait()
-            for stream in (self._child.stdin, self._child.stdout):
-                if stream is not None and not stream.closed:
-                    try:
-                        stream.close()
-                    except OSError:
-                        pass
-        self._child = None
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.kill()
+        child.wait()
+        for stream in (child.stdin, child.stdout):
+            with suppress(OSError):
+                if stream is not None:
+                    stream.close()

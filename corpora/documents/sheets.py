@@ -1,4 +1,4 @@
-"""Spreadsheets, by python-calamine: values as they were stored, dates typed; formulas and macros never run."""
+"""Spreadsheets, by python-calamine: values as they were stored, dates typed; nothing in them runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(path: Path) -> Document:
         raise UnreadableDocument("is encrypted") from None
     except (calamine.CalamineError, OSError) as error:
         raise UnreadableDocument(f"is no spreadsheet that can be read ({error})") from error
-    visible, hidden = [], []
+    visible, hidden = list[str](), list[str]()
     for sheet in workbook.sheets_metadata:
         if sheet.typ == calamine.SheetTypeEnum.WorkSheet:
             (visible if sheet.visible == calamine.SheetVisibleEnum.Visible else hidden).append(sheet.name)

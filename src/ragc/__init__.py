@@ -46,6 +46,7 @@ from ragc.records import Hit, Passage, Question
 if TYPE_CHECKING:
     import ragc.metrics
     import ragc.recipe  # noqa: F401 - an attribute, as `__getattr__` has it
+    from ragc.api.documents import new
     from ragc.api.exchange import check_export, export, trust, trust_listing
     from ragc.api.gate import gate, pack
     from ragc.api.grids import grid, merge_grids, paper_tables, read_grid, reproduce
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from ragc.reports.write import WrittenReport
     from ragc.targets.base import Target
     from ragc.task.answering import Row
+    from ragc.task.starter import NewProject
     from ragc.training.data.build import TrainingData
     from ragc.training.finetune.train import Trained
 
@@ -101,6 +103,7 @@ __all__ = [
     "Headroom",
     "Hit",
     "Interval",
+    "NewProject",
     "NothingAnswered",
     "Objective",
     "Packed",
@@ -148,6 +151,7 @@ __all__ = [
     "list_names",
     "load",
     "merge_grids",
+    "new",
     "number",
     "objective",
     "pack",
@@ -172,6 +176,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {
+    "ragc.api.documents": ("new",),
     "ragc.api.exchange": ("check_export", "export", "trust", "trust_listing"),
     "ragc.api.gate": ("gate", "pack"),
     "ragc.api.grids": ("grid", "merge_grids", "paper_tables", "read_grid", "reproduce"),
@@ -207,6 +212,7 @@ _NAMES_OF = {
     "ragc.reports.write": ("WrittenReport",),
     "ragc.targets.base": ("Target",),
     "ragc.task.answering": ("Row",),
+    "ragc.task.starter": ("NewProject",),
     "ragc.training.data.build": ("TrainingData",),
     "ragc.training.finetune.train": ("Trained",),
 }

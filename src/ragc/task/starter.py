@@ -87,12 +87,24 @@ def new(
             f"Nothing in {str(path)!r} could be read: {reasons}{' ...' if len(problems) > 3 else ''}."
         )
     forget_others(files, target / WORK)
-    recipe = target / RECIPE
-    if wrote := not recipe.exists():
-        outputs.put_file(recipe, _recipe_text(target, asked, columns, count).encode())
+    text = _recipe_text(target, asked, columns, count)
+    wrote = _put_recipe(target, text)
     return NewProject(
         target, read.files, read.fresh, read.passages, count, wrote, (*links, *problems), tuple(notes)
     )
+
+
+def _put_recipe(target: Path, text: str) -> bool:
+    """Writes the recipe unless a person wrote or changed the one that is there; returns whether it did."""
+    recipe, record = target / RECIPE, target / WORK / "recipe.digest"
+    content = text.encode()
+    if recipe.exists():
+        known = record.read_text("utf-8").strip() if record.is_file() else ""
+        if outputs.sha256(recipe.read_bytes()) != known:
+            return False
+    outputs.put_file(recipe, content)
+    outputs.put_file(record, outputs.sha256(content).encode())
+    return True
 
 
 @dataclass(slots=True)
@@ -138,7 +150,8 @@ def _readers(readers: Mapping[str, str]) -> dict[str, str]:
         module, colon, name = reference.partition(":")
         if not (suffix.startswith(".") and colon and module and name.isidentifier()):
             raise UsageError(
-                f"A reader is a suffix and a function, such as .xyz=my_readers:read; found {suffix}={reference}."
+                "A reader is .SUFFIX=MODULE:FUNCTION, such as .xyz=my_readers:read; found "
+                f"{suffix}={reference}."
             )
     return {suffix.lower(): reference for suffix, reference in readers.items()}
 
@@ -162,8 +175,8 @@ def _question_columns(path: Path) -> tuple[dict[str, str], int]:
     for what, column in found.items():
         if not column:
             raise UsageError(
-                f"The questions in {path} have no column {what!r}; found {', '.join(map(str, first.values))}. "
-                f"Rename the column, or write the recipe's table [data.fields] by hand."
+                f"The questions in {path} have no column {what!r}, only {', '.join(map(str, first.values))}. "
+                "Rename the column, or write the recipe's table [data.fields] by hand."
             )
     columns = {what: column for what, column in found.items() if column != what}
     if "id" not in names:
@@ -174,9 +187,9 @@ def _question_columns(path: Path) -> tuple[dict[str, str], int]:
 def _recipe_text(target: Path, questions: Path | None, columns: Mapping[str, str], count: int) -> str:
     """Returns the text of a recipe over the corpus, with the questions where there are any."""
     lines = [
-        "# Written by `ragc new`. It is yours to change: another `ragc new` leaves it as it is.",
+        "# Written by `ragc new`. Once you change it, another `ragc new` leaves it as it is.",
         '#   ragc ask recipe.toml "a question"     asks it as it stands',
-        "#   ragc compile recipe.toml              searches for better settings; needs questions with answers",
+        "#   ragc compile recipe.toml              searches for better settings; it needs questions",
         'program = "vanilla"',
         "",
         "[sources.local]",
@@ -185,18 +198,17 @@ def _recipe_text(target: Path, questions: Path | None, columns: Mapping[str, str
         'options.chunk_by = "sections"    # chunks end at headings, and their titles name the section',
         "",
         "[targets.main]",
-        'kind = "embedded"                # a small model in this process; see `docs/guide/targets.md` for others',
+        'kind = "embedded"                # a small model in this process; others: vllm, hosted',
         "",
         "[knobs]",
         'wording = "brief"                # for models under 1B; "full" for larger ones',
         'answer_format = "cited"          # answers name the passages they rest on as [1], [2]',
-        "chunk_size = 200",
         "",
     ]
     if questions is None:
         lines += [
-            "# Questions with answers make a study possible: a CSV with the columns question and answer, then",
-            f"#   ragc new … --questions FILE --out {target.name}   in a folder without a recipe.toml",
+            "# A study needs questions with answers, a CSV with the columns question and answer:",
+            "#   ragc new FOLDER --questions FILE",
             "",
         ]
         return "\n".join(lines)
@@ -215,6 +227,7 @@ def _recipe_text(target: Path, questions: Path | None, columns: Mapping[str, str
         "[search]",
         'knobs = ["top_k", "chunk_size"]',
         "ranges.top_k = [1, 5]",
+        "ranges.chunk_size = [100, 300]",
         'objectives = ["f1"]',
         f"demos = {4 if sizes['train'] else 0}",
         "trials = 12",
@@ -230,8 +243,8 @@ def _sizes(count: int) -> dict[str, int]:
     """Returns how many questions train, dev and test get. Raises UsageError for too few."""
     if count < MIN_QUESTIONS:
         raise UsageError(
-            f"--questions holds {quantity(count, 'question')}, and {MIN_QUESTIONS} are the fewest that can be "
-            "divided into train, dev and test; add some, or leave --questions out."
+            f"--questions holds {quantity(count, 'question')}, and train, dev and test need {MIN_QUESTIONS} "
+            "together; add some, or leave --questions out."
         )
     train, dev = count // 5, count * 3 // 10
     return {"train": train, "dev": dev, "test": count - train - dev}

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     read = f"{quantity(project.files, 'file')}, {project.reread} of them in this run"
     console.lines(
         [
-            f"Read {read}; wrote {quantity(project.passages, 'passage')} to {project.folder / 'corpus.jsonl'}.",
+            f"Read {read}; {quantity(project.passages, 'passage')} in {project.folder / 'corpus.jsonl'}.",
             f"Wrote {recipe}." if project.wrote_recipe else f"Left {recipe} as it is.",
             f"Next: ragc {'compile' if project.questions else 'ask'} {recipe}"
             + ("" if project.questions else ' "a question"'),

@@ -1,0 +1,127 @@
+"""`ragc new`: from a folder of documents to a corpus and a recipe that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragc
+from ragc.cli.main import main
+from ragc.testing import ScriptedTarget
+
+pytest.importorskip("docx", reason="the extra documents is not installed")
+
+
+@pytest.fixture
+def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "docs"
+    (folder / "hr").mkdir(parents=True)
+    (folder / "hr/leave.md").write_text("# Leave\n\nThirty days of leave.\n\n## Sick leave\n\nTell us.\n")
+    (folder / "prices.csv").write_text("item,price\nTea,3.50\nCoffee,2.80\n")
+    (folder / "note.txt").write_text("The office opens at nine.\n")
+    (folder / "empty.md").write_text("")
+    (folder / "photo.png").write_bytes(b"\x89PNG\r\n")
+    (folder / ".hidden.md").write_text("nobody reads this")
+    (tmp_path / "outside.txt").write_text("a secret outside")
+    (folder / "out.txt").symlink_to(tmp_path / "outside.txt")
+    return folder
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
+
+
+def questions(path: Path, n: int = 24) -> Path:
+    path.write_text("Question;Answer\n" + "".join(f"When does office {k} open?;at {k}\n" for k in range(n)))
+    return path
+
+
+def test_a_folder_becomes_a_corpus_and_what_was_not_read_is_told(
+    docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", "docs"]) == 0
+    out, err = capsys.readouterr()
+    assert [row["id"] for row in rows(Path("docs-ragc"))] == ["hr/leave.md", "note.txt", "prices.csv"]
+    assert rows(Path("docs-ragc"))[0]["title"] == "Leave"
+    assert err.splitlines()[-3:] == [
+        "ragc: not read: out.txt is a link that leads out of the folder; it was not followed.",
+        "ragc: not read: empty.md is empty.",
+        "ragc: not read: photo.png is of a kind that is not read (.png).",
+    ]
+    assert out.splitlines()[0] == "Read 3 files, 3 of them in this run; 3 passages in docs-ragc/corpus.jsonl."
+    assert "secret" not in (Path("docs-ragc") / "corpus.jsonl").read_text("utf-8")
+
+
+def test_the_passages_that_a_program_cites_name_their_file(docs: Path) -> None:
+    project = ragc.new("docs")
+    local = ragc.source("bm25", corpus=project.folder / "corpus.jsonl", chunk_by="sections")
+    main_target = ScriptedTarget(lambda request: {"answer": "Thirty days [1]."})
+    reply = ragc.program("vanilla", main=main_target, local=local)(question="How many days of leave?")
+    assert (reply.passages[0].id, reply.passages[0].title) == ("hr/leave.md", "Leave")
+    assert ragc.recipe.load(project.folder / "recipe.toml").program == "vanilla"
+
+
+def test_only_what_changed_is_read_again_and_what_went_is_forgotten(docs: Path) -> None:
+    assert ragc.new("docs").reread == 3
+    assert ragc.new("docs").reread == 0
+    (docs / "note.txt").write_text("The office opens at ten.\n")
+    (docs / "prices.csv").unlink()
+    again = ragc.new("docs")
+    assert (again.files, again.reread, again.passages) == (2, 1, 2)
+    assert "at ten" in rows(again.folder)[1]["text"]
+    assert (
+        len(list((again.folder / ".ragc/parts").glob("*.json"))) == 4
+    )  # two that are read, two that are not
+
+
+def test_a_recipe_that_a_person_changed_stays(docs: Path) -> None:
+    recipe = Path("docs-ragc/recipe.toml")
+    assert ragc.new("docs").wrote_recipe
+    assert ragc.new("docs", questions=questions(Path("q.csv"))).wrote_recipe  # as nobody had changed it
+    assert "questions" in recipe.read_text("utf-8")
+    recipe.write_text(recipe.read_text("utf-8") + "# mine\n")
+    assert not ragc.new("docs").wrote_recipe
+    assert recipe.read_text("utf-8").endswith("# mine\n")
+
+
+def test_questions_become_splits_and_their_columns_are_found(docs: Path) -> None:
+    project = ragc.new("docs", questions=questions(Path("q.csv"), 40))
+    recipe = ragc.recipe.load(project.folder / "recipe.toml")
+    assert (recipe.data.train, recipe.data.dev, recipe.data.test) == (8, 12, 20)
+    plan = ragc.compile(project.folder / "recipe.toml", dry_run=True)
+    assert plan is not None
+    assert project.questions == 40
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "'nowhere' is not there; name a folder of documents"),
+        (["q.csv"], "'q.csv' is a file; name a folder of documents"),
+        (["bare"], "The folder 'bare' holds no files"),
+        (["pictures"], "Nothing in 'pictures' could be read: a.png is of a kind that is not read (.png)."),
+        (
+            ["docs", "--questions", "few.csv"],
+            "--questions holds 3 questions, and train, dev",
+        ),
+        (["docs", "--questions", "odd.csv"], "have no column 'answers', only question, remark"),
+        (["docs", "--questions", "none.csv"], "--questions none.csv"),
+        (["docs", "--reader", "xyz=my:read"], "A reader is .SUFFIX=MODULE:FUNCTION"),
+        (["docs", "--reader", ".xyz"], "--reader takes .SUFFIX=MODULE:FUNCTION, found '.xyz'"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    docs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    Path("bare").mkdir()
+    Path("pictures").mkdir()
+    Path("pictures/a.png").write_bytes(b"\x89PNG")
+    questions(Path("q.csv"))
+    questions(Path("few.csv"), 3)
+    Path("odd.csv").write_text("question,remark\nwho?,nobody\n")
+    assert main(["new", *arguments]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
