@@ -81,7 +81,7 @@ def files_in(
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "is not there"
         raise UsageError(f"{str(folder)!r} {what}; name a folder of documents, such as docs/.")
-    root, found, notes = folder.resolve(), list[DocumentFile](), list[str]()
+    root, files, notes = folder.resolve(), list[DocumentFile](), list[str]()
     left_out = {path.resolve() for path in skip}
     for base, folders, names in os.walk(root, followlinks=False):
         folders[:] = sorted(
@@ -95,8 +95,8 @@ def files_in(
             if path.is_symlink() and not path.resolve().is_relative_to(root):
                 notes.append(f"{shown} is a link that leads out of the folder; it was not followed")
             elif path.is_file():
-                found.append(DocumentFile(path, shown, readers.get(path.suffix.lower(), kind_of(path))))
-    return sorted(found, key=lambda file: file.name), notes
+                files.append(DocumentFile(path, shown, readers.get(path.suffix.lower(), kind_of(path))))
+    return sorted(files, key=lambda file: file.name), notes
 
 
 def read_files(files: Sequence[DocumentFile], work: Path, progress: Progress) -> Iterator[Part]:

@@ -101,7 +101,7 @@ def _lines(page: Any) -> list[_Line]:
 
     text_page = page.get_textpage()
     try:
-        text, found, at = text_page.get_text_range(), list[_Line](), 0
+        text, lines, at = text_page.get_text_range(), list[_Line](), 0
         for line in text.splitlines(keepends=True):
             words = line.strip()
             first = at + len(line) - len(line.lstrip())
@@ -111,8 +111,8 @@ def _lines(page: Any) -> list[_Line]:
             size = float(raw.FPDFText_GetFontSize(text_page.raw, first))
             box = text_page.get_charbox(first, loose=True)
             height = box[3] - box[1]
-            found.append(_Line(words, round(size if size > 2 else height, 1), box[3], box[1]))
-        return found
+            lines.append(_Line(words, round(size if size > 2 else height, 1), box[3], box[1]))
+        return lines
     finally:
         text_page.close()
         page.close()
@@ -133,7 +133,7 @@ def _without_edges(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
         for line in _edges(page):
             places[_shape(line)].add(number)
     enough = max(3, len(pages) // 8)
-    kept = []
+    bodies = []
     for page in pages:
         edges = _edges(page)
         left_out = {
@@ -141,8 +141,8 @@ def _without_edges(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
             for line in edges
             if (_PAGE_NUMBER.match(line.text) and len(pages) > 1) or len(places[_shape(line)]) >= enough
         }
-        kept.append([line for line in page if id(line) not in left_out])
-    return kept
+        bodies.append([line for line in page if id(line) not in left_out])
+    return bodies
 
 
 def _edges(page: Sequence[_Line]) -> list[_Line]:

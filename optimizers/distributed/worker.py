@@ -23,9 +23,9 @@ from ragc import errors
 from ragc.core import event_loop
 from ragc.core.counters import Counters, count, counting
 from ragc.core.digest import canonical
+from ragc.core.extras import __version__
 from ragc.core.paths import cache_home
 from ragc.core.progress import Silent
-from ragc.core.version import __version__
 from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.trial import TrialResult

@@ -26,7 +26,7 @@ import orjson
 import pydantic
 
 from ragc.core.digest import canonical, digest
-from ragc.core.version import __version__
+from ragc.core.extras import __version__
 from ragc.programs.calls.demos import plain
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Reply, Sampling, Target

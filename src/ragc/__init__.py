@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ragc.compiled.access import Access
-from ragc.core.version import __version__
+from ragc.core.extras import __version__
 from ragc.errors import (
     ArtefactError,
     BudgetExhausted,

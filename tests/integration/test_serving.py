@@ -111,6 +111,7 @@ def test_connections_that_are_dropped_half_way_leave_nothing_open(compiled: Path
                 connection.sendall(whole if number % 4 else whole[: len(whole) - 20])
         answer = httpx.post(f"{address}/v1/chat/completions", json=body(QUESTION), timeout=120)
         assert answer.status_code == 200
+        after = before
         for _ in range(100):
             after = len(list(descriptors.iterdir()))
             if after <= before + 5:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from ragc.core.version import __version__
+from ragc.core.extras import __version__
 from ragc.errors import SourceError
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

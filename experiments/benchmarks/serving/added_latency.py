@@ -129,11 +129,11 @@ def main() -> None:
             build_app(programs, settings), port=0, http="h11", log_level="warning", access_log=False
         )
 
-        def told(address: str) -> None:
+        def note_address(address: str) -> None:
             addresses.append(address)
             listening.set()
 
-        server = Server(config, told)
+        server = Server(config, note_address)
         thread = threading.Thread(target=server.run)
         thread.start()
         listening.wait(30)

@@ -17,7 +17,7 @@ from ragc.cli.arguments import Parser
 from ragc.cli.commands import COMMANDS
 from ragc.cli.screen import escape_output
 from ragc.compiled.access import Access
-from ragc.core.version import __version__
+from ragc.core.extras import __version__
 from ragc.errors import RagcError, Untrusted
 
 

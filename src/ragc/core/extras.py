@@ -1,4 +1,4 @@
-"""The package's extras, the modules that each installs, and whether they are installed."""
+"""The package: its version, its extras, the modules that each installs, and whether they are installed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import importlib.util
 from collections.abc import Iterable, Mapping
 
 from ragc.errors import UsageError
+
+__version__ = "0.2.0"
+"""The version of this package, which pyproject.toml says too; a test compares them."""
 
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "embedded": ("xllamacpp", "jsonschema"),

@@ -18,8 +18,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from ragc.core.extras import __version__
 from ragc.core.text import repair_surrogates
-from ragc.core.version import __version__
 from ragc.metrics.base import UNMEASURED
 from ragc.reports.page_data import PutLine, json_in_page, pack, row_line
 from ragc.reports.pictures import pictures

@@ -13,8 +13,8 @@ from typing import Any
 
 from ragc import metrics
 from ragc.core.digest import digest
+from ragc.core.extras import __version__
 from ragc.core.progress import Progress
-from ragc.core.version import __version__
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source

@@ -74,9 +74,11 @@ def new(
     progress, folder = progress or Silent(), Path(path)
     target = Path(out) if out is not None else Path(f"{folder.resolve().name or 'documents'}-ragc")
     own = _readers(readers or {})
-    asked = Path(questions) if questions is not None else None
-    columns, count = _question_columns(asked) if asked is not None else ({}, 0)
-    files, links = files_in(folder, own, skip=[target, *([asked] if asked is not None else [])])
+    questions_file = Path(questions) if questions is not None else None
+    columns, count = _question_columns(questions_file) if questions_file is not None else ({}, 0)
+    files, links = files_in(
+        folder, own, skip=[target, *([questions_file] if questions_file is not None else [])]
+    )
     if not files:
         raise UsageError(f"The folder {str(path)!r} holds no files; put documents there, or name another.")
     target.mkdir(parents=True, exist_ok=True)
@@ -87,7 +89,7 @@ def new(
             f"Nothing in {str(path)!r} could be read: {reasons}{' ...' if len(problems) > 3 else ''}."
         )
     forget_others(files, target / WORK)
-    text = _recipe_text(target, asked, columns, count)
+    text = _recipe_text(target, questions_file, columns, count)
     wrote = _put_recipe(target, text)
     return NewProject(
         target, read.files, read.fresh, read.passages, count, wrote, (*links, *problems), tuple(notes)
@@ -168,17 +170,17 @@ def _question_columns(path: Path) -> tuple[dict[str, str], int]:
         reason = first.problems[0] if first is not None and first.problems else "it holds no row"
         raise UsageError(f"The questions in {path} cannot be read: {reason}.")
     names = {str(name).strip().casefold(): str(name) for name in first.values}
-    found = {
+    columns_of = {
         "question": next((names[name] for name in _QUESTION_COLUMNS if name in names), ""),
         "answers": next((names[name] for name in _ANSWER_COLUMNS if name in names), ""),
     }
-    for what, column in found.items():
+    for what, column in columns_of.items():
         if not column:
             raise UsageError(
                 f"The questions in {path} have no column {what!r}, only {', '.join(map(str, first.values))}. "
                 "Rename the column, or write the recipe's table [data.fields] by hand."
             )
-    columns = {what: column for what, column in found.items() if column != what}
+    columns = {what: column for what, column in columns_of.items() if column != what}
     if "id" not in names:
         columns = {"id": "#", **columns}
     return columns, sum(1 for row in rows(path) if not row.problems)

@@ -29,10 +29,10 @@ from ragc.core.activity import doing
 from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
+from ragc.core.extras import __version__
 from ragc.core.home.private import FILE, make_private, narrow_tree
 from ragc.core.paths import cache_home
 from ragc.core.progress import Progress, Silent, listening
-from ragc.core.version import __version__
 from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
 from ragc.optimizers.grids.card import describe_model, origin_of

@@ -14,7 +14,7 @@ from typing import Any
 
 from ragc.compiled import base as compiled
 from ragc.compiled.resolve import Opening, import_program
-from ragc.core.version import __version__
+from ragc.core.extras import __version__
 from ragc.errors import NothingAnswered, RagcError, UnknownName
 from ragc.exports.derive import runtime, tables
 from ragc.optimizers.candidates.demos.pool import Demo, Pool
