@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -64,6 +65,7 @@ class Part:
             if not page["text"].strip():
                 continue
             label = ", ".join(filter(None, (self.name, page["label"])))
+            label = re.sub(r"#(\d+)$", r"# \1", label)  # `#0` at the end of an id marks a chunk
             seen[label] = seen.get(label, 0) + 1
             again = f" ({seen[label]})" if seen[label] > 1 else ""
             title = ": ".join(filter(None, (self.title, " > ".join(page["section"]))))
@@ -84,8 +86,14 @@ def files_in(
     root, files, notes = folder.resolve(), list[DocumentFile](), list[str]()
     left_out = {path.resolve() for path in skip}
     for base, folders, names in os.walk(root, followlinks=False):
+        linked = [Path(base, name) for name in folders if Path(base, name).is_symlink()]
+        for path in linked:
+            if not path.resolve().is_relative_to(root):
+                notes.append(_leads_out(path.relative_to(root).as_posix()))
         folders[:] = sorted(
-            n for n in folders if not n.startswith(".") and Path(base, n).resolve() not in left_out
+            name
+            for name in folders
+            if not name.startswith(".") and Path(base, name).resolve() not in left_out
         )
         for name in sorted(names):
             path = Path(base, name)
@@ -93,10 +101,14 @@ def files_in(
             if name.startswith((".", "~$")) or path.resolve() in left_out:
                 continue
             if path.is_symlink() and not path.resolve().is_relative_to(root):
-                notes.append(f"{shown} is a link that leads out of the folder; it was not followed")
+                notes.append(_leads_out(shown))
             elif path.is_file():
                 files.append(DocumentFile(path, shown, readers.get(path.suffix.lower(), kind_of(path))))
     return sorted(files, key=lambda file: file.name), notes
+
+
+def _leads_out(name: str) -> str:
+    return f"{name} is a link that leads out of the folder; it was not followed"
 
 
 def read_files(files: Sequence[DocumentFile], work: Path, progress: Progress) -> Iterator[Part]:

@@ -28,6 +28,9 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / ".hidden.md").write_text("nobody reads this")
     (tmp_path / "outside.txt").write_text("a secret outside")
     (folder / "out.txt").symlink_to(tmp_path / "outside.txt")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/more.md").write_text("a secret elsewhere")
+    (folder / "more").symlink_to(tmp_path / "elsewhere")
     return folder
 
 
@@ -47,7 +50,8 @@ def test_a_folder_becomes_a_corpus_and_what_was_not_read_is_told(
     out, err = capsys.readouterr()
     assert [row["id"] for row in rows(Path("docs-ragc"))] == ["hr/leave.md", "note.txt", "prices.csv"]
     assert rows(Path("docs-ragc"))[0]["title"] == "Leave"
-    assert err.splitlines()[-3:] == [
+    assert err.splitlines()[-4:] == [
+        "ragc: not read: more is a link that leads out of the folder; it was not followed.",
         "ragc: not read: out.txt is a link that leads out of the folder; it was not followed.",
         "ragc: not read: empty.md is empty.",
         "ragc: not read: photo.png is of a kind that is not read (.png).",
@@ -95,6 +99,15 @@ def test_questions_become_splits_and_their_columns_are_found(docs: Path) -> None
     plan = ragc.compile(project.folder / "recipe.toml", dry_run=True)
     assert plan is not None
     assert project.questions == 40
+
+
+def test_names_that_look_like_marks_of_chunks_make_a_corpus_that_opens(docs: Path) -> None:
+    xlsxwriter = pytest.importorskip("xlsxwriter", reason="comes with python-pptx")
+    with xlsxwriter.Workbook(str(docs / "a.xlsx")) as book:
+        book.add_worksheet("Q#0").write_row(0, 0, ["price", "of tea"])
+    project = ragc.new("docs")
+    assert rows(project.folder)[0]["id"] == "a.xlsx, sheet Q# 0"
+    assert ragc.source("bm25", corpus=project.folder / "corpus.jsonl") is not None
 
 
 @pytest.mark.parametrize(
