@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 
 from ragc.errors import RagcError
 
@@ -42,7 +42,7 @@ class Document:
     notes: tuple[str, ...] = field(default=())
 
 
-def title_of(path: Path) -> str:
+def title_of(path: PurePath) -> str:
     """Returns a title made of the name of a file."""
     return re.sub(r"[_\s]+", " ", path.stem).strip() or path.name
 

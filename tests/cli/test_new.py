@@ -110,6 +110,41 @@ def test_names_that_look_like_marks_of_chunks_make_a_corpus_that_opens(docs: Pat
     assert ragc.source("bm25", corpus=project.folder / "corpus.jsonl") is not None
 
 
+def test_documents_of_langchain_and_llamaindex_keep_their_source_and_page(docs: Path) -> None:
+    langchain = pytest.importorskip("langchain_core.documents", reason="make exports installs it")
+    llama = pytest.importorskip("llama_index.core", reason="make exports installs it")
+    documents = [
+        langchain.Document(
+            page_content="Leave is thirty days.", metadata={"source": "hr/leave.pdf", "page": 0}
+        ),
+        langchain.Document(page_content="Ask early.", metadata={"source": "hr/leave.pdf", "page": 1}),
+        llama.Document(text="Tea is free.", metadata={"file_name": "tea.docx", "page_label": "iv"}),
+        llama.Document(text="Nobody knows whence."),
+    ]
+    project = ragc.new(documents=documents, out="made")
+    assert [row["id"] for row in rows(project.folder)] == [
+        "hr/leave.pdf, page 1",
+        "hr/leave.pdf, page 2",
+        "tea.docx, page iv",
+        "document 4",
+    ]
+    with pytest.raises(ragc.UsageError, match="Document 1 is a dict without text"):
+        ragc.new(documents=[{"text": "no"}], out="made")
+    with pytest.raises(ragc.UsageError, match="not both"):
+        ragc.new("docs", documents=documents)
+    assert len(rows(project.folder)) == 4
+
+
+def test_a_corpus_stays_when_nothing_can_be_read_any_more(docs: Path) -> None:
+    before = rows(ragc.new("docs").folder)
+    for path in docs.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.write_text("")
+    with pytest.raises(ragc.UsageError, match="Nothing in 'docs' could be read"):
+        ragc.new("docs")
+    assert rows(Path("docs-ragc")) == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ragc.core.display import quantity
 from ragc.core.paths import missing_file
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.documents.folder import Part, files_in, forget_others, read_files
+from ragc.corpora.documents.given import parts_of
 from ragc.corpora.files.rows import rows
 from ragc.errors import UsageError
 from ragc.recipe import write
@@ -63,36 +64,45 @@ class NewProject:
 
 
 def new(
-    path: str | Path,
+    path: str | Path | None = None,
     *,
+    documents: Iterable[Any] | None = None,
     questions: str | Path | None = None,
     out: str | Path | None = None,
     readers: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> NewProject:
-    """Reads the documents below `path` into `out`, and writes a recipe there; see `ragc.new`."""
-    progress, folder = progress or Silent(), Path(path)
-    target = Path(out) if out is not None else Path(f"{folder.resolve().name or 'documents'}-ragc")
-    own = _readers(readers or {})
+    """Writes a corpus of the files below `path`, or of `documents`, and a recipe; see `ragc.new`."""
+    if (path is None) == (documents is None):
+        raise UsageError("Name a folder of documents, or pass `documents`, not both.")
     questions_file = Path(questions) if questions is not None else None
     columns, count = _question_columns(questions_file) if questions_file is not None else ({}, 0)
-    files, links = files_in(
-        folder, own, skip=[target, *([questions_file] if questions_file is not None else [])]
-    )
-    if not files:
-        raise UsageError(f"The folder {str(path)!r} holds no files; put documents there, or name another.")
+    progress, problems = progress or Silent(), list[str]()
+    if path is None:
+        target, what = Path(out or "documents-ragc"), "the documents"
+        parts: Iterable[Part] = parts_of(documents or ())
+    else:
+        folder, what = Path(path), repr(str(path))
+        target = Path(out) if out is not None else Path(f"{folder.resolve().name or 'documents'}-ragc")
+        skip = [target] if questions_file is None else [target, questions_file]
+        files, problems = files_in(folder, _readers(readers or {}), skip)
+        if not files:
+            raise UsageError(f"The folder {what} holds no files; put documents there, or name another.")
+        parts = read_files(files, target / WORK, progress)
     target.mkdir(parents=True, exist_ok=True)
-    read, problems, notes = _write_corpus(files, target, progress)
-    if not read.passages:
-        reasons = "; ".join(f"{problem}" for problem in problems[:3])
-        raise UsageError(
-            f"Nothing in {str(path)!r} could be read: {reasons}{' ...' if len(problems) > 3 else ''}."
-        )
-    forget_others(files, target / WORK)
-    text = _recipe_text(target, questions_file, columns, count)
-    wrote = _put_recipe(target, text)
+    read = _write_corpus(parts, target, what)
+    if path is not None:
+        forget_others(files, target / WORK)
+    wrote = _put_recipe(target, _recipe_text(target, questions_file, columns, count))
     return NewProject(
-        target, read.files, read.fresh, read.passages, count, wrote, (*links, *problems), tuple(notes)
+        target,
+        read.files,
+        read.fresh,
+        read.passages,
+        count,
+        wrote,
+        (*problems, *read.problems),
+        tuple(read.notes),
     )
 
 
@@ -114,25 +124,32 @@ class _Tally:
     files: int = 0
     fresh: int = 0
     passages: int = 0
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
-def _write_corpus(
-    files: Sequence[Any], target: Path, progress: Progress
-) -> tuple[_Tally, list[str], list[str]]:
-    """Writes `corpus.jsonl` of all `files`; it is replaced as a whole, once all are read."""
-    tally, problems, notes = _Tally(), list[str](), list[str]()
+def _write_corpus(parts: Iterable[Part], target: Path, what: str) -> _Tally:
+    """Writes `corpus.jsonl` of all `parts`; it is replaced as a whole, once all are read.
+
+    Raises UsageError, with an earlier corpus unchanged, where `what` holds nothing that can be read.
+    """
+    tally = _Tally()
     with outputs.replacing_file(target / CORPUS) as corpus:
-        for part in read_files(files, target / WORK, progress):
+        for part in parts:
             if part.reason:
-                problems.append(f"{part.name} {part.reason}")
+                tally.problems.append(f"{part.name} {part.reason}")
                 continue
             tally.files += 1
             tally.fresh += part.fresh
-            notes += [f"{part.name}: {note}" for note in part.notes]
+            tally.notes += [f"{part.name}: {note}" for note in part.notes]
             for row in _rows(part):
                 corpus.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
                 tally.passages += 1
-    return tally, problems, notes
+        if not tally.passages:
+            reasons = "; ".join(tally.problems[:3]) or "they hold no text"
+            more = " ..." if len(tally.problems) > 3 else ""
+            raise UsageError(f"Nothing in {what} could be read: {reasons}{more}.")
+    return tally
 
 
 def _rows(part: Part) -> Any:
