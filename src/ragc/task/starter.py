@@ -19,7 +19,7 @@ from ragc.core.display import quantity
 from ragc.core.paths import missing_file
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.documents.folder import Part, files_in, forget_others, read_files
-from ragc.corpora.documents.given import parts_of
+from ragc.corpora.documents.library_documents import parts_of
 from ragc.corpora.files.rows import rows
 from ragc.errors import UsageError
 from ragc.recipe import write
