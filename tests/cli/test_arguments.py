@@ -50,7 +50,7 @@ def refused(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
     [
         (
             "complie recipe.toml",
-            "ragc: No command is named 'complie'. Did you mean 'compile'? Known: compile",
+            "ragc: No command is named 'complie'. Did you mean 'compile'? Known: new, compile",
         ),
         ("", "ragc: ragc needs COMMAND; see ragc --help."),
         ("list metric", "ragc: No kind is named 'metric'. Did you mean 'metrics'? Known: programs, knobs"),

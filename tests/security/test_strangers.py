@@ -194,6 +194,10 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
     """Every command, over the directory `stranger`; what it writes goes to the folder `out`."""
     d, mine = stranger, f"{out}/recipe.toml"
     return {
+        "new": [
+            ["new", d, "--out", f"{out}/new"],
+            ["new", out, "--out", f"{out}/own", "--questions", f"{d}/dev.jsonl"],
+        ],
         "compile": [
             ["compile", d], ["compile", mine, "--out", d], ["compile", mine, "--out", d, "--dry-run"],
         ],
@@ -201,6 +205,14 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
         "ask": [
             ["ask", d, "Which?"], ["ask", d, "Which?", "--trace", "--json"],
             ["ask", f"{d}/../stranger", "Which?"],
+        ],
+        "serve": [["serve", d, d], ["serve", d, "--host", "0.0.0.0"]],  # two of one name; no keys
+        "gate": [
+            ["gate", d, "--against", d], ["gate", d, "--against", d, "--dry-run"],
+            ["gate", d, "--against", f"{d}/corpus.jsonl", "--markdown", f"{out}/gate.md"],
+        ],
+        "pack": [
+            ["pack", d, "--out", f"{out}/theirs.ragc"], ["pack", d, "--out", f"{out}/all.ragc", "--weights"],
         ],
         "eval": [
             ["eval", d], ["eval", d, "--split", "dev", "--out", f"{out}/rows.jsonl"], ["eval", d, d],
@@ -301,6 +313,9 @@ def run_traced(
     assert len(statuses) == len(jobs)
     lines = log.read_text().splitlines() if log.exists() else []
     events = [(jobs[number], *event) for number, *event in map(json.loads, lines)]
+    # `ragc new` reads documents in a process of ours, which runs no file beside them.
+    reading = ("subprocess.Popen", f"['{sys.executable}', '-P', '-m', 'ragc.corpora.documents.child']")
+    events = [event for event in events if not (event[0][0] == "new" and (event[1], event[3]) == reading)]
     return Traced(jobs, statuses, ended.stderr, events)
 
 
