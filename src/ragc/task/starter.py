@@ -221,18 +221,18 @@ def _recipe_text(target: Path, questions: Path | None, columns: Mapping[str, str
         "",
         "[knobs]",
         'wording = "brief"                # for models under 1B; "full" for larger ones',
-        'answer_format = "cited"          # answers name the passages they rest on as [1], [2]',
-        "",
     ]
     if questions is None:
         lines += [
+            'answer_format = "cited"          # answers name the passages they rest on as [1], [2]',
+            "",
             "# A study needs questions with answers, a CSV with the columns question and answer:",
             "#   ragc new FOLDER --questions FILE",
             "",
         ]
         return "\n".join(lines)
     named = write.value(str(questions.resolve()))
-    lines += ["[data]", f"questions = {named}"]
+    lines += ["", "[data]", f"questions = {named}"]
     sizes = _sizes(count)
     lines += [f"{split} = {size}" for split, size in sizes.items()]
     if columns:
@@ -244,9 +244,10 @@ def _recipe_text(target: Path, questions: Path | None, columns: Mapping[str, str
     lines += [
         "",
         "[search]",
-        'knobs = ["top_k", "chunk_size"]',
+        'knobs = ["top_k", "chunk_size", "answer_format"]',
         "ranges.top_k = [1, 5]",
         "ranges.chunk_size = [100, 300]",
+        'ranges.answer_format = ["short", "cited"]    # ["cited"] alone keeps the marks [1]',
         'objectives = ["f1"]',
         f"demos = {4 if sizes['train'] else 0}",
         "trials = 12",
