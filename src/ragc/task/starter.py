@@ -18,7 +18,7 @@ from ragc.core import outputs
 from ragc.core.display import quantity
 from ragc.core.paths import missing_file
 from ragc.core.progress import Progress, Silent
-from ragc.corpora.documents.folder import Part, files_in, forget_others, read_files
+from ragc.corpora.documents.folder import DocumentFile, Part, files_in, forget_others, read_files
 from ragc.corpora.documents.library_documents import parts_of
 from ragc.corpora.files.rows import rows
 from ragc.errors import UsageError
@@ -77,7 +77,7 @@ def new(
         raise UsageError("Name a folder of documents, or pass `documents`, not both.")
     questions_file = Path(questions) if questions is not None else None
     columns, count = _question_columns(questions_file) if questions_file is not None else ({}, 0)
-    progress, problems = progress or Silent(), list[str]()
+    progress, problems, files = progress or Silent(), list[str](), list[DocumentFile]()
     if path is None:
         target, what = Path(out or "documents-ragc"), "the documents"
         parts: Iterable[Part] = parts_of(documents or ())
