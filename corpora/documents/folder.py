@@ -8,22 +8,21 @@ when its file was read, so that a killed run goes on with the next file.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ragc.core import outputs
+from ragc.core.digest import file_digest
 from ragc.core.progress import Progress
 from ragc.corpora.documents import kind_of
 from ragc.corpora.documents.base import UnreadableDocument
 from ragc.corpora.documents.reading import DocumentReader
 from ragc.errors import UsageError
-from ragc.records import Passage
 
 VERSION = 1
 """The version of the readers; another one reads all files again."""
@@ -58,8 +57,8 @@ class Part:
     reason: str = ""
     fresh: bool = field(default=True, compare=False)
 
-    def passages(self) -> Iterator[Passage]:
-        """Yields a passage a page; its id is the file's name and what a citation says beside it."""
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yields a row of the corpus for each page with text; its id is what a citation says."""
         seen: dict[str, int] = {}
         for page in self.pages:
             if not page["text"].strip():
@@ -67,9 +66,14 @@ class Part:
             label = ", ".join(filter(None, (self.name, page["label"])))
             label = re.sub(r"#(\d+)$", r"# \1", label)  # `#0` at the end of an id marks a chunk
             seen[label] = seen.get(label, 0) + 1
-            again = f" ({seen[label]})" if seen[label] > 1 else ""
-            title = ": ".join(filter(None, (self.title, " > ".join(page["section"]))))
-            yield Passage(f"{label}{again}", title, page["text"])
+            yield {
+                "id": f"{label} ({seen[label]})" if seen[label] > 1 else label,
+                "title": ": ".join(filter(None, (self.title, " > ".join(page["section"])))),
+                "text": page["text"],
+                "source": self.name,
+                "page": page["label"],
+                "section": list(page["section"]),
+            }
 
 
 def files_in(
@@ -86,29 +90,19 @@ def files_in(
     root, files, notes = folder.resolve(), list[DocumentFile](), list[str]()
     left_out = {path.resolve() for path in skip}
     for base, folders, names in os.walk(root, followlinks=False):
-        linked = [Path(base, name) for name in folders if Path(base, name).is_symlink()]
-        for path in linked:
-            if not path.resolve().is_relative_to(root):
-                notes.append(_leads_out(path.relative_to(root).as_posix()))
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".") and Path(base, name).resolve() not in left_out
-        )
-        for name in sorted(names):
-            path = Path(base, name)
+        visible = [
+            Path(base, name)
+            for name in sorted([*folders, *names])
+            if not name.startswith((".", "~$")) and Path(base, name).resolve() not in left_out
+        ]
+        folders[:] = [path.name for path in visible if path.is_dir()]
+        for path in visible:
             shown = path.relative_to(root).as_posix()
-            if name.startswith((".", "~$")) or path.resolve() in left_out:
-                continue
             if path.is_symlink() and not path.resolve().is_relative_to(root):
-                notes.append(_leads_out(shown))
+                notes.append(f"{shown} is a link that leads out of the folder; it was not followed")
             elif path.is_file():
                 files.append(DocumentFile(path, shown, readers.get(path.suffix.lower(), kind_of(path))))
     return sorted(files, key=lambda file: file.name), notes
-
-
-def _leads_out(name: str) -> str:
-    return f"{name} is a link that leads out of the folder; it was not followed"
 
 
 def read_files(files: Sequence[DocumentFile], work: Path, progress: Progress) -> Iterator[Part]:
@@ -125,49 +119,49 @@ def read_files(files: Sequence[DocumentFile], work: Path, progress: Progress) ->
             progress.step()
 
 
-def forget_others(files: Sequence[DocumentFile], work: Path) -> int:
-    """Removes from `work` what was read of files that are no longer there; returns their number."""
+def forget_others(files: Sequence[DocumentFile], work: Path) -> None:
+    """Removes from `work` what was read of files that are no longer there."""
     names = {_part_name(file.name) for file in files}
-    gone = [path for path in (work / "parts").glob("*.json") if path.name not in names]
-    for path in gone:
-        path.unlink(missing_ok=True)
-    return len(gone)
+    for path in (work / "parts").glob("*.json"):
+        if path.name not in names:
+            path.unlink(missing_ok=True)
 
 
 def _part(file: DocumentFile, parts: Path, reader: DocumentReader) -> Part:
-    where = parts / _part_name(file.name)
-    state = file.path.stat()
-    stored = _stored(where)
+    try:
+        return _read_part(file, parts / _part_name(file.name), reader)
+    except OSError as error:
+        return Part(file.name, file.reader, 0, 0, "", reason=f"cannot be read ({error.strerror or error})")
+
+
+def _read_part(file: DocumentFile, where: Path, reader: DocumentReader) -> Part:
+    """Returns what `file` holds, as stored at `where` or read anew. Raises OSError."""
+    state, stored = file.path.stat(), _stored(where)
     if stored is not None and (stored.version, stored.reader) != (VERSION, file.reader):
         stored = None
     if stored is not None and (stored.size, stored.modified) == (state.st_size, state.st_mtime_ns):
         return stored
-    try:
-        digest = _digest(file.path)
-    except OSError as error:
-        return Part(file.name, file.reader, 0, 0, "", reason=f"cannot be read ({error.strerror})")
+    digest = file_digest(file.path)
     facts: dict[str, Any] = {"size": state.st_size, "modified": state.st_mtime_ns, "digest": digest}
     if stored is not None and stored.digest == digest:
-        part = Part(**{**_fields(stored), **facts, "fresh": False})
+        part = replace(stored, **facts)
     elif not file.reader:
-        part = Part(
-            file.name,
-            "",
-            **facts,
-            reason=f"is of a kind that is not read ({file.path.suffix or 'no suffix'})",
-        )
+        reason = f"is of a kind that is not read ({file.path.suffix or 'no suffix'})"
+        part = Part(file.name, "", **facts, reason=reason)
     else:
-        try:
-            document = reader.read(file.path, file.reader)
-            pages = tuple(asdict(page) for page in document.pages)
-            part = Part(
-                file.name, file.reader, **facts, title=document.title, pages=pages, notes=document.notes
-            )
-        except UnreadableDocument as error:
-            part = Part(file.name, file.reader, **facts, reason=str(error))
+        part = _fresh(file, facts, reader)
     values = {name: value for name, value in _fields(part).items() if name != "fresh"}
     outputs.put_file(where, json.dumps(values, ensure_ascii=False).encode("utf-8", "replace"))
     return part
+
+
+def _fresh(file: DocumentFile, facts: Mapping[str, Any], reader: DocumentReader) -> Part:
+    try:
+        document = reader.read(file.path, file.reader)
+    except UnreadableDocument as error:
+        return Part(file.name, file.reader, **facts, reason=str(error))
+    pages = tuple(asdict(page) for page in document.pages)
+    return Part(file.name, file.reader, **facts, title=document.title, pages=pages, notes=document.notes)
 
 
 def _fields(part: Part) -> dict[str, Any]:
@@ -187,9 +181,4 @@ def _stored(path: Path) -> Part | None:
 
 
 def _part_name(name: str) -> str:
-    return f"{hashlib.sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}.json"
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{outputs.sha256(name.encode('utf-8', 'surrogateescape'))[:32]}.json"

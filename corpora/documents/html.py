@@ -23,9 +23,9 @@ def read(path: Path) -> Document:
     data = path.read_bytes()
     if not data.strip():
         raise UnreadableDocument("is empty")
-    parser = lxml_html.HTMLParser(encoding=_encoding(data), no_network=True, huge_tree=False)
+    parser = lxml_html.HTMLParser(no_network=True, huge_tree=False)
     try:
-        root = lxml_html.document_fromstring(data, parser=parser)
+        root = lxml_html.document_fromstring(_source(data), parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError) as error:
         raise UnreadableDocument(f"is no page that can be read ({error})") from error
     title = " ".join((root.findtext(".//title") or "").split())
@@ -41,13 +41,7 @@ def read(path: Path) -> Document:
     return Document(title or (heading.group(1) if heading else title_of(path)), (Page(text),))
 
 
-def _encoding(data: bytes) -> str | None:
-    """Returns the encoding of a page that declares none: UTF-8 where it is valid; None where lxml decides."""
-    if re.search(rb"<meta[^>]+charset", data[:4096], re.IGNORECASE) or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return None
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        decoded(data)
-        return "cp1252"
-    return "utf-8"
+def _source(data: bytes) -> bytes | str:
+    """Returns the bytes of a page that declares its encoding, for lxml to read, else its text."""
+    declares = re.search(rb"<\?xml|<meta[^>]+charset", data[:4096], re.IGNORECASE)
+    return data if declares else decoded(data)

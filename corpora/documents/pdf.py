@@ -1,7 +1,7 @@
 """PDF files, by pypdfium2 and rules of ours: headings, paragraphs, and no heads, feet or page numbers.
 
 Headings are the entries of the outline where the file has one. Else a line is a heading that is larger than
-the running text, or as large and numbered (`2.1 Title`); a larger size is a higher level. Lines that stand at
+the running text; a larger size is a higher level. Lines that stand at
 the top or bottom of many pages with the same words, numbers apart, are heads and feet. A word that was broken
 at the end of a line is joined. Tables are read as lines of text.
 """
@@ -20,7 +20,7 @@ from typing import Any
 from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, title_of
 
 LARGER = 1.12
-"""How many times larger than the running text a line without a number must be to be a heading."""
+"""How many times larger than the running text a heading is, at least."""
 
 MAX_HEADING = 120
 """The most characters of a heading."""
@@ -33,7 +33,6 @@ _LEADERS = re.compile(r"(?:\.\s?){4,}\s*\d*\s*$")
 _PAGE_NUMBER = re.compile(
     r"^[-–\s]*(?:page\s+)?(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/)\s*\d{1,4})?[-–\s]*$", re.IGNORECASE
 )
-_BROKEN = ("\x02", "\ufffe", "\xad")
 _BULLET = re.compile(r"^\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+")
 
 
@@ -120,10 +119,8 @@ def _lines(page: Any) -> list[_Line]:
 
 def outline_words(text: str) -> str:
     """Returns a heading in the form in which outline and page are compared: words, without their number."""
-    plain = re.sub(
-        r"[\W_]+", " ", re.sub(r"^(?:(?:chapter|appendix|part)\s+)?[\dA-Z]{1,3}(?:\.\d+)*[.:]?\s+", "", text)
-    )
-    return plain.strip().casefold()
+    unnumbered = re.sub(r"^(?:(?i:chapter|appendix|part)\s+)?[\dA-Z]{1,3}(?:\.\d+)*[.:]?\s+", "", text)
+    return re.sub(r"[\W_]+", " ", unnumbered).strip().casefold()
 
 
 def _without_edges(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
@@ -157,20 +154,14 @@ def _shape(line: _Line) -> tuple[str, int]:
 
 
 def _levels(pages: Sequence[Sequence[_Line]]) -> dict[float, int]:
-    """Returns the level of headings by size, for sizes above that of the running text.
-
-    The size of the running text itself has the level below the others, which numbered lines alone get.
-    """
+    """Returns the level of headings by size, for sizes above that of the running text."""
     weights: Counter[float] = Counter()
     for page in pages:
         for line in page:
             weights[line.size] += len(line.text)
     body = weights.most_common(1)[0][0]
     sizes = sorted({size for size in weights if size >= body * LARGER}, reverse=True)
-    levels = {size: min(at, 5) for at, size in enumerate(sizes[-4:] if len(sizes) > 4 else sizes, 1)}
-    for size in sizes[:-4]:
-        levels[size] = 1
-    return {**levels, body: min(len(sizes) + 1, 6)}
+    return dict.fromkeys(sizes[:-4], 1) | {size: at for at, size in enumerate(sizes[-4:], 1)}
 
 
 class _Writer:
@@ -181,10 +172,8 @@ class _Writer:
     ) -> None:
         self.lines, self.levels = lines, levels
         self.entries = [entry for entry in outline if entry.page == number and entry.words]
-        self.body = min(levels, default=0.0)
         gaps = [a.bottom - b.top for a, b in pairwise(lines) if a.bottom > b.top]
         self.usual_gap = median(gaps) if gaps else 0.0
-        self.width = max((len(line.text) for line in lines), default=0)
 
     def text(self) -> str:
         """Returns the page as paragraphs and headings."""
@@ -221,8 +210,6 @@ class _Writer:
         level = self.levels.get(line.size, 0)
         if not level or not re.search(r"[^\W\d_]{2}", line.text) or line.text.endswith((".", ",", ";")):
             return 0, 1
-        if line.size <= self.body * 1.02:
-            return 0, 1
         taken = 1
         while taken < 3 and at + taken < len(self.lines) and self._goes_on(at + taken - 1):
             taken += 1
@@ -250,11 +237,7 @@ class _Writer:
 
 def _joined(lines: Sequence[str]) -> str:
     """Returns lines as one, words that were broken at the end of a line joined."""
-    text = ""
-    for line in lines:
-        between = "" if not text or text.endswith(_BROKEN) else " "
-        text = text.rstrip("".join(_BROKEN)) + between + line
-    return re.sub("[\x02\ufffe\xad]\\s*", "", text)
+    return re.sub("[\x02\ufffe\xad]\\s*", "", " ".join(lines))
 
 
 def _labelled(texts: Sequence[str]) -> Iterator[Page]:

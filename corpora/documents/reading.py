@@ -47,8 +47,8 @@ class DocumentReader:
             )
         answer = self._ask({"path": str(path), "reader": reader})
         if missing := answer.get("missing"):
-            if ":" in reader and missing == reader.partition(":")[0]:
-                raise UsageError(f"The reader {reader!r} is not there: no module is named {missing!r} here.")
+            if ":" in reader:
+                raise UsageError(f"The reader {reader!r} needs the module {missing!r}, which is not there.")
             raise UsageError(
                 f"Reading {path.suffix} files needs {missing}; install it with: {remedy('documents')}"
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ragc.corpora.documents.base import Document, Page, UnreadableDocument, table, title_of
+from ragc.corpora.documents.word import check_package
 
 ROWS = 40
 """Rows of a sheet in one page; each page repeats the header."""
@@ -15,6 +16,8 @@ def read(path: Path) -> Document:
     """Reads the visible sheets; hidden ones are told. Raises UnreadableDocument."""
     import python_calamine as calamine
 
+    if path.suffix.lower() in (".xlsx", ".xlsm"):
+        check_package(path)
     try:
         workbook = calamine.CalamineWorkbook.from_path(str(path))
     except calamine.PasswordError:

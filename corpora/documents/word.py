@@ -24,7 +24,7 @@ def read(path: Path) -> Document:
         raise UnreadableDocument(f"is no Word document that can be read ({error})") from error
     blocks = [block for item in document.iter_inner_content() if (block := _block(item))]
     title = document.core_properties.title.strip() or next(
-        (text.lstrip("# ") for text in blocks if text.startswith("# ")), title_of(path)
+        (text.removeprefix("# ") for text in blocks if text.startswith("# ")), title_of(path)
     )
     return Document(title, (Page("\n\n".join(blocks)),))
 
@@ -45,7 +45,7 @@ def check_package(path: Path) -> None:
 
 def _block(item: Any) -> str:
     """Returns a paragraph or table as Markdown."""
-    if not hasattr(item, "style") or hasattr(item, "rows"):
+    if hasattr(item, "rows"):
         return table([[cell.text for cell in row.cells] for row in item.rows])
     text = " ".join(item.text.split())
     if not text:

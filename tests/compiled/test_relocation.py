@@ -7,7 +7,6 @@ import copy
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,25 +22,10 @@ from tests.security.foreign import (
     command,
     compiled_directory,
     python,
-    recording,
     target_table,
     write_data,
 )
 from tests.support.rows import write_rows
-
-
-@pytest.fixture
-def server() -> Iterator[Recorded]:
-    with recording() as server:
-        yield server
-
-
-@pytest.fixture
-def compiled(tmp_path: Path, server: Recorded, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program of this machine whose data are in `origin`."""
-    monkeypatch.setenv("RAGC_HOME", str(tmp_path / "machine"))
-    table = target_table(kind="vllm", model="echo", base_url=server.url)
-    return compiled_directory(tmp_path / "origin", tmp_path / "compiled" / "mine", table)
 
 
 def test_a_program_copied_to_another_users_home_answers_there(

@@ -313,8 +313,8 @@ def gate(
     span = _bounds(decisive)[1] - _bounds(decisive)[0]
     needed = None
     if not result.small_loss():
-        wanted = questions_needed(differences, allow, span) * result.n / result.effective
-        needed = max(result.n + 1, round(wanted))
+        estimate = questions_needed(differences, allow, span) * result.n / result.effective
+        needed = max(result.n + 1, round(estimate))
     return Gate(
         compared.b.name,
         compared.a.name,

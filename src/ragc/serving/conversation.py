@@ -80,10 +80,8 @@ def read_conversation(body: bytes, interface: Interface, settings: Settings) -> 
     if not isinstance(model, str) or not model:
         raise invalid("model", "model is missing; GET /v1/models lists the programs of this server.")
     name = "messages" if interface == "chat" else "input"
-    turns, without_effect = (
-        _turns(held.get(name), name),
-        [key for key in NO_EFFECT if held.get(key) is not None],
-    )
+    turns = _turns(held.get(name), name)
+    without_effect = [key for key in NO_EFFECT if held.get(key) is not None]
     question = _question(turns, name, settings)
     if any(role in ("system", "developer") for role, _ in turns):
         without_effect.append("system message")

@@ -1,8 +1,10 @@
 """`ragc new`: a folder of documents becomes a corpus and a recipe that runs.
 
-<out>/corpus.jsonl     a passage a page, slide, sheet, or file
-<out>/recipe.toml      written once; one that is there is a person's, and stays
-<out>/.ragc/           what was read of each file, so that the next run reads what changed
+    <out>/corpus.jsonl     a passage a page, slide, sheet, or file
+    <out>/recipe.toml      one that a person wrote or changed stays as it is
+    <out>/.ragc/           what was read of each file, so that the next run reads what changed
+
+The corpus is replaced as a whole, once everything is read.
 """
 
 from __future__ import annotations
@@ -93,7 +95,7 @@ def new(
     read = _write_corpus(parts, target, what)
     if path is not None:
         forget_others(files, target / WORK)
-    wrote = _put_recipe(target, _recipe_text(target, questions_file, columns, count))
+    wrote = _put_recipe(target, _recipe_text(questions_file, columns, count))
     return NewProject(
         target,
         read.files,
@@ -142,7 +144,7 @@ def _write_corpus(parts: Iterable[Part], target: Path, what: str) -> _Tally:
             tally.files += 1
             tally.fresh += part.fresh
             tally.notes += [f"{part.name}: {note}" for note in part.notes]
-            for row in _rows(part):
+            for row in part.rows():
                 corpus.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
                 tally.passages += 1
         if not tally.passages:
@@ -150,18 +152,6 @@ def _write_corpus(parts: Iterable[Part], target: Path, what: str) -> _Tally:
             more = " ..." if len(tally.problems) > 3 else ""
             raise UsageError(f"Nothing in {what} could be read: {reasons}{more}.")
     return tally
-
-
-def _rows(part: Part) -> Any:
-    for passage, page in zip(part.passages(), (p for p in part.pages if p["text"].strip()), strict=True):
-        yield {
-            "id": passage.id,
-            "title": passage.title,
-            "text": passage.text,
-            "source": part.name,
-            "page": page["label"],
-            "section": list(page["section"]),
-        }
 
 
 def _readers(readers: Mapping[str, str]) -> dict[str, str]:
@@ -203,7 +193,7 @@ def _question_columns(path: Path) -> tuple[dict[str, str], int]:
     return columns, sum(1 for row in rows(path) if not row.problems)
 
 
-def _recipe_text(target: Path, questions: Path | None, columns: Mapping[str, str], count: int) -> str:
+def _recipe_text(questions: Path | None, columns: Mapping[str, str], count: int) -> str:
     """Returns the text of a recipe over the corpus, with the questions where there are any."""
     lines = [
         "# Written by `ragc new`. Once you change it, another `ragc new` leaves it as it is.",
@@ -233,8 +223,7 @@ def _recipe_text(target: Path, questions: Path | None, columns: Mapping[str, str
         return "\n".join(lines)
     named = write.value(str(questions.resolve()))
     lines += ["", "[data]", f"questions = {named}"]
-    sizes = _sizes(count)
-    lines += [f"{split} = {size}" for split, size in sizes.items()]
+    lines += [f"{split} = {size}" for split, size in _sizes(count).items()]
     if columns:
         lines += [
             "",
@@ -249,7 +238,7 @@ def _recipe_text(target: Path, questions: Path | None, columns: Mapping[str, str
         "ranges.chunk_size = [100, 300]",
         'ranges.answer_format = ["short", "cited"]    # ["cited"] alone keeps the marks [1]',
         'objectives = ["f1"]',
-        f"demos = {4 if sizes['train'] else 0}",
+        "demos = 4",
         "trials = 12",
         "",
         "[metrics]",

@@ -217,6 +217,9 @@ def test_each_bad_file_has_its_reason(tmp_path: Path, read: Read) -> None:
     (tmp_path / "cut.pptx").write_bytes(b"PK\x03\x04 and no more")
     with zipfile.ZipFile(tmp_path / "other.docx", "w") as package:
         package.writestr("hello.txt", "no document")
+    (tmp_path / "cut.xlsx").write_bytes(b"PK\x03\x04 and no more")
+    (tmp_path / "locked.xlsx").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
+    (tmp_path / "no.html").write_bytes(b"<p>\x00\x01</p>")
     with (tmp_path / "huge.txt").open("wb") as file:
         file.truncate(1_000_000_000)
     reasons = {
@@ -228,7 +231,9 @@ def test_each_bad_file_has_its_reason(tmp_path: Path, read: Read) -> None:
     assert reasons["empty.txt"] == reasons["blank.md"] == "is empty"
     assert reasons["binary.txt"] == "is no text"
     assert reasons["old.docx"] == "is encrypted, or of a format from before 2007"
-    assert reasons["cut.pptx"] == "is truncated or damaged"
+    assert reasons["cut.pptx"] == reasons["cut.xlsx"] == "is truncated or damaged"
+    assert reasons["locked.xlsx"] == "is encrypted, or of a format from before 2007"
+    assert reasons["no.html"] == "is no text"
     assert reasons["other.docx"].startswith("is no Word document that can be read (")
     assert reasons["huge.txt"] == "has 1,000 MB, and 100 MB are read at most"
 
@@ -273,7 +278,7 @@ def test_a_reader_of_ones_own_costs_no_more_than_its_file(
                 results[text] = reader.read(tmp_path / f"{text}.xyz", "my_readers:read").pages[0].text
             except UnreadableDocument as error:
                 results[text] = str(error)
-        with pytest.raises(UsageError, match="no module is named 'my_raeders'"):
+        with pytest.raises(UsageError, match="needs the module 'my_raeders'"):
             reader.read(tmp_path / "one.xyz", "my_raeders:read")
     assert results == {
         "one": "ONE",
