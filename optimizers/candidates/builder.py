@@ -29,7 +29,7 @@ from ragc.records import Question
 from ragc.task.base import Task
 from ragc.task.prompt_size import longest_prompt
 from ragc.task.prompts import give_prompts
-from ragc.task.space import DEMO_SETS, Candidate
+from ragc.task.space import DEMO_SETS, Candidate, SearchSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +285,19 @@ class ProgramBuilder:
         name = f"proposals:{program}"
         record = self._attributes.get(name)
         return Proposals.of(record) if record is not None else await self._run_once(name, find_proposals)
+
+    async def space_with_instructions(self) -> SearchSpace:
+        """Returns the search space of the task with the number of instruction candidates of each program.
+
+        They are proposed first, if the recipe asks for any.
+        """
+        space, search = self.task.space, self.task.recipe.search
+        most = 1 + search.instruction_rounds * search.instructions if search.instruction_rounds else 0
+        if search.instructions:
+            for part in space.parts:
+                proposals = await self.proposals(part.program)
+                space = space.with_instruction_counts(part.program, proposals.counts, most)
+        return space
 
     def attribute(self, name: str) -> Any:
         """The value of the study that is stored under `name`, or None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragc.core.counters import Counters
@@ -104,6 +104,10 @@ class TrialResult:
             self.number, self.candidate, scores, values, complete, counters, failures, estimates,
             _joined_groups(self, block),
         )  # fmt: skip
+
+    def without_answers(self) -> TrialResult:
+        """Returns the trial as it was before its first question."""
+        return replace(self, scores=(), counters={}, failures=NONE, groups=())
 
     @property
     def remarks(self) -> str:

@@ -155,7 +155,7 @@ class StudySearch:
         """Runs trials until the trials or the budget are spent."""
         await self._study.search(reserved)
         self.task.ledger.hold(0)
-        return Searched(tuple(self._study.trials), self._study.spent)
+        return Searched(tuple(self._study.trials), self._study.budget_message)
 
     async def select(self, searched: Searched) -> Selected:
         """Selects the trial with the greatest expected score, on the Pareto front if there are several
@@ -174,8 +174,8 @@ class StudySearch:
             "stopped": sum(not trial.complete for trial in trials),
             "budget": searched.budget,
         }
-        remarks = [study.cut] if study.cut else []
-        if calibrated := study.calibrating.facts():
+        remarks = [study.looks.cut] if study.looks.cut else []
+        if calibrated := study.threshold_tuner.facts():
             facts["calibration"] = calibrated
             remarks += _fitted_remarks(calibrated, chosen.candidate, task.recipe.program)
         if remarks:
@@ -189,7 +189,7 @@ class StudySearch:
             await study.builder.program(chosen.candidate),
             {"baseline": first.scores, "winner": chosen.scores},
             facts,
-            [*(trial.counters for trial in trials), *study.builder.costs(), *study.calibrating.costs()],
+            [*(trial.counters for trial in trials), *study.builder.costs(), *study.threshold_tuner.costs()],
             [trial.to_json() for trial in trials],
             {"baseline": first.failures, "winner": chosen.failures},
             "" if len(task.objectives) > 1 else _what_led(trials, task.pick),

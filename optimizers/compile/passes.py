@@ -56,8 +56,12 @@ from ragc.optimizers.search.directory import (
     open_directory,
     write_rooms,
 )
-from ragc.optimizers.search.storage import close_study, name_objectives, study_in
-from ragc.optimizers.search.study import translate_storage_errors
+from ragc.optimizers.search.storage import (
+    close_study,
+    name_objectives,
+    study_in,
+    translate_storage_errors,
+)
 from ragc.recipe import Recipe
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.store.call_store import CallStore, open_store

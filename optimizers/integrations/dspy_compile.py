@@ -60,7 +60,7 @@ from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store
 from ragc.optimizers.search.directory import epoch_of, open_directory, run_of
-from ragc.optimizers.search.study import translate_storage_errors
+from ragc.optimizers.search.storage import translate_storage_errors
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Knobs
 from ragc.programs.method import Method

@@ -39,7 +39,8 @@ from ragc.optimizers.candidates.eligible import is_outdone
 from ragc.optimizers.integrations.optuna_folder import Folder
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.directory import draws_groups, kept_rooms, write_rooms
-from ragc.optimizers.search.sampler import sampler, suggest, to_parameters
+from ragc.optimizers.search.parameters import suggest, to_parameters
+from ragc.optimizers.search.sampler import seeded_sampler
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
 from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.recipe import Recipe
@@ -89,7 +90,7 @@ def study(recipe: Recipe, *, name: str = "", file: str | Path = "") -> optuna.St
     finally:
         optuna.logging.set_verbosity(verbosity)
     name_objectives(optuna_study, recipe.search.objectives)
-    optuna_study.sampler = sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
+    optuna_study.sampler = seeded_sampler(recipe.seed, 0, 0, trials=recipe.search.trials)
     optuna_study.set_user_attr(PATH, str(folder.path))
     _fail_orphans(optuna_study, folder)
     if not _has_baseline(optuna_study):

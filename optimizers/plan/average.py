@@ -13,7 +13,7 @@ import optuna
 from optuna.samplers import RandomSampler
 
 from ragc.errors import UsageError
-from ragc.optimizers.search.sampler import suggest
+from ragc.optimizers.search.parameters import suggest
 from ragc.task.base import Task
 
 LEAST_DRAWN, MOST_DRAWN = 48, 1000

@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.storages.journal._file import get_lock_file
+from sqlalchemy.exc import SQLAlchemyError
 
 from ragc.core.digest import digest
 from ragc.core.home.private import FILE as PRIVATE
@@ -407,3 +408,25 @@ def study_in(directory: Path, spec: StudySpec, objectives: int) -> optuna.Study:
     """
     address = storage_address(spec)
     return storage(directory, objectives, address, study_name(directory) if address else NAME)
+
+
+@contextmanager
+def translate_storage_errors(directory: Path) -> Iterator[None]:
+    """Raises errors of the state of the study in `directory` as one StoreError."""
+    try:
+        yield
+    except (optuna.exceptions.OptunaError, SQLAlchemyError, OSError) as error:
+        if isinstance(error, OSError) and str(directory) not in str(error.filename):
+            raise
+        cause = error.__cause__ or error
+        root = getattr(cause, "orig", None) or cause
+        reason = next(iter(str(root).splitlines()), "") or type(root).__name__
+        if isinstance(error, DamagedJournal):
+            raise StoreError(
+                f"The study in {directory} is damaged ({reason}); begin anew without --resume, which replays "
+                "what was answered."
+            ) from error
+        raise StoreError(
+            f"The state of the study in {directory} cannot be written or read any more ({reason}); see that "
+            "its disk or server is there and that no other program holds it, then go on with --resume."
+        ) from error

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.recipe.load import parse

@@ -14,7 +14,7 @@ from typing import Any
 
 import optuna
 
-from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.recipe.values import FILLED
 from ragc.task.base import Task
 from ragc.task.space import Candidate

@@ -22,7 +22,7 @@ from ragc.errors import NothingAnswered, RecipeError, UsageError
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.plan.call_bounds import part_bound
 from ragc.optimizers.plan.estimate import estimate
-from ragc.optimizers.search.sampler import suggest
+from ragc.optimizers.search.parameters import suggest
 from ragc.programs import METHODS
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Reply

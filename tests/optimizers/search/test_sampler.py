@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragc.optimizers.search.sampler import to_parameters
+from ragc.optimizers.search.parameters import to_parameters
 from ragc.programs import method
 from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 

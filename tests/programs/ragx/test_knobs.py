@@ -10,7 +10,7 @@ import pytest
 from ragc.corpora import embed
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import UsageError
-from ragc.optimizers.search.sampler import suggest
+from ragc.optimizers.search.parameters import suggest
 from ragc.programs import method
 from ragc.programs.base import RagProgram
 from ragc.programs.ragx import EMBEDDERS, MANUAL, POOLS, STAGED, RagXKnobs

@@ -12,7 +12,7 @@ import pytest
 from ragc.metrics import get
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.candidates.demos.bootstrap import collect
-from ragc.optimizers.search.sampler import suggest
+from ragc.optimizers.search.parameters import suggest
 from ragc.programs import method
 from ragc.programs.rqrag import DEPTHS, WIDTHS, RqRagKnobs
 from ragc.programs.runtime import Runtime

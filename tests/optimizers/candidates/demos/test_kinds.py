@@ -24,7 +24,7 @@ from ragc.errors import DataError, RecipeError, UsageError
 from ragc.exports.derive import derive_export
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.demos.pool import Demonstration, Pool, balance_labels
-from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs import method
 from ragc.prompts.model import NotExpressible

@@ -18,7 +18,7 @@ from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.demos.pool import Pool
-from ragc.optimizers.search.sampler import suggest, to_parameters
+from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes, study_directory
 from ragc.programs import method
 from ragc.store.call_store import CallStore
