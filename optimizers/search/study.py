@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import optuna
 from sqlalchemy.exc import SQLAlchemyError
 
+from ragc.core.event_loop import gather_or_cancel
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, StoreError, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
@@ -357,17 +358,13 @@ class Study:
         rivals = self._rivals()
         abreast = asyncio.Semaphore(self.runner.concurrency)
         candidates = [*(self.trials[n].candidate for n in going_on), *(candidate for _, candidate in pending)]
-        races = [
-            asyncio.ensure_future(self._race(number, candidate, rivals, abreast))
-            for number, candidate in zip(numbers, candidates, strict=True)
-        ]
         try:
-            results = await asyncio.gather(*races)
-        except BaseException as error:
-            for race in races:
-                race.cancel()
-            await asyncio.gather(*races, return_exceptions=True)
-            if isinstance(error, RagcError) and not isinstance(error, BudgetExhausted):
+            results = await gather_or_cancel(
+                self._race(number, candidate, rivals, abreast)
+                for number, candidate in zip(numbers, candidates, strict=True)
+            )
+        except RagcError as error:
+            if not isinstance(error, BudgetExhausted):
                 rest = "; all that was answered is kept for --resume" if self.task.recipe.study.keep else ""
                 was = "was" if len(numbers) == 1 else "were"
                 self.progress.note(
