@@ -89,6 +89,18 @@ class Runtime:
         check_rooms(self.targets.values())
         check_contexts(self.gateway.fallbacks)
 
+    async def aclose(self) -> None:
+        """Frees targets and sources."""
+        for target in self.targets.values():
+            await target.aclose()
+        await self.close_sources()
+
+    async def close_sources(self) -> None:
+        """Frees the sources that hold connections."""
+        for source in self.sources.values():
+            if (aclose := getattr(source, "aclose", None)) is not None:
+                await aclose()
+
     async def ready(self) -> None:
         """Open every target at the first call, where the runtime opens itself. Raises as `open`."""
         if self._first_use is not None and not self._is_open:

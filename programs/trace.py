@@ -10,14 +10,13 @@ name, what each question's scores were and which way they went, so that the knob
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from ragc.core.event_loop import gather_or_cancel
 from ragc.errors import ParseFailure
 from ragc.records import Hit
 
@@ -356,14 +355,11 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
         except ParseFailure as error:
             return error
 
-    tasks = [asyncio.ensure_future(on_branch(path, one)) for path, one in zip(paths, work, strict=True)]
     try:
-        results = await asyncio.gather(*tasks)
+        results = await gather_or_cancel(map(on_branch, paths, work))
     except BaseException:
-        for task, one in zip(tasks, work, strict=True):
-            task.cancel()
-            if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
-                one.close()  # its task never begins now, and nobody else would await it
+        for one in work:
+            one.close()  # one whose task was cancelled before it began is awaited by nobody else
         raise
     for result in results:
         if isinstance(result, ParseFailure):

@@ -1,7 +1,6 @@
 """Compile: the passes from a recipe to a compiled program, and the driver of their search."""
 
 from ragc.optimizers.compile.passes import (
-    Clock,
     Compiled,
     Cost,
     Prepared,
@@ -21,7 +20,6 @@ from ragc.optimizers.compile.passes import (
 )
 
 __all__ = [
-    "Clock",
     "Compiled",
     "Cost",
     "Prepared",

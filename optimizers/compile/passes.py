@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -32,9 +31,9 @@ from ragc.compiled.evaluate import look_at_test
 from ragc.compiled.study_rows import write_questions, write_results, write_trials
 from ragc.compiled.verdict import choose_example, compare, intervals_to_json
 from ragc.core import event_loop
-from ragc.core.counters import Counters, counting
+from ragc.core.counters import Counters
 from ragc.core.display import describe, figure
-from ragc.core.progress import Progress, Silent, listening
+from ragc.core.progress import SILENT, Progress, Silent, listening
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
@@ -64,41 +63,33 @@ from ragc.optimizers.search.storage import (
 )
 from ragc.recipe import Recipe
 from ragc.recipe.values import OWN_OPTIMIZER
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.call_store import CallStore
 from ragc.store.looks import Look
 from ragc.targets.base import Target
 from ragc.targets.thinking import rooms_of
-from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
-from ragc.task import base as tasks
-from ragc.task.answering import Row, evaluate, failures_of, groups_of
+from ragc.task.answering import Row, failures_of, groups_of
 from ragc.task.base import Task
-from ragc.task.budget import Spent, all_charges
+from ragc.task.budget import FileLedger, Spent, StudyLedger, all_charges
 from ragc.task.prompts import check_programs, small_model_note
 from ragc.task.requirements import require
+from ragc.task.run import MeasuredRun, Measurement, note_cost, open_run
 from ragc.task.shared_budget import ledger_of
 from ragc.task.spare import longer, spare_of
-from ragc.task.speed import note_cost, note_speed
-
-SILENT = Silent()
 
 FLATTERED = "The winner was chosen by its scores on dev, so they flatter it; those on test do not."
 """The remark on dev scores in `provenance.json`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A task with all inputs read and checked, and its output directories; nothing has been sent.
+@dataclass(frozen=True, kw_only=True)
+class Prepared(MeasuredRun):
+    """A run with all inputs read and checked, and its output directories; nothing has been sent.
 
-    `out` is the directory of the compiled program, `directory` that of the study. `limit` bounds the
-    questions in flight. `contamination` says which test questions were used before; the task is without
-    those that are left out.
+    `out` is the directory of the compiled program, `directory` that of the study. `contamination` says which
+    test questions were used before; the task is without those that are left out.
     """
 
-    task: Task
     out: Path
     directory: Path
-    limit: asyncio.Semaphore
-    progress: Progress = SILENT
     contamination: Contamination = CLEAN
 
 
@@ -253,8 +244,8 @@ def compile(
 async def run_passes(prepared: Prepared) -> Compiled:
     """Runs all passes after `prepare`, on the process's event loop. Raises RagcError."""
     await open_models(prepared)
-    clock = await Clock.start(prepared.task)
-    with counting(Counters()) as spent:
+    charged = all_charges(prepared.task.ledger)
+    async with prepared.measuring() as measured:
         name_study(prepared)
         opened = open_search(prepared.task, prepared.directory, prepared.limit, prepared.progress)
         async with opened as dev_search:
@@ -262,8 +253,17 @@ async def run_passes(prepared: Prepared) -> Compiled:
             searched = await search(dev_search, first)
         selected = await select(dev_search, searched)
         verified = await verify(prepared, selected)
-    cost = await clock.stop(spent, whole=not searched.budget)
-    return write(prepared, selected, verified, cost)
+    if not searched.budget:
+        note_cost(prepared.task)
+    return write(prepared, selected, verified, _cost_since(charged, prepared.task.ledger, measured))
+
+
+def _cost_since(before: Spent, ledger: StudyLedger, measured: Measurement) -> Cost:
+    """The cost of what was measured; `before` are the charges of the study until then."""
+    spent, study = measured.spent, all_charges(ledger)
+    tokens, usd = study.tokens - before.tokens, study.usd - before.usd
+    stored = replace(ledger.replayed)
+    return Cost(spent.sent, spent.replayed, tokens, usd, measured.seconds, measured.cached, study, stored)
 
 
 def name_study(prepared: Prepared) -> None:
@@ -304,28 +304,27 @@ def prepare(
         raise UsageError("Workers open the store and the targets of the recipe; leave store and targets out.")
     require(recipe, targets=targets is None, metrics=targets is None)
     with open_directory(Path(out), recipe, resume, again) as directory:
-        task = tasks.prepare(
+        opened = open_run(
             recipe,
-            ledger=ledger_of(recipe, directory),
-            store=store or open_store(recipe.study.store, keep=recipe.study.keep),
-            charges=directory / "charges.jsonl",
+            ledger_of(recipe, directory) or FileLedger(directory / "charges.jsonl", recipe.budget),
+            store=store,
             targets=targets,
+            progress=progress,
             grouped=draws_groups(directory),
             rooms=kept_rooms(directory, targets or recipe.targets),
         )
-        write_rooms(directory, rooms_of(task.runtime.targets))
-        task.runtime.gateway.epoch = epoch_of(directory)
-        limit = asyncio.Semaphore(task.in_flight)
-        try:
-            with translate_storage_errors(directory), event_loop.frozen_gc():
-                task, contamination = check_compile(task, directory, include_seen=include_seen)
+        with opened as run:
+            write_rooms(directory, rooms_of(run.task.runtime.targets))
+            run.task.runtime.gateway.epoch = epoch_of(directory)
+            with translate_storage_errors(directory):
+                task, contamination = check_compile(run.task, directory, include_seen=include_seen)
                 for sentence in contamination.sentences:
                     progress.note(sentence)
                 if recipe.study.keep:
                     write_questions(directory, shuffle_dev(task))
-                yield Prepared(task, Path(out), directory, limit, progress, contamination)
-        finally:
-            task.ledger.close()
+                yield Prepared(
+                    task, progress, out=Path(out), directory=directory, contamination=contamination
+                )
 
 
 async def open_models(prepared: Prepared) -> None:
@@ -339,9 +338,7 @@ async def open_models(prepared: Prepared) -> None:
     check_optimizers(task)
     if task.note:
         progress.note(task.note)
-    progress.phase("opening the model", None)
-    with listening(progress.note):
-        await task.runtime.open(progress.download)
+    await prepared.open()
     if hint := small_model_note(task):
         progress.note(hint)
 
@@ -403,9 +400,7 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     try:
         for name, program in programs.items() if task.test else ():
             progress.phase(f"{name} on test", len(task.test))
-            rows[name] = await evaluate(
-                program, task.test, task.scorer, limit=prepared.limit, done=progress.step
-            )
+            rows[name] = await prepared.answer(program, task.test)
     except BudgetExhausted as error:
         progress.note(f"test not measured: {error}")
         rows = {}
@@ -515,39 +510,3 @@ def failures_json(failures: Mapping[str, Mapping[str, Failures]]) -> dict[str, d
         split: {program: counted.to_json() for program, counted in programs.items()}
         for split, programs in failures.items()
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Measures the cost of the passes from `baseline` to `verify`; started after the models are open.
-
-    `started` is a monotonic time in seconds, `cached` the prefix-cache counters of the servers and `charged`
-    what the study was charged at the start.
-    """
-
-    task: Task
-    started: float
-    cached: Mapping[str, float]
-    charged: Spent
-
-    @classmethod
-    async def start(cls, task: Task) -> Clock:
-        """Starts a clock."""
-        started = time.monotonic()
-        charged = all_charges(task.ledger)
-        return cls(task, started, await prefix_tokens(task.runtime.targets.values()), charged)
-
-    async def stop(self, spent: Counters, *, whole: bool = True) -> Cost:
-        """The cost since the start. Records what a request took, for the next dry run.
-
-        `whole` is False for a study that its budget cut off.
-        """
-        seconds = time.monotonic() - self.started
-        note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
-        if whole:
-            note_cost(self.task)
-        cached = increase(self.cached, await prefix_tokens(self.task.runtime.targets.values()))
-        study, before = all_charges(self.task.ledger), self.charged
-        tokens, usd = study.tokens - before.tokens, study.usd - before.usd
-        stored = replace(self.task.ledger.replayed)
-        return Cost(spent.sent, spent.replayed, tokens, usd, seconds, cached, study, stored)

@@ -7,9 +7,7 @@ file.
 
 from __future__ import annotations
 
-import asyncio
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -17,17 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from ragc.compiled import contamination
 from ragc.core import event_loop, extras
-from ragc.core.activity import doing
-from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.display import decimals, describe
-from ragc.core.home.private import FILE, make_private, narrow_tree
-from ragc.core.paths import cache_home
-from ragc.core.progress import Progress, Silent, listening
+from ragc.core.progress import SILENT, Progress
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.grids import card as cards
@@ -40,16 +33,16 @@ from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
 from ragc.recipe.values import BALANCED, LABELLED
 from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store, refuse_shared
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-from ragc.task import base as tasks
-from ragc.task.answering import Row, evaluate
+from ragc.task.answering import Row
 from ragc.task.base import Task
 from ragc.task.prompts import small_model_note
+from ragc.task.run import MeasuredRun, keeping_state, lock_state, open_run, open_state, state_folder
 from ragc.task.space import Candidate, describe_candidate
-from ragc.task.speed import note_speed
 
-SILENT = Silent()
+_KIND, _WORK = "grids", "recording to"
+"""The kind of the state of a grid on this machine, and what the process does that holds its lock."""
 
 _DRAWN_FROM = {LABELLED: ("taught",), BALANCED: ("demos", "judged")}
 """The parts of a stored pool that demonstrations of a kind are drawn from, where it is not `demos`.
@@ -113,23 +106,15 @@ def record(
     """
     extras.require("pyarrow", "A grid")
     where = check_out(out)
-    with _opened(where, recipe) as folder:
-        ledger = TimedLedger(folder, recipe.budget)
-        try:
-            task = tasks.prepare(
-                recipe,
-                ledger=ledger,
-                store=store or open_store(recipe.study.store, keep=recipe.study.keep),
-                targets=targets,
-            )
-            recording = _Recording(task, where, ledger, progress)
-            recording.check()
-            if problem := contamination.record(task, "grid"):
-                progress.note(problem)
-            with event_loop.frozen_gc():
-                return event_loop.run(recording.run())
-        finally:
-            ledger.close()
+    with (
+        _open_ledger(where, recipe) as ledger,
+        open_run(recipe, ledger, store=store, targets=targets, progress=progress) as run,
+    ):
+        recording = _Recording(run, where, ledger)
+        recording.check()
+        if problem := contamination.record(run.task, "grid"):
+            progress.note(problem)
+        return event_loop.run(recording.run())
 
 
 def plan_settings(task: Task, out: Path) -> tuple[GridFiles, list[int]]:
@@ -164,62 +149,33 @@ def _union(task: Task, *columns: Sequence[str]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _opened(out: Path, recipe: Recipe) -> Iterator[Path | None]:
-    """Locks the recording of `out`; the folder on this machine for what it spent. None with `keep = false`.
+def _open_ledger(out: Path, recipe: Recipe) -> Iterator[TimedLedger]:
+    """Locks the recording of `out`; its ledger, which keeps nothing with `keep = false`.
 
     What an earlier grid of that name spent does not count where that is gone.
     """
-    if not recipe.study.keep:
-        refuse_shared()
-    with locked(out) as folder:
-        if not recipe.study.keep:
-            yield None
-            return
-        with _keeping(out, folder):
-            make_private(folder)
-            narrow_tree(folder)
-            if not is_grid(out):
+    with open_state(_KIND, out, _WORK, keep=recipe.study.keep) as folder:
+        if folder is not None and not is_grid(out):
+            with keeping_state(out, folder):
                 (folder / "charges.jsonl").unlink(missing_ok=True)
-        yield folder
+        yield TimedLedger(folder, recipe.budget)
 
 
-@contextmanager
-def locked(out: Path) -> Iterator[Path]:
-    """Keeps other processes of this machine from writing the grid in `out`; the path of the folder for its
-    state. Raises UsageError if one is writing it.
-    """
-    name = out.name.encode()[:60].decode(errors="ignore")
-    folder = cache_home() / "grids" / f"{name}-{digest(str(out))[:12]}"
-    lock = FileLock(f"{folder}.lock", mode=FILE)
-    with _keeping(out, folder):
-        make_private(folder.parent)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UsageError(
-                f"Another process is recording to {out}; wait for it or choose another --out."
-            ) from None
-    try:
-        yield folder
-    finally:
-        lock.release()
-
-
-def _keeping(out: Path, folder: Path) -> AbstractContextManager[None]:
-    return doing(f"Keeping the state of {out} in {folder}", "check RAGC_HOME, or set it to another folder")
+def locked(out: Path) -> AbstractContextManager[None]:
+    """Keeps other processes of this machine from writing the grid in `out`. Raises UsageError."""
+    return lock_state(out, state_folder(_KIND, out), _WORK)
 
 
 class _Recording:
     """Records the missing settings of a task one after the other, with questions in flight at once."""
 
-    def __init__(self, task: Task, out: Path, ledger: TimedLedger, progress: Progress) -> None:
-        self.task, self.out, self.progress = task, out, progress
-        self._ledger = ledger
-        self._limit = asyncio.Semaphore(task.in_flight)
+    def __init__(self, run: MeasuredRun, out: Path, ledger: TimedLedger) -> None:
+        self.task, self.out, self.progress = run.task, out, run.progress
+        self._run, self._ledger = run, ledger
         self._attributes = InMemoryAttributes()
-        self._builder = ProgramBuilder(task, self._attributes, self._limit, progress)
-        self._files, self._numbers = plan_settings(task, out)
-        self._run = cards.run_facts(task)
+        self._builder = ProgramBuilder(run.task, self._attributes, run.limit, run.progress)
+        self._files, self._numbers = plan_settings(run.task, out)
+        self._facts = cards.run_facts(run.task)
 
     def check(self) -> None:
         """Builds the program of every setting that is missing, once; raises UsageError."""
@@ -228,10 +184,12 @@ class _Recording:
 
     async def run(self) -> RecordedGrid:
         """Records every setting that is missing. Raises BudgetExhausted, TargetError and UsageError."""
-        started, total = time.monotonic(), len(self._files.candidates)
-        with counting(Counters()) as spent:
-            if self._numbers:
-                await self._open()
+        total = len(self._files.candidates)
+        if self._numbers:
+            await self._run.open()
+            if hint := small_model_note(self.task):
+                self.progress.note(hint)
+        async with self._run.measuring() as measured:
             for number in self._numbers:
                 candidate = Candidate.of(self._files.candidates[number])
                 self.progress.phase(f"setting {number + 1} of {total}", len(self.task.dev))
@@ -245,38 +203,20 @@ class _Recording:
             self._files.merge()
         grid = self._save()
         self.progress.close()
-        seconds = time.monotonic() - started
-        note_speed(self.task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
-        cost = {"sent": spent.sent, "replayed": spent.replayed, "tokens": spent.tokens, "usd": spent.usd}
-        return RecordedGrid(self.out, grid, {**cost, "seconds": seconds})
-
-    async def _open(self) -> None:
-        task = self.task
-        self.progress.phase("opening the model", None)
-        with listening(self.progress.note):
-            await task.runtime.open(self.progress.download)
-        if hint := small_model_note(task):
-            self.progress.note(hint)
+        return RecordedGrid(self.out, grid, measured.brief())
 
     async def _answer(self, candidate: Candidate) -> list[tuple[Row, float]]:
         """The rows of all questions, with the seconds of their requests."""
         program = await self._builder.program(candidate)
         if candidate.demos:
             self._check_demonstrations(candidate.demo_kind)
-        work = [asyncio.ensure_future(self._answer_one(program, question)) for question in self.task.dev]
-        try:
-            return list(await asyncio.gather(*work))
-        except BaseException:
-            for one in work:
-                one.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
-            raise
+        return await event_loop.gather_or_cancel(
+            self._answer_one(program, question) for question in self.task.dev
+        )
 
     async def _answer_one(self, program: RagProgram, question: Question) -> tuple[Row, float]:
         with collecting() as requests:
-            (row,) = await evaluate(
-                program, [question], self.task.scorer, limit=self._limit, done=self.progress.step
-            )
+            (row,) = await self._run.answer(program, [question])
         return row, self._ledger.seconds(requests)
 
     def _check_demonstrations(self, kind: str) -> None:
@@ -304,16 +244,16 @@ class _Recording:
             scores,
         )
         self._files.add(number, cells)
-        self._run["settings"] += 1
+        self._facts["settings"] += 1
         self._save()
 
     def _save(self) -> Grid:
         """Writes the grid if this recording added to it."""
         files = self._files
-        if self._run["settings"] == 0 and is_grid(self.out) and not self._has_changed():
+        if self._facts["settings"] == 0 and is_grid(self.out) and not self._has_changed():
             return grid_of(files, self.out.name)
-        before = [run for run in files.card["runs"] if run is not self._run]
-        files.card["runs"] = [*before, self._run] if self._run["settings"] else before
+        before = [run for run in files.card["runs"] if run is not self._facts]
+        files.card["runs"] = [*before, self._facts] if self._facts["settings"] else before
         grid = grid_of(files, self.out.name)
         files.save(self.out, cards.text_of(grid))
         return grid

@@ -44,12 +44,12 @@ from ragc.optimizers.search.sampler import seeded_sampler
 from ragc.optimizers.search.storage import InMemoryAttributes, name_objectives, storage
 from ragc.optimizers.search.tell import FAILURES, failures_in
 from ragc.recipe import Recipe
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.targets.thinking import rooms_of
 from ragc.task.answering import Row, evaluate, failures_of, groups_of
 from ragc.task.base import Task, prepare
-from ragc.task.budget import budget_error
+from ragc.task.budget import FileLedger, budget_error
 from ragc.task.prompts import check_prompts
 from ragc.task.space import Candidate
 from ragc.task.study_address import facts_differ
@@ -149,12 +149,11 @@ class Objective:
         if folder:
             folder.claim(recipe, file)
         self.path = folder.path if folder else None
-        call_store = store or open_store(recipe.study.store, keep=recipe.study.keep)
-        charges = folder.path / "charges.jsonl" if folder else None
+        ledger = FileLedger(folder.path / "charges.jsonl" if folder else None, recipe.budget)
         grouped = folder is None or draws_groups(folder.path)
         rooms = kept_rooms(folder.path, targets or recipe.targets) if folder else {}
         self.task: Task = prepare(
-            recipe, store=call_store, charges=charges, targets=targets, grouped=grouped, rooms=rooms
+            recipe, store=store, ledger=ledger, targets=targets, grouped=grouped, rooms=rooms
         )
         if folder:
             write_rooms(folder.path, rooms_of(self.task.runtime.targets))

@@ -11,7 +11,7 @@ from ragc.targets.prices import RequestLimits, request_limits
 from ragc.targets.token_price import typed_price
 from ragc.task.base import Task
 from ragc.task.prices import reachable_targets
-from ragc.task.speed import CallCost, cost_per_call, seconds_per_request
+from ragc.task.run import CallCost, cost_per_call, seconds_per_request
 
 
 def cost_bounds(task: Task, requests: float, about: float, prompt: int, reply: int) -> dict[str, Any]:

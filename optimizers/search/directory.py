@@ -9,13 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from filelock import FileLock, Timeout
-
 from ragc.compiled.base import RUN
 from ragc.core import event_loop, inputs, outputs
-from ragc.core.activity import doing
 from ragc.core.digest import canonical, digest
-from ragc.core.home.private import FILE, make_private, narrow_tree, replace_private
+from ragc.core.home.private import make_private, narrow_tree, replace_private
 from ragc.errors import ArtefactError, RecipeError, StoreError, UsageError
 from ragc.optimizers.search.portfolio import STANDING
 from ragc.optimizers.search.storage import FILE as STUDY_FILE
@@ -23,6 +20,7 @@ from ragc.optimizers.search.storage import delete, difference, study_directory
 from ragc.recipe import Budget, Recipe
 from ragc.store.call_store import refuse_shared
 from ragc.task.addresses import storage_address, store_address
+from ragc.task.run import keeping_state, lock_state
 from ragc.task.shared_budget import SharedLedger
 from ragc.task.study_address import MARK, read_address, recipe_in, write_address
 
@@ -86,58 +84,52 @@ def open_directory(out: Path, recipe: Recipe, resume: bool, again: bool = False)
             "--resume goes on with a stored study, and study.keep = false stores none; leave one out."
         )
     directory = study_directory(out)
-    lock = FileLock(f"{directory}.lock", mode=FILE)
-    try:
-        with doing(
-            f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
-        ):
-            make_private(directory.parent)
-            if directory.is_symlink():
-                raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
-            lock.acquire(timeout=0.5)  # `ragc study status` holds the lock for a moment
-    except Timeout:
-        raise UsageError(
-            f"Another process is compiling to {out}; wait for it or choose another --out."
-        ) from None
-    try:
-        text = recipe.to_toml()
-        written, epoch, begun = directory / "recipe.toml", epoch_of(directory), dict[str, str]()
-        if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
-            delete_address(directory)
-            clear(directory)
-            epoch = uuid4().hex[:16] if again else epoch
-            begun = {"splits": GROUPED, THINKING: UNDECIDED}
-        elif again and not epoch:
-            raise UsageError(
-                f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "
-                "was begun without it; leave one out."
-            )
-        elif change := _change(directory, recipe):
-            raise UsageError(
-                f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
-                "--resume out to begin anew."
-            )
-        with doing(
-            f"Keeping the study of {out} in {directory}", "check RAGC_HOME, or set it to another folder"
-        ):
-            make_private(directory)
+    with keeping_state(out, directory, "study"):
+        if directory.is_symlink():
+            raise UsageError(f"{directory} is a link, and a study is kept in a folder; remove the link.")
+    # `ragc study status` holds the lock for a moment.
+    with lock_state(out, directory, "compiling to", what="study", wait_s=0.5):
+        try:
+            _begin(directory, out, recipe, resume, again)
+            yield directory
+        except KeyboardInterrupt:
+            if keep:
+                raise
+            raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
+        finally:
+            if not keep:
+                event_loop.run(asyncio.sleep(0))  # lets interrupted tasks finish writing their files
+                with suppress(OSError):
+                    clear(directory)
             narrow_tree(directory)
-            if begun:  # before the recipe, which says that there is a study to resume
-                write_address(directory, epoch=epoch, **begun)
-            replace_private(written, text)
-            write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch, **begun)
-        yield directory
-    except KeyboardInterrupt:
-        if keep:
-            raise
-        raise KeyboardInterrupt("Interrupted; nothing is kept, as study.keep = false says.") from None
-    finally:
-        if not keep:
-            event_loop.run(asyncio.sleep(0))  # lets interrupted tasks finish writing their files
-            with suppress(OSError):
-                clear(directory)
+
+
+def _begin(directory: Path, out: Path, recipe: Recipe, resume: bool, again: bool) -> None:
+    """Begins the study of `out` in `directory`, or goes on with it. Raises UsageError as `open_directory`."""
+    text = recipe.to_toml()
+    written, epoch, begun = directory / "recipe.toml", epoch_of(directory), dict[str, str]()
+    if not (resume and written.exists()):  # a directory without a recipe is the rest of a killed study
+        delete_address(directory)
+        clear(directory)
+        epoch = uuid4().hex[:16] if again else epoch
+        begun = {"splits": GROUPED, THINKING: UNDECIDED}
+    elif again and not epoch:
+        raise UsageError(
+            f"--again asks anew from the beginning, and --resume goes on with the study of {out}, which "
+            "was begun without it; leave one out."
+        )
+    elif change := _change(directory, recipe):
+        raise UsageError(
+            f"The recipe changed since the study of {out} began ({change}); undo the change, or leave "
+            "--resume out to begin anew."
+        )
+    with keeping_state(out, directory, "study"):
+        make_private(directory)
         narrow_tree(directory)
-        lock.release()
+        if begun:  # before the recipe, which says that there is a study to resume
+            write_address(directory, epoch=epoch, **begun)
+        replace_private(written, text)
+        write_address(directory, recipe=digest(text), code=recipe.method.code, epoch=epoch, **begun)
 
 
 def epoch_of(directory: Path) -> str:

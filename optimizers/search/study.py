@@ -17,6 +17,7 @@ from pathlib import Path
 
 import optuna
 
+from ragc.core.event_loop import gather_or_cancel
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
@@ -210,17 +211,13 @@ class Study:
     async def _run_looks(self, numbers: Sequence[int], candidates: Sequence[Candidate]) -> list[TrialResult]:
         """Runs a look of each trial at once. Where one fails, the others are cancelled and awaited."""
         rivals, trial_slots = self.looks.rivals(), asyncio.Semaphore(self.runner.concurrency)
-        runs = [
-            asyncio.ensure_future(self._run_look(number, candidate, rivals, trial_slots))
-            for number, candidate in zip(numbers, candidates, strict=True)
-        ]
         try:
-            return await asyncio.gather(*runs)
-        except BaseException as error:
-            for run in runs:
-                run.cancel()
-            await asyncio.gather(*runs, return_exceptions=True)
-            if isinstance(error, RagcError) and not isinstance(error, BudgetExhausted):
+            return await gather_or_cancel(
+                self._run_look(number, candidate, rivals, trial_slots)
+                for number, candidate in zip(numbers, candidates, strict=True)
+            )
+        except RagcError as error:
+            if not isinstance(error, BudgetExhausted):
                 rest = "; all that was answered is kept for --resume" if self.task.recipe.study.keep else ""
                 was = "was" if len(numbers) == 1 else "were"
                 self.progress.note(

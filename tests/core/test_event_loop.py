@@ -98,3 +98,48 @@ def test_what_a_thread_gives_is_passed_on() -> None:
         return await asyncio.get_running_loop().run_in_executor(None, divmod, 7, 2)
 
     assert event_loop.run(go()) == (3, 1)
+
+
+async def wait_for_ever(ended: list[str], name: str) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0.01)
+        ended.append(name)
+
+
+def test_results_are_in_the_order_of_the_work() -> None:
+    async def after(seconds: float) -> float:
+        await asyncio.sleep(seconds)
+        return seconds
+
+    work = map(after, (0.02, 0.0, 0.01))
+    assert event_loop.run(event_loop.gather_or_cancel(work)) == [0.02, 0.0, 0.01]
+
+
+def test_the_first_error_cancels_the_rest_and_waits_for_its_end() -> None:
+    ended = list[str]()
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("the first")
+
+    work = [wait_for_ever(ended, "a"), fail(), wait_for_ever(ended, "b")]
+    with pytest.raises(ValueError, match="the first"):
+        event_loop.run(event_loop.gather_or_cancel(work))
+    assert sorted(ended) == ["a", "b"]
+
+
+def test_a_cancelled_gathering_ends_when_its_work_has() -> None:
+    ended = list[str]()
+
+    async def cancelled() -> None:
+        work = [wait_for_ever(ended, name) for name in ("a", "b")]
+        gathering = asyncio.ensure_future(event_loop.gather_or_cancel(work))
+        await asyncio.sleep(0.01)
+        gathering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gathering
+        assert sorted(ended) == ["a", "b"]
+
+    event_loop.run(cancelled())

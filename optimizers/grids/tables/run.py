@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.core import outputs
-from ragc.core.progress import Progress, Silent
+from ragc.core.progress import SILENT, Progress
 from ragc.errors import (
     UnknownName,
     UsageError,
@@ -29,8 +29,6 @@ from ragc.optimizers.grids.tables.same_requests import would_be_same
 from ragc.optimizers.grids.tables.table import Table, load
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-
-SILENT = Silent()
 
 
 def reproduce(

@@ -5,9 +5,7 @@ What was answered before is read from the rows, and a request that was sent befo
 
 from __future__ import annotations
 
-import asyncio
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,10 +13,9 @@ from typing import Any, TypeVar
 
 from ragc.core import event_loop, outputs
 from ragc.core.activity import doing
-from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest, pretty
 from ragc.core.display import quantity
-from ragc.core.progress import Progress, listening
+from ragc.core.progress import Progress
 from ragc.corpora.files.splits import draw
 from ragc.errors import (
     BudgetExhausted,
@@ -51,8 +48,8 @@ from ragc.store.call_store import CallStore, open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target, TargetSpec
 from ragc.task import base as tasks
-from ragc.task.answering import evaluate
 from ragc.task.base import Task
+from ragc.task.run import MeasuredRun, measure
 
 TRAIN = 200
 """Train questions of a row that learns from them, where the table names no number."""
@@ -101,9 +98,8 @@ class TableRun:
         ledger = NotingLedger(None, planned[0].recipe.budget)
         for text in self.plan.warnings:
             self.progress.note(text)
-        started = time.monotonic()
         try:
-            with counting(Counters()) as spent, event_loop.frozen_gc():
+            with measure() as measured:
                 cells = self._each(planned, calls, ledger, self._answer_cell)
         finally:
             event_loop.run(self._close())
@@ -111,7 +107,6 @@ class TableRun:
             if store is None:
                 calls.close()
         self.progress.close()
-        counters = spent.to_json() | {"tokens": spent.tokens, "seconds": time.monotonic() - started}
         order = {(row.id, use.id): n for n, (row, use) in enumerate(self._product())}
         cells.sort(key=lambda cell: order[cell.row, cell.data])
         result = Reproduction(
@@ -128,7 +123,7 @@ class TableRun:
                 self.plan.unmeasured,
                 self.plan.sets,
             ),
-            counters,
+            measured.to_json(),
             self.folder,
             targets=self._names,
             same=same_requests({(cell.data, cell.row): cell.sent for cell in cells}),
@@ -190,7 +185,7 @@ class TableRun:
                 except RagcError as error:
                     self._leave_out([planned], error)
         finally:
-            event_loop.run(_close_sources(task))
+            event_loop.run(task.runtime.close_sources())
 
     def _answer_cell(self, planned: Planned, task: Task) -> Cell:
         return event_loop.run(self._cell(planned, task))
@@ -256,16 +251,15 @@ class TableRun:
         row, use = planned.row, planned.use
         there = len(task.dev)
         work = self._cell_work(planned, task)
-        task, questions, rows, open_questions = work.task, work.questions, work.rows, work.open
-        limit = asyncio.Semaphore(task.in_flight)
+        questions, rows, open_questions = work.questions, work.rows, work.open
+        task, run = work.task, MeasuredRun(work.task, self.progress)
         self.progress.phase(f"{row.id} on {use.id}", len(questions))
         self.progress.step(len(questions) - len(open_questions))
         try:
             if open_questions:
-                with listening(self.progress.note):
-                    await task.runtime.open(self.progress.download)
+                await run.open(shown=False)
                 program = await self._program(task, planned, work.knobs)
-                await self._answer(program, task, open_questions, rows, limit)
+                await self._answer(run, program, open_questions, rows)
         finally:
             rows.close()
         rows.put_in_order([question.id for question in questions])
@@ -335,31 +329,18 @@ class TableRun:
         await task.fit(program)
         return program
 
+    @staticmethod
     async def _answer(
-        self,
-        program: RagProgram,
-        task: Task,
-        questions: Sequence[Question],
-        rows: CellRows,
-        limit: asyncio.Semaphore,
+        run: MeasuredRun, program: RagProgram, questions: Sequence[Question], rows: CellRows
     ) -> None:
         """Answers `questions`; each row is written as soon as it is there."""
 
         async def one(question: Question) -> None:
             with noting() as sent:
-                (row,) = await evaluate(
-                    program, [question], task.scorer, limit=limit, done=self.progress.step
-                )
+                (row,) = await run.answer(program, [question])
             rows.append(row.to_json() | {REQUESTS: digest_of(sent)})
 
-        work = [asyncio.ensure_future(one(question)) for question in questions]
-        try:
-            await asyncio.gather(*work)
-        except BaseException:
-            for each in work:
-                each.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
-            raise
+        await event_loop.gather_or_cancel(map(one, questions))
 
     def _write(self, result: Reproduction) -> Reproduction:
         """Writes the plot of a curve and the result; returns it with the path of the plot."""
@@ -380,12 +361,6 @@ def _ends_all(error: RagcError) -> bool:
     if isinstance(error, CapabilityMissing):
         return False
     return isinstance(error, BudgetExhausted | StoreError | TargetError)
-
-
-async def _close_sources(task: Task) -> None:
-    for source in task.runtime.sources.values():
-        if (aclose := getattr(source, "aclose", None)) is not None:
-            await aclose()
 
 
 def _passages(source: object) -> int:

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ragc.compiled import contamination
 from ragc.core import event_loop
-from ragc.core.counters import Counters, counting
-from ragc.core.progress import Progress, Silent, listening
+from ragc.core.progress import SILENT, Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
 from ragc.metrics.base import UNMEASURED, Objective
 from ragc.metrics.failures import Failures
@@ -38,24 +37,21 @@ from ragc.optimizers.search.allocation import whole_groups
 from ragc.optimizers.search.storage import InMemoryAttributes
 from ragc.programs.base import RagProgram
 from ragc.recipe import Recipe
-from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
-from ragc.task.answering import Row, evaluate, failures_of
-from ragc.task.base import Task, prepare
+from ragc.task.answering import Row, failures_of
+from ragc.task.base import Task
 from ragc.task.budget import FileLedger
 from ragc.task.prompts import check_programs
 from ragc.task.requirements import require
+from ragc.task.run import MeasuredRun, cost_so_far, note_cost, open_run
 from ragc.task.space import Candidate, describe_candidate
-from ragc.task.speed import cost_so_far, note_cost, note_speed
 
 CALLS = 300
 """LM calls to spend if nothing else is said."""
 
 GAIN = 0.05
 """The gain to show if nothing else is said."""
-
-SILENT = Silent()
 
 
 def headroom(
@@ -73,17 +69,15 @@ def headroom(
     before anything is sent if nothing can be said: without dev questions, for a recipe that searches nothing,
     or if the calls are too few; NothingAnswered if no question was answered.
     """
-    task = _open_task(recipe, calls, gain, store, targets)
-    try:
-        probe = _Probe(task, design := make_design(task, calls), gain, progress)
-        used = ["train", "dev"] if design.learns else ["dev"]
-        if problem := contamination.record(task, "headroom", used):
-            progress.note(problem)
-        with event_loop.frozen_gc():
+    with _open(recipe, calls, gain, store, targets, progress) as run:
+        try:
+            probe = _Probe(run, design := make_design(run.task, calls), gain)
+            used = ["train", "dev"] if design.learns else ["dev"]
+            if problem := contamination.record(run.task, "headroom", used):
+                progress.note(problem)
             return event_loop.run(probe.run())
-    finally:
-        task.ledger.close()
-        progress.close()
+        finally:
+            progress.close()
 
 
 def plan(
@@ -100,9 +94,8 @@ def plan(
     `settings` (in words). `dev` and `test` have the number of questions and the smallest gain in exact match
     that they show, `needed` the questions that `gain` needs, both if one question in ten gets worse.
     """
-    task = _open_task(recipe, calls, gain, CallStore(None), targets)
-    design = make_design(task, calls)
-    task.ledger.close()
+    with _open(recipe, calls, gain, CallStore(None), targets) as run:
+        task, design = run.task, make_design(run.task, calls)
     return {
         "program": recipe.program,
         "calls": design.calls,
@@ -131,14 +124,16 @@ def describe(task: Task, candidate: Candidate) -> str:
     return describe_candidate(candidate, changed, program=other) or "baseline"
 
 
-def _open_task(
+@contextmanager
+def _open(
     recipe: Recipe,
     calls: int,
     gain: float,
     store: CallStore | None,
     targets: Mapping[str, Target] | None,
-) -> Task:
-    """The task of `recipe` with a ledger of `calls`. Raises UsageError if it leaves nothing to measure."""
+    progress: Progress = SILENT,
+) -> Iterator[MeasuredRun]:
+    """Opens a run of `recipe` with a budget of `calls`. Raises UsageError if it leaves nothing to measure."""
     if calls < 1:
         raise UsageError(f"--calls must be 1 or more, found {calls}.")
     if not (math.isfinite(gain) and gain > 0):
@@ -146,12 +141,14 @@ def _open_task(
     require(recipe, targets=targets is None, metrics=targets is None)
     known = recipe.budget.lm_calls
     budget = recipe.budget.replace(lm_calls=calls if known is None else min(calls, known), trials=None)
-    task = prepare(
-        recipe,
-        store=store or open_store(recipe.study.store, keep=recipe.study.keep),
-        ledger=FileLedger(None, budget),
-        targets=targets,
-    )
+    ledger = FileLedger(None, budget)
+    with open_run(recipe, ledger, store=store, targets=targets, progress=progress) as run:
+        _check_measurable(run.task)
+        yield run
+
+
+def _check_measurable(task: Task) -> None:
+    """Raises UsageError if settings of `task` cannot be told apart, or if it has only one."""
     if len(task.dev) < estimates.LEAST_QUESTIONS:
         raise UsageError(
             f"Headroom needs at least {estimates.LEAST_QUESTIONS} dev questions to tell settings apart, "
@@ -166,7 +163,7 @@ def _open_task(
     if not task.space.size:
         what = (
             "only instructions, which are proposed during the study"
-            if recipe.search.instructions
+            if task.recipe.search.instructions
             else "nothing: there is one setting"
         )
         raise UsageError(
@@ -174,43 +171,36 @@ def _open_task(
             "try."
         )
     check_programs(task)
-    return task
 
 
 class _Probe:
     """Answers dev questions with the settings of a design, and estimates."""
 
-    def __init__(self, task: Task, design: Design, goal: float, progress: Progress) -> None:
-        self._task, self._design, self._goal, self._progress = task, design, goal, progress
-        self._limit = asyncio.Semaphore(task.in_flight)
-        self._builder = ProgramBuilder(task, InMemoryAttributes(), self._limit, progress)
-        self._order = shuffle_dev(task)
+    def __init__(self, run: MeasuredRun, design: Design, goal: float) -> None:
+        self._run, self._task, self._progress = run, run.task, run.progress
+        self._design, self._goal = design, goal
+        self._builder = ProgramBuilder(run.task, InMemoryAttributes(), run.limit, run.progress)
+        self._order = shuffle_dev(run.task)
         self._questions = self._order[: self._whole(design.questions)]
         self._each = 1.0
         self._begun: tuple[Row, ...] = ()
-        self._needs = Needs(task)
+        self._needs = Needs(run.task)
         self._failures: list[Failures] = []
         self._budget = ""
 
     async def run(self) -> Headroom:
         """Runs the design. Raises NothingAnswered, TargetError and SourceError."""
-        task, progress = self._task, self._progress
-        progress.phase("opening the model", None)
-        with listening(progress.note):
-            await task.runtime.open(progress.download)
-        started = time.monotonic()
-        with counting(Counters()) as spent:
+        await self._run.open()
+        async with self._run.measuring() as measured:
             tried, noise = await self._try_all()
-        seconds = time.monotonic() - started
-        note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=seconds)
-        note_cost(task)
+        note_cost(self._task)
         if all(failures.all for failures in self._failures):
             raise NothingAnswered(
                 f"Headroom has nothing to compare, because no dev question was answered by the "
                 f"{len(tried)} settings tried: {self._failures[0].text}. See with `ragc ask RECIPE QUESTION "
                 "--trace` what is asked."
             )
-        return self._result(tried, noise, {**spent.to_json(), "tokens": spent.tokens, "seconds": seconds})
+        return self._result(tried, noise, measured.to_json())
 
     async def _try_all(self) -> tuple[list[tuple[Candidate, list[float]]], estimates.Noise | None]:
         """The scores of each setting that the budget allows, and the noise of the baseline."""
@@ -250,7 +240,7 @@ class _Probe:
         first = self._order[: self._whole(estimates.LEAST_QUESTIONS)]
         self._progress.phase("baseline, its first questions", len(first))
         program = await self._builder.program(design.candidates[0])
-        rows = await evaluate(program, first, task.scorer, limit=self._limit, done=self._progress.step)
+        rows = await self._run.answer(program, first)
         self._note_calls(rows)
         self._begun = rows
         least = math.ceil(estimates.LEAST_SETTINGS * len(first) * self._each)
@@ -276,7 +266,7 @@ class _Probe:
         """The signed scores of the first `questions` questions under the first objective."""
         begun = self._begun if candidate == self._design.candidates[0] else ()
         self._progress.phase(describe(self._task, candidate), questions - len(begun))
-        rows = (*begun, *await self._rows(program, self._questions[len(begun) : questions]))
+        rows = (*begun, *await self._run.answer(program, self._questions[len(begun) : questions]))
         self._note_calls(rows)
         self._failures.append(failures_of(rows))
         return self._scores(rows)
@@ -289,22 +279,13 @@ class _Probe:
             return None
         again = await asyncio.to_thread(built_anew, self._task, program)
         self._progress.phase("baseline, a second time", repeats)
-        rows = await self._rows(again, self._questions[:repeats])
+        rows = await self._run.answer(again, self._questions[:repeats])
         labels = [question.group for question in self._questions[:repeats]]
         return estimates.noise(scores[:repeats], self._scores(rows), labels)
 
     def _whole(self, questions: int) -> int:
         """The number of questions in the first groups that hold at least `questions`."""
         return whole_groups(questions, group_sizes(self._order), len(self._order))
-
-    async def _rows(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
-        return await evaluate(
-            program,
-            questions,
-            self._task.scorer,
-            limit=self._limit,
-            done=self._progress.step,
-        )
 
     def _paid(self) -> BudgetShare | None:
         """What the recipe's budget pays for of its study, by what the calls of this headroom cost."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from ragc.compiled.access import Access
+from ragc.core.progress import SILENT
 
 if TYPE_CHECKING:
     from ragc.compiled.gate import Gate
@@ -81,7 +82,7 @@ def gate(
     """
     from ragc.compiled import gate as gates
 
-    asking = gates.Asking(split, tuple(sets), access, include_seen, progress=progress or gates.SILENT)
+    asking = gates.Asking(split, tuple(sets), access, include_seen, progress=progress or SILENT)
     first, second = Path(path), Path(against)
     if dry_run:
         return gates.plan(first, second, asking, allow=allow)

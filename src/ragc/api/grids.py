@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from ragc.core.progress import SILENT
+
 if TYPE_CHECKING:
     from ragc.core.progress import Progress
     from ragc.optimizers.grids.grid import Grid
@@ -63,7 +65,7 @@ def grid(
     folder = Path(out) if out is not None else Path("grids") / Path(recipe).stem
     if dry_run:
         return plan.estimate(resolved, folder)
-    return record.record(resolved, folder, progress=progress or record.SILENT)
+    return record.record(resolved, folder, progress=progress or SILENT)
 
 
 def merge_grids(paths: Sequence[str | Path], *, out: str | Path | None = None) -> RecordedGrid:
@@ -152,7 +154,7 @@ def reproduce(
     }
     if dry_run:
         return run.estimate(table, **part)
-    return run.reproduce(table, **part, progress=progress or run.SILENT)
+    return run.reproduce(table, **part, progress=progress or SILENT)
 
 
 def paper_tables(*, data: str | Path = "data") -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragc.core.progress import SILENT
 from ragc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,4 +66,4 @@ def index(
     from ragc import recipe as recipes
     from ragc.task import indexing
 
-    return indexing.index(recipes.load(recipe, sets), progress=progress or indexing.SILENT)
+    return indexing.index(recipes.load(recipe, sets), progress=progress or SILENT)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from ragc.compiled.access import Access
+from ragc.core.progress import SILENT
 
 if TYPE_CHECKING:
     import optuna
@@ -149,7 +150,7 @@ def headroom(
     resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     if dry_run:
         return probe.plan(resolved, calls=calls, gain=gain)
-    return probe.headroom(resolved, calls=calls, gain=gain, progress=progress or probe.SILENT)
+    return probe.headroom(resolved, calls=calls, gain=gain, progress=progress or SILENT)
 
 
 def study_status(path: str | Path, *, access: Access = Access()) -> StudyStatus:

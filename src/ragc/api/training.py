@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ragc.compiled.access import Access
+from ragc.core.progress import SILENT
 from ragc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def training_data(
     resolved = recipes.load(recipe, sets, allow_loss=allow_loss)
     if dry_run or out is None:
         return build.estimate(kind, resolved, out)
-    return build.build(kind, resolved, out, format=format, progress=progress or build.SILENT)
+    return build.build(kind, resolved, out, format=format, progress=progress or SILENT)
 
 
 def train(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragc.compiled.access import Access
+from ragc.core.progress import SILENT
 
 if TYPE_CHECKING:
     from ragc.compiled.base import CompiledProgram
@@ -96,7 +97,7 @@ def evaluate(
     from ragc.compiled import evaluate as examples
 
     program = examples.open_program(path, sets, access=access, allow_loss=allow_loss)
-    return examples.score(program, split, progress=progress or examples.SILENT, include_seen=include_seen)
+    return examples.score(program, split, progress=progress or SILENT, include_seen=include_seen)
 
 
 def compare(

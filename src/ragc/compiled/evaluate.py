@@ -5,7 +5,6 @@ If other targets play the roles than at the compile, the change of the score is 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,10 +25,10 @@ from ragc.compiled.contamination import (
 from ragc.compiled.resolve import Opening, resolve
 from ragc.compiled.verdict import intervals_to_json
 from ragc.core import event_loop
-from ragc.core.counters import Counters, counting
+from ragc.core.counters import Counters
 from ragc.core.display import describe, figure, interval, quantity, signed
 from ragc.core.paths import missing_file
-from ragc.core.progress import Progress, Silent, listening
+from ragc.core.progress import SILENT, Progress
 from ragc.corpora.files.splits import normalise
 from ragc.errors import ArtefactError, UsageError
 from ragc.metrics.failures import Failures
@@ -37,15 +36,14 @@ from ragc.metrics.stats.intervals import Interval
 from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store
+from ragc.store.call_store import CallStore
 from ragc.store.looks import Look, count_look
 from ragc.store.uses import EVALUATION
 from ragc.targets.base import Target
-from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
-from ragc.task.answering import Row, answer, evaluate, failures_of, groups_of
+from ragc.task.answering import Row, answer, failures_of, groups_of
 from ragc.task.base import Task, prepare, recorded_rooms
 from ragc.task.prompts import give_prompts
-from ragc.task.speed import note_speed
+from ragc.task.run import MeasuredRun, Measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,6 @@ def _table(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-SILENT = Silent()
-
 FLATTERED = "The program was chosen by its scores on these questions, so they flatter it."
 """The remark on the scores of a compiled program on its dev questions."""
 
@@ -129,17 +125,9 @@ class OpenProgram:
 
     def close(self) -> None:
         """Free models, connections and files."""
-        event_loop.run(_close_parts(self.task))
+        event_loop.run(self.task.runtime.aclose())
         self.task.ledger.close()
         self.task.runtime.gateway.store.close()
-
-
-async def _close_parts(task: Task) -> None:
-    for target in task.runtime.targets.values():
-        await target.aclose()
-    for source in task.runtime.sources.values():
-        if (aclose := getattr(source, "aclose", None)) is not None:
-            await aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +249,7 @@ def open_program(
         raise ArtefactError(missing_file(what, str(where), Path(), "file or folder"))
     base = None if access.base is None else Path(access.base)
     resolved = recipe.load(where, sets, base=base, allow_loss=allow_loss)
-    call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
-    task = prepare(resolved, store=call_store, questions=questions, targets=targets)
+    task = prepare(resolved, store=store, questions=questions, targets=targets)
     _count_only_for_a_limit(task)
     program = task.method.build(task.runtime, task.recipe.fixed(task.method))
     if resolved.prompts:
@@ -280,14 +267,13 @@ def open_compiled(
 ) -> OpenProgram:
     """Opens a loaded program, as `open_program` does. Raises Untrusted for what is not allowed."""
     resolved = resolve(compiled, how, questions=questions, stand_ins=bool(targets))
-    call_store = store or open_store(resolved.study.store, keep=resolved.study.keep)
     keys = recipe.set_keys(how.sets)
     other_data = any(key[0] == "data" for key in keys)
     changed = [key[1] for key in keys if key[0] == "targets" and len(key) > 1]
     rooms = recorded_rooms(compiled.provenance)
     task = prepare(
         resolved,
-        store=call_store,
+        store=store,
         questions=questions,
         targets=targets,
         grouped=other_data or "groups" in compiled.provenance,
@@ -320,7 +306,7 @@ async def answer_question(
     """As `ask`, on the process's event loop."""
     if not question.strip():
         raise UsageError("The question is empty; write it as one argument, in quotes.")
-    await _open(opened.task, SILENT)
+    await MeasuredRun(opened.task).open()
     return await answer(opened.program, Question("", question, (), **dict(context or {})))
 
 
@@ -339,27 +325,20 @@ def score(
         available = ", ".join(name for name, held in task.splits.items() if held) or "none"
         raise UsageError(f"Split {split!r} is empty; this data has: {available}.")
 
-    async def work() -> tuple[tuple[Row, ...], Counters, dict[str, float]]:
-        await _open(task, progress)
+    async def work() -> tuple[tuple[Row, ...], Measurement]:
+        run = MeasuredRun(task, progress)
+        await run.open()
         progress.phase(f"answering {split}", len(questions))
-        started = asyncio.get_running_loop().time()
-        servers = [one for one in task.runtime.targets.values() if getattr(one, "metrics_url", "")]
-        before = await prefix_tokens(servers) if servers else {}
-        with counting(Counters()) as spent:
-            limit = asyncio.Semaphore(task.in_flight)
+        async with run.measuring() as measured:
             if opened.compiled is None:
                 await task.fit(opened.program)
-            rows = await evaluate(opened.program, questions, task.scorer, limit=limit, done=progress.step)
-        seconds = asyncio.get_running_loop().time() - started
-        cached = increase(before, await prefix_tokens(servers)) if servers else {}
-        return rows, spent, {"seconds": seconds, **cached}
+            rows = await run.answer(opened.program, questions)
+        return rows, measured
 
-    with event_loop.frozen_gc():
-        rows, spent, measured = event_loop.run(work())
+    rows, measured = event_loop.run(work())
     progress.close()
     rows = contamination.marked(rows)
-    note_speed(task, sent=spent.sent, replayed=spent.replayed, seconds=measured["seconds"])
-    cost = spent.to_json() | {"tokens": spent.tokens} | measured
+    cost = {**measured.to_json(), **measured.cached}
     means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
     look = look_at_test(task, [opened.program], home) if split == "test" else None
@@ -406,9 +385,3 @@ def _remarks(opened: OpenProgram, split: str, contamination: Contamination) -> l
         return []
     part = f"{len(contamination.used):,} of these {contamination.questions:,} questions"
     return [f"{part} taught or chose the program, so they flatter it."]
-
-
-async def _open(task: Task, progress: Progress) -> None:
-    progress.phase("opening the model", None)
-    with listening(progress.note):
-        await task.runtime.open(progress.download)

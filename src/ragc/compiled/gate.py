@@ -23,7 +23,7 @@ from ragc.compiled.contamination import check_evaluation
 from ragc.compiled.evaluate import Evaluation, open_program, score
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
-from ragc.core.progress import Progress, Silent
+from ragc.core.progress import SILENT, Progress
 from ragc.corpora.files.splits import normalise
 from ragc.errors import RagcError, UsageError
 from ragc.metrics import Metric, get
@@ -44,8 +44,6 @@ from ragc.metrics.stats.noninferiority import (
     questions_needed,
 )
 from ragc.store.looks import Look, count_look
-
-SILENT = Silent()
 
 PASSED, DROPPED, UNCLEAR = 0, 10, 11
 """The exit codes."""

@@ -14,7 +14,7 @@ import inspect
 import signal
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet, finalize
@@ -211,6 +211,21 @@ async def on_loop(work: Coroutine[Any, Any, T]) -> T:
     if is_on_loop():
         return await work
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, get()))
+
+
+async def gather_or_cancel(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Awaits all of `work` at once and returns the results in its order.
+
+    The first error, or the caller's cancellation, cancels the rest; it is raised when they have ended.
+    """
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ragc.core.extras import EXTRAS, is_installed, remedy
 from ragc.core.paths import cache_home
-from ragc.core.progress import Progress
+from ragc.core.progress import SILENT, Progress
 from ragc.doctor.check import Check
-from ragc.doctor.storage import SILENT, examine_kept
+from ragc.doctor.storage import examine_kept
 
 NEEDED = ("dspy", "litellm", "optuna", "diskcache", "pydantic", "jinja2", "bm25s")
 OPTIONAL = {module: extra for extra, modules in EXTRAS.items() for module in modules}

@@ -13,11 +13,10 @@ from pathlib import Path
 from ragc.core.digest import file_digest
 from ragc.core.display import quantity
 from ragc.core.paths import cache_home
-from ragc.core.progress import Progress, Silent
+from ragc.core.progress import SILENT, Progress
 from ragc.doctor.check import Check
 from ragc.errors import RagcError
 
-SILENT = Silent()
 LISTED = 5
 """The most sets of test questions whose looks are listed."""
 

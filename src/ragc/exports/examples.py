@@ -5,7 +5,6 @@ A worked example is one traced question: each call with its messages, checked ag
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragc.core import event_loop, inputs
+from ragc.core.progress import SILENT
 from ragc.errors import ArtefactError, UsageError
 from ragc.exports.derive import derive_export
 from ragc.programs.trace import Call, Event
@@ -114,7 +114,7 @@ def open_for_export(
     program = derive_export(loaded)
     if not questions:
         return program
-    from ragc.compiled.evaluate import SILENT, open_compiled
+    from ragc.compiled.evaluate import open_compiled
 
     opened_program = open_compiled(loaded, how or Opening())
     if len(opened_program.task.dev) < questions:
@@ -138,18 +138,11 @@ def open_for_export(
 async def _answer_questions(
     opened_program: OpenProgram, questions: int, progress: Progress
 ) -> tuple[Row, ...]:
-    from ragc.task.answering import evaluate
+    from ragc.task.run import MeasuredRun
 
-    task = opened_program.task
-    progress.phase("opening the model", None)
-    await task.runtime.open(progress.download)
+    run = MeasuredRun(opened_program.task, progress)
+    await run.open()
     progress.phase("answering dev questions", questions)
-    rows = await evaluate(
-        opened_program.program,
-        task.dev[:questions],
-        task.scorer,
-        limit=asyncio.Semaphore(task.in_flight),
-        done=progress.step,
-    )
+    rows = await run.answer(opened_program.program, run.task.dev[:questions])
     progress.close()
     return rows

@@ -12,6 +12,7 @@ import dspy
 
 from ragc.core.counters import Counters
 from ragc.core.display import describe
+from ragc.core.event_loop import gather_or_cancel
 from ragc.errors import ParseFailure
 from ragc.metrics import Metric, Outcome
 from ragc.metrics.base import Finding
@@ -140,14 +141,7 @@ async def evaluate(
         done()
         return row
 
-    tasks = [asyncio.ensure_future(one(question)) for question in questions]
-    try:
-        return tuple(await asyncio.gather(*tasks))
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
+    return tuple(await gather_or_cancel(map(one, questions)))
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from ragc import metrics
@@ -18,6 +17,7 @@ from ragc.core.progress import Progress
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
+from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import UsageError
 from ragc.metrics import Metric, own, scoring
 from ragc.metrics.base import Objective, Scores, families
@@ -30,7 +30,7 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
 from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
-from ragc.store.call_store import CallStore
+from ragc.store.call_store import CallStore, open_store
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
@@ -185,8 +185,7 @@ class Task:
 def prepare(
     recipe: Recipe,
     *,
-    store: CallStore,
-    charges: Path | None = None,
+    store: CallStore | None = None,
     ledger: StudyLedger | None = None,
     questions: bool = True,
     targets: Mapping[str, Target] | None = None,
@@ -197,13 +196,15 @@ def prepare(
 ) -> Task:
     """Builds the task of `recipe`: files are read and checked, nothing is sent and no model is loaded.
 
-    `charges` is the file of the budget's ledger; `ledger` replaces it. With `questions` False all splits are
-    empty and nothing is scored, for answering questions outside the data. `targets` replace those of the
-    recipe. `progress` shows the first conversion of a large corpus to disk. `answering` False skips the check
-    of what targets and metrics need on this machine. `grouped` False draws splits as before groups were
-    known. `rooms` are the rooms for thoughts that targets had before, by name; others are decided here.
+    `store` is by default the one that the recipe names, and `ledger` one that keeps nothing. With `questions`
+    False all splits are empty and nothing is scored, for answering questions outside the data. `targets`
+    replace those of the recipe. `progress` shows the first conversion of a large corpus to disk. `answering`
+    False skips the check of what targets and metrics need on this machine. `grouped` False draws splits as
+    before groups were known. `rooms` are the rooms for thoughts that targets had before, by name; others are
+    decided here.
     Raises RecipeError with everything that this machine lacks, DataError and UsageError.
     """
+    store = store or open_store(recipe.study.store, keep=recipe.study.keep)
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
     data = RecipeData(recipe, progress, grouped=grouped)
@@ -213,19 +214,8 @@ def prepare(
     by_role = dict(targets or _build_targets(recipe))
     keep_rooms(by_role, rooms or {})
     check_rooms(by_role.values())
-    sources = {
-        name: build_source(
-            spec.kind,
-            spec.options,
-            corpora.get(name),
-            store,
-            recording=spec.corpus,
-            resolve=recipe.path,
-        )
-        for name, spec in recipe.sources.items()
-    }
-    ledger = ledger or FileLedger(charges, recipe.budget)
-    runtime = Runtime(by_role, sources, store=store, ledger=ledger)
+    ledger = ledger or FileLedger(None, recipe.budget)
+    runtime = Runtime(by_role, _build_sources(recipe, corpora, store), store=store, ledger=ledger)
     for program in recipe.methods:
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
@@ -234,30 +224,10 @@ def prepare(
     scorer = scorer_of(chosen_metrics, recipe, runtime, store)
     other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
-    task = Task(
-        recipe,
-        runtime,
-        ledger,
-        splits,
-        scorer,
-        objectives,
-        facts=facts_of(recipe.seed, all_splits, sources, by_role)
-        | data.notes
-        | _judge_facts(scorer)
-        | _prompt_facts(recipe),
-        other=other,
-    )
-    if recipe.search.demos:
-        _check_demos(task, questions=questions)
-    if (
-        recipe.search.instructions
-        and OWN_OPTIMIZER in recipe.search.optimizer
-        and questions
-        and not task.train
-    ):
-        raise UsageError(
-            "search.instructions needs train questions, found none; set data.train, or instructions = 0."
-        )
+    facts = facts_of(recipe.seed, all_splits, runtime.sources, by_role)
+    facts |= data.notes | _judge_facts(scorer) | _prompt_facts(recipe)
+    task = Task(recipe, runtime, ledger, splits, scorer, objectives, facts=facts, other=other)
+    _check_train(task, questions=questions)
     return with_prices(task)
 
 
@@ -287,11 +257,32 @@ def _own_lms(task: Task, known: Mapping[str, Target]) -> dict[str, Target]:
     return own
 
 
-def _check_demos(task: Task, *, questions: bool) -> None:
-    """Raises UsageError for demonstrations that no program can show, or that have no train questions."""
-    most, own = task.space.demos, set(task.recipe.search.demo_kinds) - {CROSS}
-    if questions and most and own and not task.train:
-        raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
+def _check_train(task: Task, *, questions: bool) -> None:
+    """Raises UsageError for demonstrations that no program can show, and where train questions lack."""
+    search, lacking = task.recipe.search, questions and not task.train
+    if search.demos:
+        most, own = task.space.demos, set(search.demo_kinds) - {CROSS}
+        if most and own and lacking:
+            raise UsageError("search.demos needs train questions, found none; set data.train, or demos = 0.")
+    if search.instructions and OWN_OPTIMIZER in search.optimizer and lacking:
+        raise UsageError(
+            "search.instructions needs train questions, found none; set data.train, or instructions = 0."
+        )
+
+
+def _build_sources(recipe: Recipe, corpora: Mapping[str, Corpus], store: CallStore) -> dict[str, Source]:
+    """The sources of `recipe` by name, over `corpora`, those with passages of their own."""
+    return {
+        name: build_source(
+            spec.kind,
+            spec.options,
+            corpora.get(name),
+            store,
+            recording=spec.corpus,
+            resolve=recipe.path,
+        )
+        for name, spec in recipe.sources.items()
+    }
 
 
 def _build_targets(recipe: Recipe) -> dict[str, Target]:

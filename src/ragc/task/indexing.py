@@ -6,14 +6,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragc.core.progress import Progress, Silent
+from ragc.core.progress import SILENT, Progress
 from ragc.corpora.storage.index_cache import IndexFolder
 from ragc.programs.runtime import Runtime
 from ragc.recipe import Recipe
-from ragc.store.call_store import open_store
 from ragc.task.base import prepare
-
-SILENT = Silent()
 
 
 def index(recipe: Recipe, *, progress: Progress = SILENT) -> list[dict[str, Any]]:
@@ -23,8 +20,7 @@ def index(recipe: Recipe, *, progress: Progress = SILENT) -> list[dict[str, Any]
     False if it existed. A source without an index on disk gives no row. Raises DataError, UsageError and
     SourceError.
     """
-    store = open_store(recipe.study.store, keep=recipe.study.keep)
-    task = prepare(recipe, store=store, questions=False, progress=progress, answering=False)
+    task = prepare(recipe, questions=False, progress=progress, answering=False)
     program = task.method.build(task.runtime, recipe.fixed(task.method))
     cut = list(_leaves(vars(program), []))
     rows: dict[str, dict[str, Any]] = {}

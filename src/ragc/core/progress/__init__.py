@@ -89,6 +89,9 @@ class Silent:
         """Ignored."""
 
 
+SILENT = Silent()
+
+
 class Watcher(Protocol):
     """Takes note of work that is no event of a trace. It raises nothing."""
 

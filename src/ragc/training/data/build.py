@@ -8,9 +8,7 @@ are complete are written, and the error says how many those are.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,25 +19,20 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from filelock import FileLock, Timeout
 
 from ragc.compiled import contamination
 from ragc.core import event_loop, inputs, outputs
-from ragc.core.activity import doing
-from ragc.core.counters import Counters, counting
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.extras import __version__
-from ragc.core.home.private import FILE, make_private, narrow_tree
-from ragc.core.paths import cache_home
-from ragc.core.progress import Progress, Silent, listening
+from ragc.core.progress import SILENT, Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UnknownName, UsageError
 from ragc.metrics.short_answer import normalise
 from ragc.optimizers.grids.card import describe_model, origin_of
 from ragc.optimizers.plan.call_bounds import REQUESTS
 from ragc.recipe import Budget, GridSpec, Recipe
 from ragc.records import Question
-from ragc.store.call_store import CallStore, open_store, refuse_shared
+from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
 from ragc.targets.prices import request_limits
 from ragc.task import base as tasks
@@ -47,6 +40,7 @@ from ragc.task.base import Task
 from ragc.task.budget import FileLedger
 from ragc.task.prompts import fingerprints
 from ragc.task.requirements import require
+from ragc.task.run import MeasuredRun, measure, open_run, open_state
 from ragc.training import FORMATS, KINDS
 from ragc.training.data import card
 from ragc.training.data.base import Collector, Gathered, Item, Row
@@ -54,8 +48,6 @@ from ragc.training.data.files import DataFiles
 from ragc.training.data.prefrag import PairsOfSources
 from ragc.training.data.rqrag import Trajectories
 from ragc.training.data.slimplm import Labels, Rewrites
-
-SILENT = Silent()
 
 REPEATED_QUESTION = "a repeated question"
 
@@ -123,25 +115,13 @@ def build(
     """
     _check_names(kind, format)
     files = DataFiles(out)
-    with _opened(files.rows, kind, recipe) as state:
+    with _open_state(files.rows, kind, recipe) as state:
         ledger = FileLedger(state.charges, recipe.budget)
-        try:
-            task = tasks.prepare(
-                recipe,
-                ledger=ledger,
-                store=store or open_store(recipe.study.store, keep=recipe.study.keep),
-                targets=targets,
-                progress=progress,
-            )
-            collector = collector_of(kind, task)
-            if problem := contamination.record(task, "training data", ["train"]):
+        with open_run(recipe, ledger, store=store, targets=targets, progress=progress) as run:
+            collector = collector_of(kind, run.task)
+            if problem := contamination.record(run.task, "training data", ["train"]):
                 progress.note(problem)
-            with event_loop.frozen_gc():
-                return event_loop.run(
-                    _Build(kind, task, collector, files, state.begun, format, progress).run()
-                )
-        finally:
-            ledger.close()
+            return event_loop.run(_Build(kind, run, collector, files, state.begun, format).run())
 
 
 def estimate(kind: str, recipe: Recipe, out: str | Path | None = None) -> dict[str, Any]:
@@ -222,8 +202,7 @@ def _unique(questions: Sequence[Question]) -> list[Question]:
 @dataclass(frozen=True, slots=True)
 class _State:
     """What this machine remembers of an output: the file of what it spent, and the day on which it was
-    begun..
-
+    begun.
     """
 
     charges: Path | None
@@ -238,39 +217,22 @@ def identity(kind: str, recipe: Recipe) -> str:
 
 
 @contextmanager
-def _opened(out: Path, kind: str, recipe: Recipe) -> Iterator[_State]:
+def _open_state(out: Path, kind: str, recipe: Recipe) -> Iterator[_State]:
     """Locks `out`; the state of what is being made there. Another recipe begins anew, with its own budget.
 
     With `keep = false` nothing is remembered. Raises UsageError where another process writes to `out`.
     """
     today = datetime.now(UTC).date().isoformat()
-    if not recipe.study.keep:
-        refuse_shared()
-    name = out.name.encode()[:60].decode(errors="ignore")
-    folder = cache_home() / "training_data" / f"{name}-{digest(str(out))[:12]}"
-    lock = FileLock(f"{folder}.lock", mode=FILE)
-    with doing(f"Keeping the state of {out} in {folder}", "check RAGC_HOME, or set it to another folder"):
-        make_private(folder.parent)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise UsageError(
-                f"Another process is writing {out}; wait for it or choose another --out."
-            ) from None
-    try:
-        if not recipe.study.keep:
+    with open_state("training_data", out, "writing", keep=recipe.study.keep) as folder:
+        if folder is None:
             yield _State(None, today)
             return
-        make_private(folder)
-        narrow_tree(folder)
         mark, charges, about = identity(kind, recipe), folder / "charges.jsonl", folder / "begun.json"
         begun = _begun(about, mark)
         if not begun:
             charges.unlink(missing_ok=True)
             outputs.put_file(about, json.dumps({"identity": mark, "begun": today}).encode())
         yield _State(charges, begun or today)
-    finally:
-        lock.release()
 
 
 def _begun(path: Path, mark: str) -> str:
@@ -288,49 +250,36 @@ class _Build:
     def __init__(
         self,
         kind: str,
-        task: Task,
+        run: MeasuredRun,
         collector: Collector,
         files: DataFiles,
         begun: str,
         format: str,
-        progress: Progress,
     ) -> None:
-        self.kind, self.task, self.collector, self.files = kind, task, collector, files
-        self.begun, self.format, self.progress = begun, format, progress
-        self._questions = _unique(task.train)
-        self._limit = asyncio.Semaphore(task.in_flight)
+        self.kind, self.task, self.collector, self.files = kind, run.task, collector, files
+        self.begun, self.format, self._run = begun, format, run
+        self._questions = _unique(run.task.train)
         self._spent: BudgetExhausted | None = None
 
     async def run(self) -> TrainingData:
         """Collects and writes. Raises as `build`."""
-        started = time.monotonic()
-        with counting(Counters()) as cost:
-            self.progress.phase("opening the model", None)
-            with listening(self.progress.note):
-                await self.task.runtime.open(self.progress.download)
-            self.progress.phase("collecting training data", len(self._questions))
+        await self._run.open()
+        self._run.progress.phase("collecting training data", len(self._questions))
+        with measure() as measured:
             gathered = await self._collect()
-        self.progress.close()
+        self._run.progress.close()
         data = self._write(gathered)
         if self._spent is not None:
             raise self._cut_off(len(gathered), len(data.rows))
-        amounts = {name: getattr(cost, name) for name in ("sent", "replayed", "tokens", "usd")}
-        return replace(data, counters={**amounts, "seconds": time.monotonic() - started})
+        return replace(data, counters=measured.brief())
 
     async def _collect(self) -> list[Gathered]:
         """What each question gave, in their order; without those that the budget cut off."""
-        work = [asyncio.ensure_future(self._collect_one(question)) for question in self._questions]
-        try:
-            results = await asyncio.gather(*work)
-        except BaseException:
-            for one in work:
-                one.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
-            raise
+        results = await event_loop.gather_or_cancel(map(self._collect_one, self._questions))
         return [one for one in results if one is not None]
 
     async def _collect_one(self, question: Question) -> Gathered | None:
-        async with self._limit:
+        async with self._run.limit:
             if self._spent is not None:
                 return None
             try:
@@ -340,7 +289,7 @@ class _Build:
             except BudgetExhausted as error:
                 self._spent = error
                 return None
-        self.progress.step()
+        self._run.progress.step()
         return gathered
 
     def _write(self, gathered: Sequence[Gathered]) -> TrainingData:

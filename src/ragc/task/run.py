@@ -1,0 +1,307 @@
+"""The measured run of a recipe: opened, counted, timed and closed, and what its requests took.
+
+    open_state     locks the output and holds the folder with its state on this machine
+    open_run       opens store and task; their ledger is closed at exit
+    open           loads models and connects to servers
+    measuring      counts and times what is sent
+
+Compile, eval, grid, tables, headroom and training data run so. What requests to the same targets took when
+they were last measured on this machine is kept for the dry run, tokens and seconds:
+
+    $RAGC_HOME/speeds.json    {digest of the targets and the concurrency: {"seconds": ..., "requests": ...},
+                               digest of the recipe: {"calls": ..., "longer": ..., "used": {target: [...]}}}
+
+`used` are tokens of prompts, of replies, and of prompts read from a cache; a call costs `longer` times their
+mean. Dollars are not kept: a price may change between two runs, and is applied when one is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ragc.core import event_loop
+from ragc.core.activity import doing
+from ragc.core.counters import Counters, counting
+from ragc.core.digest import digest, pretty
+from ragc.core.home.private import FILE, make_private, narrow_tree, write_private
+from ragc.core.paths import cache_home
+from ragc.core.progress import SILENT, Progress, listening
+from ragc.errors import UsageError
+from ragc.programs.base import RagProgram
+from ragc.recipe import Recipe
+from ragc.records import Question
+from ragc.store.call_store import CallStore, refuse_shared
+from ragc.targets.base import Target, Usage
+from ragc.targets.token_price import price_of
+from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
+from ragc.task.answering import Row, evaluate
+from ragc.task.base import Task, prepare
+from ragc.task.budget import FileLedger, StudyLedger
+from ragc.task.spare import longer
+
+
+def keeping_state(out: Path, folder: Path, what: str = "state") -> AbstractContextManager[None]:
+    """Names the step that failed where the state of `out` cannot be kept in `folder`."""
+    return doing(f"Keeping the {what} of {out} in {folder}", "check RAGC_HOME, or set it to another folder")
+
+
+@contextmanager
+def lock_state(
+    out: Path, folder: Path, work: str, *, what: str = "state", wait_s: float = 0.0
+) -> Iterator[None]:
+    """Keeps other processes of this machine from the `work` on `out`, whose state is in `folder`.
+
+    `work` stands in a sentence, such as "writing". Raises UsageError where another process holds the lock for
+    more than `wait_s` seconds.
+    """
+    lock = FileLock(f"{folder}.lock", mode=FILE)
+    with keeping_state(out, folder, what):
+        make_private(folder.parent)
+        try:
+            lock.acquire(timeout=wait_s)
+        except Timeout:
+            raise UsageError(
+                f"Another process is {work} {out}; wait for it or choose another --out."
+            ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def state_folder(kind: str, out: Path) -> Path:
+    """The folder on this machine for the state of the output `out`, one of a `kind` such as "grids"."""
+    name = out.name.encode()[:60].decode(errors="ignore")
+    return cache_home() / kind / f"{name}-{digest(str(out))[:12]}"
+
+
+@contextmanager
+def open_state(kind: str, out: Path, work: str, *, keep: bool) -> Iterator[Path | None]:
+    """Locks `out` as `lock_state` does and opens its `state_folder`; None without `keep`."""
+    if not keep:
+        refuse_shared()
+    folder = state_folder(kind, out)
+    with lock_state(out, folder, work):
+        if keep:
+            with keeping_state(out, folder):
+                make_private(folder)
+                narrow_tree(folder)
+        yield folder if keep else None
+
+
+@dataclass(slots=True)
+class Measurement:
+    """What was sent during a measurement, and its wall-clock seconds, known at its end.
+
+    `cached` counts prompt tokens that vLLM servers looked up and found in their prefix caches; empty without
+    such a server.
+    """
+
+    spent: Counters = field(default_factory=Counters)
+    seconds: float = 0.0
+    cached: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, float]:
+        """All counters, tokens and seconds."""
+        return {**self.spent.to_json(), "tokens": self.spent.tokens, "seconds": self.seconds}
+
+    def brief(self) -> dict[str, float]:
+        """Requests sent and replayed, tokens, US dollars and seconds."""
+        return {name: self.to_json()[name] for name in ("sent", "replayed", "tokens", "usd", "seconds")}
+
+
+@contextmanager
+def measure() -> Iterator[Measurement]:
+    """Counts what is sent inside the block, and times it."""
+    measurement, started = Measurement(), time.monotonic()
+    try:
+        with event_loop.frozen_gc(), counting(measurement.spent):
+            yield measurement
+    finally:
+        measurement.seconds = time.monotonic() - started
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run over the questions of `task`, shown by `progress`."""
+
+    task: Task
+    progress: Progress = SILENT
+
+    @cached_property
+    def limit(self) -> asyncio.Semaphore:
+        """Bounds the questions in flight."""
+        return asyncio.Semaphore(self.task.in_flight)
+
+    async def open(self, *, shown: bool = True) -> None:
+        """Loads models and connects to servers. Raises TargetUnavailable and UsageError as `Runtime.open`.
+
+        The phase is `shown` unless the run has another name for it.
+        """
+        if shown:
+            self.progress.phase("opening the model", None)
+        with listening(self.progress.note):
+            await self.task.runtime.open(self.progress.download)
+
+    async def answer(self, program: RagProgram, questions: Sequence[Question]) -> tuple[Row, ...]:
+        """Answers and scores `questions`, each a step of the progress. Raises as `evaluate`."""
+        return await evaluate(program, questions, self.task.scorer, limit=self.limit, done=self.progress.step)
+
+    @asynccontextmanager
+    async def measuring(self) -> AsyncIterator[Measurement]:
+        """As `measure`, with what servers found in their caches. Records the speed of the requests."""
+        targets = self.task.runtime.targets.values()
+        servers = [target for target in targets if getattr(target, "metrics_url", "")]
+        before = await prefix_tokens(servers) if servers else {}
+        with measure() as measurement:
+            yield measurement
+        measurement.cached = increase(before, await prefix_tokens(servers)) if servers else {}
+        _note_speed(self.task, measurement)
+
+
+@contextmanager
+def open_run(
+    recipe: Recipe,
+    ledger: StudyLedger | None = None,
+    *,
+    store: CallStore | None = None,
+    targets: Mapping[str, Target] | None = None,
+    progress: Progress = SILENT,
+    grouped: bool = True,
+    rooms: Mapping[str, int] | None = None,
+) -> Iterator[MeasuredRun]:
+    """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. The ledger is closed at exit.
+
+    Without a `ledger` nothing that was spent is kept. Raises UsageError and its subclasses.
+    """
+    with closing(ledger or FileLedger(None, recipe.budget)) as open_ledger:
+        task = prepare(
+            recipe,
+            store=store,
+            ledger=open_ledger,
+            targets=targets,
+            progress=progress,
+            grouped=grouped,
+            rooms=rooms,
+        )
+        yield MeasuredRun(task, progress)
+
+
+LEAST = 5
+"""The least number of sent requests for a measurement. A run with more replayed than sent requests is not
+used.
+"""
+
+
+def seconds_per_request(task: Task) -> float | None:
+    """Seconds a request of `task`, at its concurrency, as last measured; None if never measured."""
+    try:
+        entry = _read()[_key(task)]
+        return round(float(entry["seconds"]) / int(entry["requests"]), 4)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _note_speed(task: Task, measured: Measurement) -> None:
+    """Records what the requests that were sent took; a file that cannot be written is ignored."""
+    sent = measured.spent.sent
+    if sent >= LEAST and sent >= measured.spent.replayed:
+        _note(task, _key(task), {"seconds": round(measured.seconds, 3), "requests": int(sent)})
+
+
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """The mean cost of an LM call: tokens of prompt and reply, and dollars; `usd` None without a price."""
+
+    tokens: float
+    usd: float | None
+
+
+def cost_per_call(task: Task) -> CallCost | None:
+    """The cost of an LM call of this recipe: tokens as last measured, by the present prices of its targets.
+
+    None if never measured.
+    """
+    try:
+        entry = _read()[_recipe_key(task)]
+        calls = int(entry["calls"])
+        used = {str(name): Usage(*map(int, amounts)) for name, amounts in entry["used"].items()}
+        return _mean(task, calls / float(entry["longer"]), used)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError):
+        return None
+
+
+def cost_so_far(task: Task) -> CallCost | None:
+    """The cost of an LM call that this process made for `task`, replayed ones too; None before the first."""
+    gateway = task.runtime.gateway
+    calls = gateway.sent + gateway.replayed
+    return _mean(task, calls, gateway.used) if calls else None
+
+
+def _mean(task: Task, calls: float, used: Mapping[str, Usage]) -> CallCost:
+    """The mean cost of `calls` calls that took the tokens `used`, by target, at present prices."""
+    tokens = sum(usage.prompt + usage.completion for usage in used.values()) / calls
+    prices = {target.identity: price_of(target) for target in task.runtime.targets.values()}
+    usd = 0.0
+    for name, usage in used.items():
+        price = prices.get(name)
+        if price is None:
+            return CallCost(tokens, None)
+        usd += price.usd(usage)
+    return CallCost(tokens, usd / calls)
+
+
+def note_cost(task: Task, *, whole: bool = True) -> None:
+    """Records what the LM calls that this process made for `task` took, replayed ones too.
+
+    Unless they are `whole`, they are those of the baseline of a study, whose other calls take longer.
+    """
+    gateway = task.runtime.gateway
+    calls = gateway.sent + gateway.replayed
+    if calls >= LEAST:
+        used = {name: [usage.prompt, usage.completion, usage.cached] for name, usage in gateway.used.items()}
+        _note(
+            task, _recipe_key(task), {"calls": calls, "longer": 1.0 if whole else longer(task), "used": used}
+        )
+
+
+def _note(task: Task, key: str, entry: Mapping[str, object]) -> None:
+    if not task.recipe.study.keep:
+        return
+    path = _path()
+    fresh = path.with_name(f".{path.name}-{os.getpid()}")
+    with suppress(OSError):
+        write_private(fresh, pretty(_read() | {key: dict(entry)}))
+        fresh.replace(path)
+
+
+def _path() -> Path:
+    return cache_home() / "speeds.json"
+
+
+def _read() -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError):
+        speeds = json.loads(_path().read_bytes())
+        return speeds if isinstance(speeds, dict) else {}
+    return {}
+
+
+def _key(task: Task) -> str:
+    answering = sorted((role, target.identity) for role, target in task.runtime.targets.items())
+    return digest([answering, task.in_flight])[:16]
+
+
+def _recipe_key(task: Task) -> str:
+    answering = sorted((role, target.identity) for role, target in task.runtime.targets.items())
+    return digest([answering, task.recipe.identity()])[:16]
