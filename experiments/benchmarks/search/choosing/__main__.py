@@ -99,10 +99,10 @@ def chosen_sources(
 def main() -> None:
     args = arguments().parse_args()
     if args.report:
-        found = [row for path in args.report for row in read_rows(path)]
+        loaded = [row for path in args.report for row in read_rows(path)]
         if args.summary:
-            args.summary.write_text(summary(found), "utf-8")
-        print(report(found))
+            args.summary.write_text(summary(loaded), "utf-8")
+        print(report(loaded))
         return
     if args.out is None:
         raise SystemExit("--out names the file of rows; a run that breaks off goes on from it.")

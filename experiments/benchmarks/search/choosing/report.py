@@ -60,11 +60,10 @@ def interval(by_source: Mapping[str, Array], column: int = 0) -> tuple[float, fl
     """Mean of a column over sources, and its interval."""
     values = [rows[:, column] for rows in by_source.values()]
     rng = np.random.default_rng(0)
-    draws = np.empty(REPETITIONS)
-    for repetition in range(REPETITIONS):
-        chosen = rng.integers(len(values), size=len(values))
-        draws[repetition] = np.mean([values[i][rng.integers(len(values[i]), size=len(values[i]))].mean()
-                                     for i in chosen])  # fmt: skip
+    means = np.array([v[rng.integers(len(v), size=(REPETITIONS, len(v)))].mean(1) for v in values])
+    # A source that is drawn twice has other seeds the second time.
+    shape = (len(values), REPETITIONS)
+    draws = means[rng.integers(len(values), size=shape), rng.integers(REPETITIONS, size=shape)].mean(0)
     low, high = np.quantile(draws, [0.025, 0.975])
     return float(np.mean([v.mean() for v in values])), float(low), float(high)
 
@@ -75,12 +74,12 @@ def groups(rows: Rows) -> dict[tuple[str, float], list[Choices]]:
     for row in rows:
         cells[row.get("run", ""), row["budget"], row["search"]].append(row)
     out: dict[tuple[str, float], list[Choices]] = defaultdict(list)
-    for (label, budget, search), found in sorted(cells.items()):
-        rules = dict.fromkeys(rule for row in found for rule in row["picks"])
+    for (label, budget, search), group in sorted(cells.items()):
+        rules = dict.fromkeys(rule for row in group for rule in row["picks"])
         shown = rules if search.startswith(RAGC) else [r for r in rules if r in (WORSE, BETTER)]
         for rule in shown:
             end = "" if rule == BETTER else f", risk {rule}"
-            out[label, budget].append(Choices.of(f"{search}{end}", found, rule))
+            out[label, budget].append(Choices.of(f"{search}{end}", group, rule))
     return out
 
 
