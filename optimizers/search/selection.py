@@ -7,8 +7,9 @@ scored, the more so the less the trials differ beyond what questions explain. Ra
 single trials (DerSimonian and Laird 1986) chose worse (experiments/LOG.md).
 
 The winner is the trial with the greatest expected score among those whose probability of being worse than the
-baseline by more than a margin is at most `RISK`; if there is none, among all. Ties go to the higher mean,
-then to fewer failed questions, then to the baseline, then to fewer tokens, then to the earlier trial.
+baseline by more than a margin is at most `risk` (`RISK` by default); if there is none, among all. Ties go to
+the higher mean, then to fewer failed questions, then to the baseline, then to fewer tokens, then to the
+earlier trial.
 
 What that costs and buys: in simulated studies of 12 raced trials on 10 to 50 questions, with differences from
 small to middling, the winner was truly more than .01 below the baseline in 1 to 12% of studies, that of the
@@ -82,10 +83,16 @@ def expected_scores(
 
 
 def expected_of_choice(
-    trials: Sequence[TrialResult], objectives: Sequence[Objective], pick: Objective, chosen: TrialResult
+    trials: Sequence[TrialResult],
+    objectives: Sequence[Objective],
+    pick: Objective,
+    chosen: TrialResult,
+    *,
+    risk: float = RISK,
 ) -> ExpectedScore:
     """What is expected of `chosen`, the trial that `select` takes, now that it is known to be the one taken.
 
+    `risk` is as in `select`.
     Its expected score less the bias of choosing (`ScoreModel.bias_of_choice`), within the metric's bounds.
     So it may lie below or above that in `expected_scores`, which is right on average over all trials.
     `trials` are all that were chosen among; what the parts of a portfolio chose before is not known here.
@@ -96,7 +103,7 @@ def expected_of_choice(
         return expected
     marks = [trial.candidate.mark for trial in fitted.trials]
     possible = np.isin(marks, [trial.candidate.mark for trial in _choosable(trials, objectives)])
-    biased = fitted.bias_of_choice(possible) * (
+    biased = fitted.bias_of_choice(possible, risk) * (
         1 - float(fitted.table.unmeasured[marks.index(chosen.candidate.mark)])
     )
     value = expected.value - biased
@@ -146,7 +153,7 @@ class FittedScores:
             values[same], risks[same] = values[same].mean(), risks[same].min()
         return cls(unique, lines, table, model, posterior, values, risks)
 
-    def bias_of_choice(self, possible: NDArray[np.bool_]) -> float:
+    def bias_of_choice(self, possible: NDArray[np.bool_], risk: float = RISK) -> float:
         """The bias of choosing the greatest value among `possible` as `select` does, in the score's units."""
         model, posterior = self.model, self.posterior
         if model is None or posterior is None:
@@ -157,7 +164,7 @@ class FittedScores:
         possible = possible & (share <= share[possible].min(initial=np.inf))
 
         def choose(means: Array) -> NDArray[np.intp]:
-            safe = possible & (posterior.worse_than(0, self.table.margin, means) <= RISK)
+            safe = possible & (posterior.worse_than(0, self.table.margin, means) <= risk)
             among = np.where(safe.any(-1, keepdims=True), safe, possible)
             # Rounded, so that the choice does not hang on the last bits of a machine.
             chosen: NDArray[np.intp] = np.where(among, np.round(means, 9), -np.inf).argmax(-1)
@@ -215,10 +222,13 @@ def select(
     objectives: Sequence[Objective],
     pick: Objective,
     fitted: FittedScores | None = None,
+    *,
+    risk: float = RISK,
 ) -> TrialResult:
     """The trial to compile: the best by `pick`, of the Pareto front if there are several objectives.
 
-    `fitted` is the model of `trials`, if there is one already.
+    `fitted` is the model of `trials`, if there is one already. `risk`, 0..1, is the greatest probability of
+    being worse than the baseline that the trial may have.
     """
     expected = expected_scores(trials, pick, fitted)
     pick_index = list(objectives).index(pick)
@@ -230,7 +240,7 @@ def select(
         return (-value, -round(trial.values[pick_index] / unit, 12), *_among_equals(trial, trials[0]))
 
     front = _choosable(trials, objectives)
-    safe = [trial for trial in front if expected[trial.number].risk <= RISK]
+    safe = [trial for trial in front if expected[trial.number].risk <= risk]
     return min(safe or front, key=rank)
 
 

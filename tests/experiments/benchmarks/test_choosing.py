@@ -1,4 +1,4 @@
-"""The bench of searches: grids whose truth is known, budgets that hold, rows that resume."""
+"""The bench of searches: worlds whose truth is known, budgets that hold, rows that resume, closed worlds."""
 
 from __future__ import annotations
 
@@ -12,25 +12,21 @@ import numpy as np
 import optuna
 import pytest
 
-from experiments.benchmarks.search.choosing.__main__ import (
-    generated_bench,
-    main,
-    recorded_bench,
-    runs,
-    tables,
-)
-from experiments.benchmarks.search.choosing.generator import (
-    EXACT,
-    GeneratedGrid,
-    Parameters,
-    fit,
-    generated,
-)
-from experiments.benchmarks.search.choosing.searches import SEARCHES, true_variances
+from experiments.benchmarks.search.choosing import pools
+from experiments.benchmarks.search.choosing.__main__ import chosen_sources, main
+from experiments.benchmarks.search.choosing.generator import GeneratedGrid, fit, generated
+from experiments.benchmarks.search.choosing.kinds import KINDS, kind_world
+from experiments.benchmarks.search.choosing.lot import sources
+from experiments.benchmarks.search.choosing.peers import PEERS
+from experiments.benchmarks.search.choosing.pools import GRIDS, ragsmith_world, recorded_world
+from experiments.benchmarks.search.choosing.proposers import PROPOSERS
+from experiments.benchmarks.search.choosing.report import frontier, report, summary
+from experiments.benchmarks.search.choosing.runs import CUT, peer_picks, read_rows, risks
 from experiments.benchmarks.search.choosing.worlds import World, regret
 from ragc.optimizers.grids.grid import Grid
 
-KINDS = {kind.name: kind for kind in generated()}
+KNOWN = {kind.name: kind for kind in generated()}
+SEARCHES = PEERS | PROPOSERS
 
 
 @pytest.fixture(autouse=True)
@@ -38,15 +34,15 @@ def quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-def world(name: str = "middle-values", *, seed: int = 0, budget: int = 300, questions: int = 30) -> World:
-    grid = GeneratedGrid(KINDS[name])
+def world(*, seed: int = 0, budget: int = 300, questions: int = 30) -> World:
+    grid = GeneratedGrid(KNOWN["middle-values"])
     scores = grid.draw(questions, np.random.default_rng(seed))
     return World(grid.settings, grid.baseline, scores, grid.true, budget)
 
 
-@pytest.mark.parametrize("name", sorted(set(KINDS) - {"many"}))
+@pytest.mark.parametrize("name", sorted(set(KNOWN) - {"many"}))
 def test_true_means_are_the_means_of_many_questions(name: str) -> None:
-    grid = GeneratedGrid(KINDS[name])
+    grid = GeneratedGrid(KNOWN[name])
     means = np.mean([grid.draw(2000, np.random.default_rng(seed)).mean(1) for seed in range(6)], axis=0)
     np.testing.assert_allclose(means, grid.true, atol=0.04)
     assert abs(float(np.mean(means - grid.true))) < 0.015
@@ -54,7 +50,7 @@ def test_true_means_are_the_means_of_many_questions(name: str) -> None:
 
 def test_generated_grids_differ_in_what_a_search_meets() -> None:
     """At least twenty, unlike in level, in ties and in the rank of the baseline."""
-    grids = [GeneratedGrid(kind) for kind in KINDS.values() if kind.name != "many"]
+    grids = [GeneratedGrid(kind) for kind in KNOWN.values() if kind.name != "many"]
     assert len(grids) >= 20
     assert {round(float(np.median(grid.true)), 1) for grid in grids} >= {0.1, 0.3, 0.6}
     constant = []
@@ -68,7 +64,7 @@ def test_generated_grids_differ_in_what_a_search_meets() -> None:
 @pytest.mark.parametrize("name", ["easy-values", "middle-own", "hard-pairs", "noisy-values"])
 def test_parameters_are_fitted_to_a_grid(name: str) -> None:
     """A grid drawn from fitted parameters looks like the one that they were fitted to."""
-    grid = GeneratedGrid(KINDS[name])
+    grid = GeneratedGrid(KNOWN[name])
     scores = grid.draw(400, np.random.default_rng(3))
     fitted = fit(scores, grid.settings, name="fitted", baseline=grid.baseline)
     alike = []
@@ -84,8 +80,8 @@ def test_parameters_are_fitted_to_a_grid(name: str) -> None:
         (scores == 1).mean(),
     ]
     np.testing.assert_allclose(np.mean(alike, axis=0), target, atol=0.12)
-    assert fitted.ease == pytest.approx(KINDS[name].ease, rel=0.5)
-    assert fitted.levels == KINDS[name].levels
+    assert fitted.ease == pytest.approx(KNOWN[name].ease, rel=0.5)
+    assert fitted.levels == KNOWN[name].levels
 
 
 def test_a_grid_that_says_nothing_is_refused() -> None:
@@ -97,16 +93,18 @@ def test_a_grid_that_says_nothing_is_refused() -> None:
 @pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("budget", [0, 3, 29, 150, 700, 48 * 30])
 def test_every_search_keeps_to_its_budget_and_repeats_itself(name: str, budget: int) -> None:
-    picks = []
+    rankings = []
     for _ in range(2):
         task = world(budget=budget, seed=5)
-        picks.append(SEARCHES[name](task, 7))
+        rankings.append(SEARCHES[name](task, 7))
         assert int(task.seen.sum()) <= budget
-    assert picks[0] == picks[1]
-    assert 0 <= picks[0].setting < 48
+    assert rankings[0] == rankings[1]
+    assert rankings[0]
+    assert len(set(rankings[0])) == len(rankings[0])
+    assert set(rankings[0]) <= set(range(48))
 
 
-@pytest.mark.parametrize("name", sorted(set(SEARCHES) - {"greedy", "minibatches"}))
+@pytest.mark.parametrize("name", sorted(set(SEARCHES) - {"greedy", "mipro"}))
 def test_every_search_finds_a_setting_that_stands_out(name: str) -> None:
     """One of 16 settings is right everywhere and the others nowhere; the whole grid may be asked.
 
@@ -116,17 +114,44 @@ def test_every_search_finds_a_setting_that_stands_out(name: str) -> None:
     scores = np.zeros((16, 20))
     scores[9] = 1.0
     task = World(settings, 0, scores, scores.mean(1), scores.size)
-    pick = SEARCHES[name](task, 1)
-    assert pick.setting == 9
-    assert pick.expected == pytest.approx(1.0, abs=0.05) or name == "ragc"
+    assert SEARCHES[name](task, 1)[0] == 9
+    picks = peer_picks(name, World(settings, 0, scores, scores.mean(1), scores.size), 1)
+    assert picks["0.15"].setting == 9
+    assert picks["1"].expected == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_no_search_stumbles_over_constant_scores_or_one_setting(name: str) -> None:
-    for settings in ([{"a": 1}], [{"a": 1}, {"a": 2}]):
+def test_no_search_stumbles_over_constant_scores_one_setting_or_a_pool(name: str) -> None:
+    for settings in ([{"a": 1}], [{"a": 1}, {"a": 2}], [{"a": a, "b": a % 2} for a in range(5)]):
         scores = np.full((len(settings), 12), 0.5)
-        pick = SEARCHES[name](World(settings, 0, scores, scores.mean(1), scores.size), 1)
-        assert pick.expected == pytest.approx(0.5)
+        picks = peer_picks(name, World(settings, 0, scores, scores.mean(1), scores.size), 1)
+        assert [pick.expected for pick in picks.values()] == pytest.approx([0.5] * len(picks))
+
+
+def test_a_peer_may_cut_dev_questions_and_use_the_rule() -> None:
+    """With the cut a peer asks 15 or more of 60 questions, and no choice is riskier than its rule."""
+    for seed in range(6):
+        whole, part = (kind_world("third-order", seed, 0.05) for _ in range(2))
+        peer_picks("random", whole, seed)
+        picks = peer_picks(f"random{CUT}", part, seed)
+        assert whole.seen[whole.baseline].sum() == 60
+        assert part.seen.any(axis=0).sum() == 24
+        assert int(part.seen.any(axis=1).sum()) > int(whole.seen.any(axis=1).sum())
+        chance = risks(part)
+        assert all(chance[pick.setting] <= float(rule) for rule, pick in picks.items())
+
+
+def test_risks_are_small_for_what_is_better_and_great_for_what_is_worse() -> None:
+    rng = np.random.default_rng(3)
+    settings = [{"a": a, "b": b} for a in "xyz" for b in "uv"]
+    means = np.array([0.5, 0.9, 0.1, 0.5, 0.5, 0.5])
+    task = World(settings, 0, (rng.random((6, 80)) < means[:, None]).astype(float), means, 480)
+    task.seen[:5] = True
+    chance = risks(task)
+    assert chance[0] == 0
+    assert chance[1] < 0.01
+    assert chance[2] > 0.99
+    assert chance[5] == 1
 
 
 def test_a_world_sells_each_answer_once_and_no_more_than_it_may() -> None:
@@ -139,45 +164,102 @@ def test_a_world_sells_each_answer_once_and_no_more_than_it_may() -> None:
     assert len(task.answer(3, [9, 0])) == 1
 
 
+def test_the_nearest_setting_shares_most_values() -> None:
+    settings = [{"a": 1, "b": "x", "c": 1}, {"a": 2, "b": "y", "c": 1}, {"a": 2, "b": "x", "c": 1}]
+    task = World(settings, 0, np.zeros((3, 2)), np.zeros(3), 1)
+    assert task.columns == {"a": [1, 2], "b": ["x", "y"]}
+    assert task.nearest([1, 0]) == 2
+    assert task.nearest([1, 0], among=[0, 1]) == 0
+
+
 def test_regret_is_0_for_the_best_and_1_for_the_median() -> None:
     task = World([{}] * 3, 0, np.zeros((3, 2)), np.array([0.2, 0.5, 0.3]), 1)
     assert [regret(task, s) for s in range(3)] == pytest.approx([1.5, 0.0, 1.0])
     assert regret(World([{}] * 2, 0, np.zeros((2, 2)), np.array([0.2, 0.2]), 1), 1) == 0.0
 
 
-def test_true_variances_are_those_of_many_questions_and_grids() -> None:
-    grid = GeneratedGrid(KINDS["easy-values"])
-    variances = true_variances(grid.parameters.levels, grid)
-    scores = grid.draw(3000, np.random.default_rng(8))
-    between = scores.mean(0).var() - variances.residual / len(scores)
-    assert variances.residual / variances.difficulty == pytest.approx(between, rel=0.1)
-    assert sum(variances.shares) == pytest.approx(1.0)
-    kind = replace(KINDS["middle-own"], single=0.0, pair=0.0)
-    grids = [GeneratedGrid(replace(kind, seed=seed)) for seed in range(30)]
-    expected = [v.ratio * v.residual for v in (true_variances(g.parameters.levels, g) for g in grids[:5])]
-    assert float(np.mean([g.true.var(ddof=1) for g in grids])) == pytest.approx(np.mean(expected), rel=0.3)
+@pytest.mark.parametrize("name", sorted(set(KINDS) - {"dev-unlike-test"}))
+def test_dev_questions_of_a_kind_are_right_on_average(name: str) -> None:
+    gaps = [task.scores.mean() - task.values.mean() for task in (kind_world(name, s, 0.1) for s in range(40))]
+    assert abs(float(np.mean(gaps))) < 0.04
+    first, again = kind_world(name, 3, 0.1), kind_world(name, 3, 0.4)
+    np.testing.assert_array_equal(first.scores, again.scores)
+    np.testing.assert_array_equal(first.values, again.values)
 
 
-def test_runs_are_rows_that_resume() -> None:
-    parameters = Parameters("tiny", (3, 2), 6, 0.3, 0.1, 0.1, 2.0, 0.2, -0.5, EXACT)
-    bench = generated_bench(GeneratedGrid(parameters), 20)
-    names = ["random", "halving", "ragc", "oracle", "exhaustive"]
-    rows = list(runs(bench, names, [0.2, 0.5], range(2), set()))
-    assert len(rows) == 2 * (2 * 4 + 1)
-    done = {(r["grid"], r["search"], r["budget"], r["seed"]) for r in rows[:7]}
-    rest = list(runs(bench, names, [0.2, 0.5], range(2), done))
-    stable = [{**row, "seconds": 0} for row in rows[7:]]
-    assert [{**row, "seconds": 0} for row in rest] == stable
-    text = tables(rows)
-    assert "| ragc |" in text
-    assert "best other" in text
-    assert "1 grids, 2 seeds, 18 runs" in text
+def test_kinds_are_what_they_are_called() -> None:
+    def standing_out(name: str, seed: int) -> float:
+        values = np.sort(kind_world(name, seed, 0.1).values)
+        return float((values[-1] - values[-2]) / max(values[-1] - values[0], 1e-9))
+
+    assert np.mean([standing_out("needle", s) for s in range(8)]) > 0.4
+    assert np.mean([standing_out("smooth", s) for s in range(8)]) < 0.2
+    assert np.mean([kind_world("rare-success", s, 0.1).values.mean() for s in range(8)]) < 0.2
+    differ = [kind_world("dev-unlike-test", s, 0.1) for s in range(8)]
+    same = [kind_world("heavy-tails", s, 0.1) for s in range(8)]
+    alike = [np.mean([np.corrcoef(w.scores.mean(1), w.values)[0, 1] for w in ws]) for ws in (differ, same)]
+    assert alike[0] < alike[1]
+
+
+def test_the_lot_divides_every_family_and_does_not_hang_on_the_machine() -> None:
+    drawn, why = sources()
+    assert "no --ragsmith was given" in why
+    for family in ("known", "kinds", "tables"):
+        halves = [source.is_open for source in drawn if source.family == family]
+        assert len(halves) > 0
+    opened = {source.name for source in drawn if source.is_open}
+    assert {source.name for source in sources()[0] if source.is_open} == opened
+    assert len(opened & set(KINDS)) == len(KINDS) // 2
+    assert len(opened & set(KNOWN)) == (len(KNOWN) - 1) // 2
+
+
+def test_closed_worlds_run_with_final_only() -> None:
+    drawn, _ = sources()
+    closed = next(source.name for source in drawn if not source.is_open)
+    with pytest.raises(SystemExit, match="closed, and runs with --final only"):
+        chosen_sources(drawn, [closed], final=False)
+    with pytest.raises(SystemExit, match="is not known"):
+        chosen_sources(drawn, ["nowhere"], final=True)
+    assert [source.name for source in chosen_sources(drawn, [closed], final=True)] == [closed]
+    assert all(source.is_open for source in chosen_sources(drawn, None, final=False))
+
+
+def write_pool(path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    lines = ["domain,pre_embedding,retrieval,post_generation,recall@5,llm"]
+    for number in range(30):
+        parts = [f"{name}_{rng.integers(3)}" for name in ("pre", "retrieve", "post")]
+        if number == 4:
+            parts = ["pre_none", "vector_mxbai", "post_none"]
+        lines.append(",".join(["math", *parts, "0.5", f"{rng.uniform(0.3, 0.9):.3f}"]))
+    path.write_text("\n".join(lines), "utf-8")
+    return path
+
+
+def test_a_pool_averages_duplicates_and_draws_questions_with_its_means(tmp_path: Path) -> None:
+    path = write_pool(tmp_path / "pipelines.csv")
+    task = ragsmith_world(path, "math", 2, 0.2, questions=4000)
+    assert len(task.settings) == len({tuple(s.values()) for s in task.settings}) < 30
+    assert task.settings[task.baseline]["retrieval"] == "vector_mxbai"
+    np.testing.assert_allclose(task.scores.mean(1), task.values, atol=0.04)
+    assert sum(source.name.startswith("ragsmith") for source in sources(path)[0]) == 2
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n", "utf-8")
+    with pytest.raises(SystemExit, match="is not RAGSmith's table"):
+        ragsmith_world(tmp_path / "other.csv", "math", 2, 0.2)
+
+
+def test_a_recorded_grid_is_searched_on_one_half_and_judged_by_the_other() -> None:
+    folder = next(path.parent for path in sorted(GRIDS.glob("*/card.json")))
+    task, other = recorded_world(folder, 1, 0.2), recorded_world(folder, 2, 0.2)
+    assert task.shape == other.shape
+    assert task.baseline == 0
+    assert not np.array_equal(task.values, other.values)
 
 
 def test_a_grid_that_is_still_recorded_is_searched_as_far_as_it_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grid = GeneratedGrid(KINDS["few"])
+    grid = GeneratedGrid(KNOWN["few"])
     scores = grid.draw(30, np.random.default_rng(1))
     scores[5:] = np.nan
     scores[4, 20:] = np.nan
@@ -191,32 +273,78 @@ def test_a_grid_that_is_still_recorded_is_searched_as_far_as_it_goes(
         failed=np.isnan(scores),
         card={},
     )
-    monkeypatch.setattr("ragc.optimizers.grids.grid.read", lambda folder: partial)
-    bench = recorded_bench(tmp_path)
-    task = bench.world(1, 0.5)
-    assert task.shape == (5, 10)
-    assert {row["search"] for row in runs(bench, ["ragc", "random", "exhaustive"], [0.5], [0], set())} == {
-        "ragc",
-        "random",
-        "exhaustive",
-    }
+    monkeypatch.setattr(pools, "read", lambda folder: partial)
+    assert recorded_world(tmp_path / "partial", 1, 0.5).shape == (5, 10)
     scores[0] = np.nan
     with pytest.raises(SystemExit, match="the baseline, 3 settings and 10 questions"):
-        recorded_bench(tmp_path)
+        recorded_world(tmp_path / "headless", 1, 0.5)
+
+
+def test_the_frontier_has_what_nothing_else_is_below_in_both() -> None:
+    points = {"a": (0.0, 0.5), "b": (0.1, 0.3), "c": (0.1, 0.4), "d": (0.2, 0.3), "e": (0.05, 0.6)}
+    assert frontier(points) == ["a", "b"]
+
+
+def row(source: str, seed: int, search: str, **more: Any) -> dict[str, Any]:
+    picks = {"0.15": [0.4, 0.0, 0.02], "1": [0.3 if search == "ragc" else 0.35, -0.02, 0.05]}
+    return {"source": source, "seed": seed, "budget": 0.1, "search": search, "spent": 9, "seconds": 0.1,
+            "luck": 0.01, "picks": picks, **more}  # fmt: skip
+
+
+def test_a_report_shows_the_frontier_and_every_final_run() -> None:
+    rows = [row(s, n, search) for s in "ab" for n in range(3) for search in ("ragc", "screen")]
+    rows += [row("z", n, "ragc", run=label) for n in range(3) for label in ("first", "second")]
+    text = report(rows)
+    assert "## 10% of the answers, open: 2 kinds and tables" in text
+    assert "closed, run first" in text
+    assert "closed, run second" in text
+    assert "| ragc, risk 0.15 | 6 | 0.400 [0.400, 0.400] | 0.0% [0.0%, 0.0%] | 0.010 | x |" in text
+    assert "| ragc - screen | 6 | -0.050 [-0.050, -0.050] | 0.0% [0.0%, 0.0%] |" in text
+    table = summary(rows).splitlines()
+    assert table[1].startswith(",a,0.1,ragc,0.15,3,0.4,")
+    assert len(table) == 1 + 2 * 2 * 2 + 2 * 2
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["choosing", *arguments])
+    main()
 
 
 def test_the_command_appends_rows_and_skips_those_that_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "rows.jsonl"
-    command = ["choosing", "--grids", "few", "--recorded", "--searches", "halving", "ragc", "--budgets", ".1"]
-    monkeypatch.setattr(sys, "argv", [*command, "--seeds", "1", "--out", str(out)])
-    main()
-    assert "| ragc |" in capsys.readouterr().out
-    first = out.read_text("utf-8")
-    rows: list[dict[str, Any]] = [json.loads(line) for line in first.splitlines()]
-    assert {row["search"] for row in rows} == {"halving", "ragc"}
-    out.write_text(first.splitlines(keepends=True)[0] + '{"grid": "few", "se\n', "utf-8")
-    main()
-    again = [json.loads(line) for line in out.read_text("utf-8").splitlines() if line.endswith("}")]
-    assert [{**row, "seconds": 0} for row in again] == [{**row, "seconds": 0} for row in rows]
+    out = tmp_path / "rows" / "rows.jsonl"
+    command = ["--sources", "needle", "--searches", "halving2", f"screen{CUT}", "--budgets", ".1"]
+    command += ["--seeds", "2", "--out", str(out)]
+    run_main(monkeypatch, *command)
+    rows = read_rows(out)
+    assert sorted((r["seed"], r["search"]) for r in rows) == [
+        (seed, name) for seed in range(2) for name in ("halving2", f"screen{CUT}")
+    ]
+    lines = out.read_text("utf-8").splitlines(keepends=True)
+    out.write_text("".join(lines[:2]) + lines[2][:40], "utf-8")
+    run_main(monkeypatch, *command)
+
+    def timeless(many: list[dict[str, Any]]) -> list[str]:
+        return sorted(json.dumps({**one, "seconds": 0}) for one in many)
+
+    assert timeless(read_rows(out)) == timeless(rows)
+    run_main(monkeypatch, "--report", str(out), "--summary", str(tmp_path / "summary.csv"))
+    assert "| halving2, risk 0.15 | 2 |" in capsys.readouterr().out
+    assert (tmp_path / "summary.csv").read_text("utf-8").startswith("run,source,budget")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "--out names the file"),
+        (["--out", "rows", "--searches", "nobody"], "No search is called 'nobody'; known: "),
+        (["--out", "rows", "--searches", "smac"], "smac needs --outside"),
+        (["--out", "rows", "--sources", "smooth"], "'smooth' is closed"),
+    ],
+)
+def test_wrong_arguments_get_one_sentence(
+    arguments: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit, match=sentence):
+        run_main(monkeypatch, *arguments)

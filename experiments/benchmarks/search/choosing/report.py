@@ -1,0 +1,182 @@
+"""The report of rows: a frontier of risk and regret by budget, with intervals over worlds.
+
+Numbers are means over sources of the means over their seeds, so that every kind counts alike. Intervals are
+95% of a bootstrap that draws sources, and within each its seeds.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.benchmarks.search.choosing.runs import RAGC
+from experiments.benchmarks.search.choosing.worlds import Array
+from ragc.optimizers.search.allocation import MARGIN
+
+Rows = Sequence[Mapping[str, Any]]
+World = tuple[str, int]
+
+REPETITIONS = 1000
+WORSE, BETTER = "0.15", "1"
+"""The rules that the tables show: the default one, and none."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What one search chose at one budget by one rule: [regret, worse than the baseline, error] by world."""
+
+    name: str
+    by_world: Mapping[World, Array]
+
+    @classmethod
+    def of(cls, name: str, rows: Rows, rule: str) -> Choices:
+        """The choices of `rows`, which are of one search and budget."""
+        return cls(
+            name,
+            {
+                (row["source"], row["seed"]): np.array([regret, float(gain < -MARGIN), error - row["luck"]])
+                for row in rows
+                if rule in row["picks"]
+                for regret, gain, error in [row["picks"][rule]]
+            },
+        )
+
+    def on(self, worlds: Sequence[World]) -> dict[str, Array]:
+        """The values on `worlds` by source, shape (seeds, 3)."""
+        out: dict[str, list[Array]] = defaultdict(list)
+        for world in worlds:
+            out[world[0]].append(self.by_world[world])
+        return {source: np.array(values) for source, values in out.items()}
+
+
+def interval(by_source: Mapping[str, Array], column: int = 0) -> tuple[float, float, float]:
+    """Mean of a column over sources, and its interval."""
+    values = [rows[:, column] for rows in by_source.values()]
+    rng = np.random.default_rng(0)
+    means = np.array([v[rng.integers(len(v), size=(REPETITIONS, len(v)))].mean(1) for v in values])
+    # A source that is drawn twice has other seeds the second time.
+    shape = (len(values), REPETITIONS)
+    draws = means[rng.integers(len(values), size=shape), rng.integers(REPETITIONS, size=shape)].mean(0)
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return float(np.mean([v.mean() for v in values])), float(low), float(high)
+
+
+def groups(rows: Rows) -> dict[tuple[str, float], list[Choices]]:
+    """The choices of every search and rule, by label of the run and budget."""
+    cells: dict[tuple[str, float, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        cells[row.get("run", ""), row["budget"], row["search"]].append(row)
+    out: dict[tuple[str, float], list[Choices]] = defaultdict(list)
+    for (label, budget, search), group in sorted(cells.items()):
+        rules = dict.fromkeys(rule for row in group for rule in row["picks"])
+        shown = rules if search.startswith(RAGC) else [r for r in rules if r in (WORSE, BETTER)]
+        for rule in shown:
+            end = "" if rule == BETTER else f", risk {rule}"
+            out[label, budget].append(Choices.of(f"{search}{end}", group, rule))
+    return out
+
+
+def frontier(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The names of the points, (risk, regret), that no other is at or below in both, by risk."""
+    best: list[str] = []
+    for name in sorted(points, key=lambda n: points[n]):
+        if not best or points[name][1] < points[best[-1]][1]:
+            best.append(name)
+    return best
+
+
+def report(rows: Rows) -> str:
+    """The tables of `rows`, as Markdown: of each final run its own."""
+    lines: list[str] = []
+    for (label, budget), choices in groups(rows).items():
+        lines += _section(label, budget, choices)
+    return "\n".join(lines)
+
+
+def _section(label: str, budget: float, choices: Sequence[Choices]) -> list[str]:
+    title = f"closed, run {label}" if label else "open"
+    sources = {world[0] for c in choices for world in c.by_world}
+    lines = [f"## {budget:.0%} of the answers, {title}: {len(sources)} kinds and tables", ""]
+    lines += ["| search | runs | regret | worse by more than .01 | error, root mean square | frontier |"]
+    lines += ["| --- | --- | --- | --- | --- | --- |"]
+    points, cells = dict[str, tuple[float, float]](), dict[str, list[str]]()
+    for chosen in choices:
+        by_source = chosen.on(list(chosen.by_world))
+        values, worse = interval(by_source), interval(by_source, 1)
+        error = float(np.sqrt(np.mean([rows[:, 2].mean() ** 2 for rows in by_source.values()])))
+        part = f" on {len(by_source)}" if len(by_source) < len(sources) else ""
+        if not part and not chosen.name.startswith("exhaustive"):
+            points[chosen.name] = (worse[0], values[0])
+        cells[chosen.name] = [
+            f"{len(chosen.by_world)}{part}", _cell(values), _cell(worse, percent=True), f"{error:.3f}"
+        ]  # fmt: skip
+    best = frontier(points)
+    for name in sorted(cells, key=lambda n: float(cells[n][1].split()[0])):
+        lines.append(f"| {name} | {' | '.join(cells[name])} | {'x' if name in best else ''} |")
+    return [*lines, "", *_differences(choices), ""]
+
+
+def _cell(values: tuple[float, float, float], *, percent: bool = False) -> str:
+    if percent:
+        return f"{values[0]:.1%} [{values[1]:.1%}, {values[2]:.1%}]"
+    return f"{values[0]:.3f} [{values[1]:.3f}, {values[2]:.3f}]"
+
+
+def _differences(choices: Sequence[Choices]) -> list[str]:
+    """The lead of ragc over each peer, on the worlds that both searched, by the same rule."""
+    lines = ["| ragc less | worlds | regret | worse by more than .01 |", "| --- | --- | --- | --- |"]
+    by_name = {chosen.name: chosen for chosen in choices}
+    ours = [name for name in by_name if name.startswith(RAGC)]
+    for mine in ours:
+        end = mine.partition(",")[1] + mine.partition(",")[2]
+        for name, other in by_name.items():
+            same_rule = name.partition(",")[1] + name.partition(",")[2] == end
+            if name == mine or not same_rule or name.startswith("exhaustive"):
+                continue
+            worlds = [w for w in by_name[mine].by_world if w in other.by_world]
+            if not worlds:
+                continue
+            first, second = by_name[mine].on(worlds), other.on(worlds)
+            gaps = {source: first[source] - second[source] for source in first}
+            cells = f"{_cell(interval(gaps))} | {_cell(interval(gaps, 1), percent=True)}"
+            lines.append(f"| {mine} - {name} | {len(worlds)} | {cells} |")
+    return lines if len(lines) > 2 else []
+
+
+def summary(rows: Rows) -> str:
+    """Means by run, source, budget, search and rule, as CSV."""
+    cells: dict[tuple[Any, ...], list[Array]] = defaultdict(list)
+    for row in rows:
+        for rule, (regret, gain, error) in row["picks"].items():
+            key = (row.get("run", ""), row["source"], row["budget"], row["search"], rule)
+            cells[key].append(np.array([regret, gain < -MARGIN, error - row["luck"], row["seconds"]]))
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        [
+            "run",
+            "source",
+            "budget",
+            "search",
+            "risk",
+            "runs",
+            "regret",
+            "deviation",
+            "worse",
+            "error",
+            "seconds",
+        ]
+    )
+    for key, values in sorted(cells.items()):
+        table: NDArray[np.float64] = np.array(values)
+        means, deviation = table.mean(0), float(table[:, 0].std())
+        numbers = [means[0], deviation, *means[1:]]
+        writer.writerow([*key, len(table), *(f"{number:.4g}" for number in numbers)])
+    return out.getvalue()

@@ -1,0 +1,160 @@
+"""The bench is the study: both pick the same setting, with the same expectation and after as many answers."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.benchmarks.search.choosing.kinds import KINDS, kind_world
+from experiments.benchmarks.search.choosing.table_study import study_picks
+from experiments.benchmarks.search.choosing.worlds import World
+from ragc import recipe as recipes
+from ragc.optimizers import compile as compiling
+from ragc.store.call_store import CallStore
+from ragc.targets.base import ChatRequest
+from ragc.testing import ScriptedTarget
+from tests.examples import thorough
+
+MODULE = """
+import dspy
+import ragc
+
+
+class Table(dspy.Module):
+    {knobs}
+
+    def __init__(self):
+        super().__init__()
+        self.answer = dspy.Predict("setting, question -> answer")
+
+    def forward(self, question):
+        setting = " ".join(f"<{{value}}>" for value in [{values}])
+        return self.answer(setting=setting, question=question)
+"""
+
+RECIPE = """
+program = "{module}:Table"
+seed = {seed}
+[search]
+knobs = {names}
+trials = {trials}
+objectives = ["f1"]
+[budget]
+lm_calls = {budget}
+[data]
+dev = "dev.jsonl"
+[targets.main]
+kind = "embedded"
+[metrics]
+report = ["f1"]
+"""
+
+
+def compiled(world: World, seed: int, folder: Path) -> tuple[int, float, int]:
+    """The setting that `ragc.compile` picks where a model answers as the table says, what it expects, and the
+    requests that it sent."""
+    columns = list(world.columns.items())
+    base = world.settings[world.baseline]
+    lines = [
+        f"column{index} = ragc.number({base[name]!r}, {options[0]!r}, {options[-1]!r}, 'a column')"
+        if isinstance(options[0], int)
+        else f"column{index} = ragc.choice({base[name]!r}, {options!r}, 'a column')"
+        for index, (name, options) in enumerate(columns)
+    ]
+    names = [f"column{index}" for index in range(len(columns))]
+    module = f"table_{folder.name.replace('-', '_')}"
+    text = MODULE.format(knobs="\n    ".join(lines), values=", ".join(f"self.{name}" for name in names))
+    (folder / f"{module}.py").write_text(text, "utf-8")
+    questions = [
+        {"id": f"q{at}", "question": f"Question {at}?", "answers": ["yes"]} for at in range(world.shape[1])
+    ]
+    (folder / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions), "utf-8")
+    (folder / "recipe.toml").write_text(
+        RECIPE.format(
+            module=module, seed=seed, names=json.dumps(names), trials=len(world.settings) - 1,
+            budget=world.budget,
+        ),
+        "utf-8",
+    )  # fmt: skip
+
+    def reply(request: ChatRequest) -> dict[str, Any]:
+        prompt = request.messages[-1].content
+        values = re.findall(r"<([^<>]*)>", prompt)[-len(columns) :]
+        codes = [[str(o) for o in options].index(v) for (_, options), v in zip(columns, values, strict=True)]
+        question = int(re.findall(r"Question (\d+)\?", prompt)[-1])
+        return {"answer": "yes" if world.scores[world.nearest(codes), question] else "no"}
+
+    target = ScriptedTarget(reply)
+    result = compiling.compile(
+        recipes.load(folder / "recipe.toml"), folder / "out", store=CallStore(None), targets={"main": target}
+    )
+    search = result.program.provenance["search"]
+    knobs = search["candidate"]["knobs"]
+    codes = [options.index(knobs[f"column{i}"]) for i, (_, options) in enumerate(columns)]
+    return world.nearest(codes), search["expected"]["f1"]["value"], len(target.requests)
+
+
+def agrees(name: str, seed: int, share: float, folder: Path) -> None:
+    world = kind_world(name, seed, share)
+    setting, expected, requests = compiled(world, seed, folder)
+    pick = study_picks(world, seed, [0.15])["0.15"]
+    assert setting == pick.setting
+    assert expected == pytest.approx(pick.expected, abs=1e-6)
+    assert requests <= world.budget
+
+
+@pytest.mark.parametrize(("name", "seed", "share"), [("clusters", 3, 0.1), ("smooth", 4, 0.05)])
+def test_bench_and_compile_pick_the_same(name: str, seed: int, share: float, tmp_path: Path) -> None:
+    agrees(name, seed, share, tmp_path)
+
+
+@thorough
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_bench_and_compile_pick_the_same_in_every_task(name: str, share: float, tmp_path: Path) -> None:
+    agrees(name, 1, share, tmp_path)
+
+
+def test_a_budget_below_the_dev_questions_leaves_the_baseline() -> None:
+    world = kind_world("needle", 1, 0.002)
+    assert study_picks(world, 1, [0.15])["0.15"].setting == world.baseline
+    assert int(world.seen.sum()) <= world.budget
+
+
+def test_a_study_takes_the_setting_that_stands_out() -> None:
+    settings = [{"a": a, "b": b} for a in range(4) for b in range(4)]
+    scores = np.zeros((16, 20))
+    scores[9] = 1.0
+    world = World(settings, 0, scores, scores.mean(1), scores.size)
+    assert study_picks(world, 1, [0.15])["0.15"].setting == 9
+
+
+def test_equal_scores_leave_the_baseline() -> None:
+    settings = [{"a": a, "b": b} for a in "xyz" for b in "uv"]
+    world = World(settings, 2, np.full((6, 20), 0.5), np.full(6, 0.5), 120)
+    pick = study_picks(world, 0, [0.15])["0.15"]
+    assert pick.setting == 2
+    assert pick.expected == pytest.approx(0.5)
+
+
+def test_a_study_of_a_pool_tries_its_settings_alone() -> None:
+    """Half of the combinations are there: an answer to another one would be an error of the table."""
+    rng = np.random.default_rng(2)
+    settings = [{"a": a, "b": b, "c": c} for a in "uvw" for b in "xyz" for c in "pqr"]
+    settings = [settings[i] for i in rng.permutation(27)[:14]]
+    scores = (rng.random((14, 30)) < rng.random((14, 1))).astype(float)
+    world = World(settings, 0, scores, scores.mean(1), 300)
+    pick = study_picks(world, 3, [0.15])["0.15"]
+    assert int(world.seen.sum()) <= 300
+    assert scores[pick.setting].mean() >= scores[0].mean() - 0.1
+    assert int(world.seen.any(axis=1).sum()) > 3
+
+
+def test_a_study_repeats_itself() -> None:
+    picks = [study_picks(kind_world("ties", 5, 0.1), 7, [0.15, 1.0]) for _ in range(2)]
+    assert picks[0] == picks[1]
