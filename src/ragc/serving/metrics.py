@@ -13,6 +13,8 @@ Labels hold nothing that a client wrote: the model of a request that names none 
 
 from __future__ import annotations
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from ragc.task.answering import Row
@@ -25,6 +27,7 @@ class Metrics:
     """The counters of one server."""
 
     def __init__(self) -> None:
+        self._series: dict[tuple[Any, tuple[str, ...]], Any] = {}
         self._registry = registry = CollectorRegistry()
         self._requests = Counter(
             "ragc_requests", "Questions.", ("model", "interface", "status"), registry=registry
@@ -40,16 +43,24 @@ class Metrics:
 
     def count(self, model: str, interface: str, status: int) -> None:
         """Counts a request that ended with `status`; of a stream, the status at its end."""
-        self._requests.labels(model, interface, str(status)).inc()
+        self._of(self._requests, model, interface, str(status)).inc()
 
     def answered(self, model: str, row: Row, seconds: float) -> None:
         """Adds what the answer `row` cost."""
+        amounts, of = row.counters.get, self._of
         for kind in ("prompt", "completion"):
-            self._tokens.labels(model, kind).inc(row.counters.get(f"{kind}_tokens", 0))
-        self._searches.labels(model).inc(row.counters.get("searches", 0))
-        self._replays.labels(model).inc(row.counters.get("replayed", 0))
-        self._usd.labels(model).inc(row.counters.get("usd", 0))
-        self._seconds.labels(model).observe(seconds)
+            of(self._tokens, model, kind).inc(amounts(f"{kind}_tokens", 0))
+        of(self._searches, model).inc(amounts("searches", 0))
+        of(self._replays, model).inc(amounts("replayed", 0))
+        of(self._usd, model).inc(amounts("usd", 0))
+        of(self._seconds, model).observe(seconds)
+
+    def _of(self, metric: Any, *labels: str) -> Any:
+        """The series of `metric` with `labels`, which Prometheus's client looks up slowly."""
+        known = (metric, labels)
+        if known not in self._series:
+            self._series[known] = metric.labels(*labels)
+        return self._series[known]
 
     def text(self) -> bytes:
         """All metrics in Prometheus's text format."""
