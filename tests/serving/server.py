@@ -88,7 +88,7 @@ def running(
         server.should_exit = True
         thread.join(20)
         for served in programs.values():
-            served.opened.close()
+            served.close()
     assert not thread.is_alive()
 
 

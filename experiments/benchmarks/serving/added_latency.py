@@ -196,7 +196,7 @@ def main() -> None:
             compare(addresses[0], here, args.seconds)
         server.should_exit = True
         thread.join()
-        opened.close()
+        programs["recipe"].close()
 
 
 if __name__ == "__main__":

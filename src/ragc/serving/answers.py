@@ -12,12 +12,12 @@ import dspy
 from dspy.streaming import StreamListener, StreamResponse
 from starlette.types import Receive
 
-from ragc.compiled.evaluate import answer_question
 from ragc.core import event_loop
 from ragc.programs import trace
 from ragc.programs.calls.streaming import CallerStream
 from ragc.serving.conversation import Conversation
 from ragc.serving.errors import ApiError
+from ragc.serving.history import answer_conversation
 from ragc.serving.programs import ServedProgram
 from ragc.task.answering import Row
 
@@ -51,7 +51,8 @@ async def answer_whole(served: ServedProgram, conversation: Conversation, time_o
     """Returns the answer within `time_out` seconds. Raises ApiError where no reply could be read."""
     async with asyncio.timeout(time_out):
         with dspy.context(disable_history=True):
-            return _readable(await event_loop.on_loop(answer_question(served.opened, conversation.question)))
+            work = answer_conversation(served.opened, served.rewriter, conversation)
+            return _readable(await event_loop.on_loop(work))
 
 
 def _readable(row: Row) -> Row:
@@ -85,7 +86,7 @@ class Answering:
         try:
             async with asyncio.timeout(self._time_out):
                 with dspy.context(**settings):
-                    work = answer_question(self.served.opened, conversation.question)
+                    work = answer_conversation(self.served.opened, self.served.rewriter, conversation)
                     return _readable(await event_loop.on_loop(work))
         finally:
             trace.watching_events.reset(shown)

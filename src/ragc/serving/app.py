@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -20,7 +21,7 @@ from ragc.serving import openai_api
 from ragc.serving.answers import Answering, ClientLeft, answer_whole, unless_left
 from ragc.serving.conversation import Interface, read_conversation
 from ragc.serving.errors import ApiError, JsonResponse, api_error
-from ragc.serving.guards import Guards
+from ragc.serving.guards import Guards, client
 from ragc.serving.metrics import Metrics
 from ragc.serving.programs import ServedProgram, program_named
 from ragc.serving.settings import Settings
@@ -42,6 +43,7 @@ class Service:
     def __init__(self, programs: Mapping[str, ServedProgram], settings: Settings) -> None:
         self._programs, self._settings = programs, settings
         self.in_flight = 0
+        self._of_key: Counter[str] = Counter()
         self._metrics = Metrics()
         self._problem = "The models are being opened."
 
@@ -75,7 +77,6 @@ class Service:
 
     async def metrics(self, request: Request) -> Response:
         """What was done since the server began, for Prometheus."""
-        self._metrics.in_flight.set(self.in_flight)
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def chat(self, request: Request) -> Response:
@@ -151,23 +152,35 @@ class Service:
 
     def _admit(self) -> Callable[[], None]:
         """Counts a question in flight; returns what ends that. Raises ApiError where there are too many."""
-        if self.in_flight >= self._settings.in_flight:
+        key, limits = client.get(), self._settings
+        per_key = limits.in_flight_per_key or limits.in_flight
+        if self.in_flight >= limits.in_flight or self._of_key[key] >= per_key:
+            whose, most = ("server", limits.in_flight)
+            if self.in_flight < most:
+                whose, most = ("key", per_key)
             raise ApiError(
                 429,
-                f"This server answers {self._settings.in_flight} questions at once; try again shortly.",
+                f"{most} questions of this {whose} are answered at once; try again shortly.",
                 code="too_many_requests",
                 headers={"Retry-After": "1"},
             )
-        self.in_flight += 1
+        self._count_in_flight(key, 1)
         ended = False
 
         def release() -> None:
             nonlocal ended
             if not ended:
-                self.in_flight -= 1
+                self._count_in_flight(key, -1)
             ended = True
 
         return release
+
+    def _count_in_flight(self, key: str, change: int) -> None:
+        self.in_flight += change
+        self._of_key[key] += change
+        if not self._of_key[key]:
+            del self._of_key[key]
+        self._metrics.in_flight.set(self.in_flight)
 
 
 def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> FastAPI:

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ragc.compiled.access import Access
 from ragc.core import event_loop
@@ -21,9 +22,6 @@ from ragc.serving.connection import Connection
 from ragc.serving.programs import open_programs
 from ragc.serving.settings import Settings
 from ragc.targets.base import Target
-
-if TYPE_CHECKING:
-    from uvicorn._types import ASGIApplication
 
 HEADER_BYTES = 32 << 10
 """Bytes of the headers of a request, at most."""
@@ -41,13 +39,13 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        app: ASGIApplication,
+        app: ASGIApp,
         settings: Settings,
         listening: Callable[[str], object] = lambda address: None,
         listener: socket.socket | None = None,
     ) -> None:
         config = uvicorn.Config(
-            app,
+            cast(Any, app),
             http=Connection,
             ws="none",
             log_level="warning",
@@ -145,4 +143,4 @@ def serve(
             Server(app, settings, listening).run()
     finally:
         for served in programs.values():
-            served.opened.close()
+            served.close()
