@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from ragc.compiled.access import Access
 from ragc.serving.app import build_app
 from ragc.serving.programs import ServedProgram, open_programs
-from ragc.serving.run import HEADER_BYTES, Server
+from ragc.serving.run import Server
 from ragc.serving.settings import Settings
 from ragc.targets.base import ChatRequest, Reply, Target, parts_taker
 from ragc.testing import ScriptedTarget
@@ -80,10 +78,7 @@ def running(
         addresses.append(address)
         listening.set()
 
-    config = uvicorn.Config(
-        app, port=0, http="h11", log_level="warning", h11_max_incomplete_event_size=HEADER_BYTES
-    )
-    server = Server(config, note)
+    server = Server(app, chosen, note)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
@@ -93,7 +88,7 @@ def running(
         server.should_exit = True
         thread.join(20)
         for served in programs.values():
-            served.opened.close()
+            served.close()
     assert not thread.is_alive()
 
 

@@ -2,9 +2,9 @@
 
     python experiments/benchmarks/serving/added_latency.py [--seconds 10]
 
-The model is scripted and answers at once, so all that is measured is ours. The HTTP client runs in this
-process too, and its work counts as the server's: the ratio is a lower bound. Arrivals are an open loop: a
-question comes at its time, however long others take.
+The model is scripted and answers at once, so all that is measured is ours. The client is a process of its own
+and writes HTTP by hand; where other work fills the processors, look at the processor time of an answer, which
+is the server's alone. Arrivals are an open loop: a question comes at its time, however long others take.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ import argparse
 import asyncio
 import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
-import uvicorn
+import dspy
 
 from ragc.compiled.evaluate import answer_question
 from ragc.core import event_loop
@@ -42,6 +45,7 @@ kind = "embedded"
 [study]
 keep = false
 """
+CLIENTS = 64
 
 Ask = Callable[[str], Awaitable[object]]
 
@@ -59,7 +63,7 @@ def write(folder: Path) -> Path:
     return path
 
 
-async def saturated(ask: Ask, name: str, seconds: float) -> float:
+async def saturated(ask: Ask, name: str, seconds: float) -> dict[str, float]:
     """Answers in a second with 64 in flight."""
     end, done = time.monotonic() + seconds, 0
 
@@ -70,12 +74,12 @@ async def saturated(ask: Ask, name: str, seconds: float) -> float:
             await ask(f"What is thing {turn % 200}? {name} {number} {turn}")
             turn, done = turn + 1, done + 1
 
-    await asyncio.gather(*map(worker, range(64)))
-    return done / seconds
+    await asyncio.gather(*map(worker, range(CLIENTS)))
+    return {"answers": done, "rate": done / seconds}
 
 
-async def open_loop(ask: Ask, name: str, rate: float, seconds: float) -> list[float]:
-    """Milliseconds of each answer, at `rate` questions a second."""
+async def open_loop(ask: Ask, name: str, rate: float, seconds: float) -> dict[str, float]:
+    """The median and the 99th percentile of the milliseconds of an answer, at `rate` questions a second."""
     times: list[float] = []
 
     async def one(number: int) -> None:
@@ -84,67 +88,115 @@ async def open_loop(ask: Ask, name: str, rate: float, seconds: float) -> list[fl
         times.append(1000 * (time.monotonic() - begun))
 
     tasks, start = [], time.monotonic()
-    for number in range(int(rate * seconds)):
+    for number in range(max(1, int(rate * seconds))):
         await asyncio.sleep(max(0.0, start + number / rate - time.monotonic()))
         tasks.append(asyncio.create_task(one(number)))
     await asyncio.gather(*tasks)
-    return times
+    times.sort()
+    median, p99 = statistics.median(times), times[int(0.99 * (len(times) - 1))]
+    return {"answers": len(times), "median": median, "p99": p99}
 
 
-async def measure(address: str, here: Ask, seconds: float) -> None:
+class Client:
+    """Asks over HTTP, at most 64 questions at once, on connections that stay open."""
+
+    def __init__(self, address: str) -> None:
+        self._where = urlsplit(address)
+        self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._limit = asyncio.Semaphore(CLIENTS)
+
+    async def ask(self, question: str) -> None:
+        """Asks, and reads the answer."""
+        body = json.dumps({"model": "recipe", "messages": [{"role": "user", "content": question}]})
+        host, port = self._where.hostname, self._where.port
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        async with self._limit:
+            reader, writer = self._free.pop() if self._free else await asyncio.open_connection(host, port)
+            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            reply = (await reader.readuntil(b"\r\n\r\n")).lower()
+            if b" 200 " not in reply[:16]:
+                raise RuntimeError(reply.decode())
+            await reader.readexactly(int(reply.partition(b"content-length: ")[2].split()[0]))
+            self._free.append((reader, writer))
+
+
+async def as_client(address: str, rate: float, seconds: float) -> None:
+    """Measures from outside, at saturation where `rate` is 0, and prints the figures as JSON."""
+    ask = Client(address).ask
+    figures = saturated(ask, "full", seconds) if not rate else open_loop(ask, f"half {rate}", rate, seconds)
+    print(json.dumps(await figures))
+
+
+def from_outside(address: str, rate: float, seconds: float) -> Any:
+    """What `as_client` prints in a process of its own."""
+    options = ["--client", address, "--rate", str(rate), "--seconds", str(seconds)]
+    command = [sys.executable, __file__, *options]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=10 * seconds + 60)
+    return json.loads(done.stdout)
+
+
+def timed(measure: Callable[[], Any]) -> tuple[Any, float]:
+    """The figures, and the milliseconds of this process's processor time for each answer."""
+    before = time.process_time()
+    figures = measure()
+    return figures, 1000 * (time.process_time() - before) / figures["answers"]
+
+
+def compare(address: str, here: Ask, seconds: float) -> None:
     """Prints both sides."""
-    limits = httpx.Limits(max_connections=64)
-    async with httpx.AsyncClient(limits=limits, timeout=60) as client:
-
-        async def there(question: str) -> None:
-            body = {"model": "recipe", "messages": [{"role": "user", "content": question}]}
-            reply = await client.post(f"{address}/v1/chat/completions", json=body)
-            reply.raise_for_status()
-
-        rates = [await saturated(ask, f"full {n}", seconds) for n, ask in enumerate((here, there))]
+    event_loop.run(saturated(here, "warm", 1))
+    event_loop.run(open_loop(Client(address).ask, "warm", 50, 1))
+    inside, cpu_inside = timed(lambda: event_loop.run(saturated(here, "full", seconds)))
+    outside, cpu_outside = timed(lambda: from_outside(address, 0, seconds))
+    rate = outside["rate"]
+    print(f"at saturation  {inside['rate']:.0f}/s here, {rate:.0f}/s served: {rate / inside['rate']:.2f}")
+    print(f"processor time of an answer  {cpu_inside:.2f} ms here, {cpu_outside:.2f} ms served")
+    sides: Sequence[tuple[str, Any]] = (
+        ("here", event_loop.run(open_loop(here, "half", rate / 2, seconds))),
+        ("served", from_outside(address, rate / 2, seconds)),
+    )
+    for name, side in sides:
         print(
-            f"at saturation  {rates[0]:.0f}/s here, {rates[1]:.0f}/s served, ratio {rates[1] / rates[0]:.2f}"
+            f"at half  {name:<7} median {side['median']:.1f} ms, p99 {side['p99']:.1f} ms, "
+            f"{side['answers']} answers"
         )
-        for n, ask in enumerate((here, there)):
-            times = sorted(await open_loop(ask, f"half {n}", rates[1] / 2, seconds))
-            p99 = times[int(0.99 * (len(times) - 1))]
-            side = ("here", "served")[n]
-            middle = statistics.median(times)
-            print(f"at half  {side:<7} median {middle:.1f} ms, p99 {p99:.1f} ms, {len(times)} answers")
 
 
 def main() -> None:
-    """Serves in a thread and measures."""
+    """Serves, and measures from inside and outside."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--seconds", type=float, default=10.0)
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--client", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--rate", type=float, default=0.0, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.client:
+        asyncio.run(as_client(args.client, args.rate, args.seconds))
+        return
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(port=0)
+        settings = Settings(port=0, in_flight=2 * CLIENTS)
         target = ScriptedTarget(lambda request: {"answer": "A number."})
         programs = open_programs([write(Path(folder))], settings, targets={"main": target})
         opened = programs["recipe"].opened
         addresses: list[str] = []
         listening = threading.Event()
-        config = uvicorn.Config(
-            build_app(programs, settings), port=0, http="h11", log_level="warning", access_log=False
-        )
 
         def note_address(address: str) -> None:
             addresses.append(address)
             listening.set()
 
-        server = Server(config, note_address)
-        thread = threading.Thread(target=server.run)
+        async def here(question: str) -> None:
+            with dspy.context(disable_history=True):
+                await answer_question(opened, question)
+
+        server = Server(build_app(programs, settings), settings, note_address)
+        thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         listening.wait(30)
-        asyncio.run(
-            measure(
-                addresses[0], lambda question: event_loop.on_loop(answer_question(opened, question)), seconds
-            )
-        )
+        with event_loop.frozen_gc():
+            compare(addresses[0], here, args.seconds)
         server.should_exit = True
         thread.join()
-        opened.close()
+        programs["recipe"].close()
 
 
 if __name__ == "__main__":

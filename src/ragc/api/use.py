@@ -190,9 +190,10 @@ def serve(
 ) -> None:
     """Serves the compiled programs in `paths` as OpenAI's HTTP interface does, until SIGTERM or SIGINT.
 
-    The name of a folder is the model id. `settings` are `allowed_hosts`, `history` (last, refuse), `system`
-    (ignore, refuse), `stream` (real, late), `in_flight`, `time_out` in seconds, `max_body` in bytes and
-    `keep`. Keys of clients are read from RAGC_SERVE_KEYS. `listening` is called with the server's address.
+    The name of a folder is the model id. `settings` are `allowed_hosts`, `history` (last, rewrite, refuse),
+    `system` (ignore, refuse), `stream` (real, late), `workers`, `in_flight` questions in each of them,
+    `in_flight_per_key`, `usd_per_day` of a key, `time_out` in seconds, `max_body` in bytes and `keep`. Keys
+    of clients are read from RAGC_SERVE_KEYS. `listening` is called with the server's address.
 
         ragc.serve("compiled/mine", port=8080)
 
@@ -202,13 +203,11 @@ def serve(
 
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         require(module, "Serving")
-    from ragc.serving import run
     from ragc.serving.settings import Settings, key_digests
 
-    run.serve(
-        paths,
-        Settings.of(host=host, port=port, key_digests=key_digests(), **settings),
-        sets=sets,
-        access=access,
-        listening=listening,
-    )
+    chosen = Settings.of(host=host, port=port, key_digests=key_digests(), **settings)
+    if chosen.workers > 1:
+        from ragc.serving.workers import serve_in_workers as serve_them
+    else:
+        from ragc.serving.run import serve as serve_them
+    serve_them(paths, chosen, sets=sets, access=access, listening=listening)

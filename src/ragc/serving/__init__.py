@@ -1,6 +1,7 @@
 """Compiled programs behind OpenAI's HTTP interface: `ragc serve`.
 
-    run           the process: a uvicorn server, its signals
+    run           the process: its socket, a uvicorn server on the process's loop, its signals
+    connection    connections that send a response in one packet
     settings      what a server is told, checked before anything is opened
     app           the FastAPI application and its routes
     guards        what is refused before a body is read: hosts, origins, keys, types, sizes

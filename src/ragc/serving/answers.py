@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,12 +12,12 @@ import dspy
 from dspy.streaming import StreamListener, StreamResponse
 from starlette.types import Receive
 
-from ragc.compiled.evaluate import answer_question
 from ragc.core import event_loop
 from ragc.programs import trace
 from ragc.programs.calls.streaming import CallerStream
 from ragc.serving.conversation import Conversation
 from ragc.serving.errors import ApiError
+from ragc.serving.history import answer_conversation
 from ragc.serving.programs import ServedProgram
 from ragc.task.answering import Row
 
@@ -48,8 +47,22 @@ class StepEvent:
     event: trace.Event
 
 
+async def answer_whole(served: ServedProgram, conversation: Conversation, time_out: float) -> Row:
+    """Returns the answer within `time_out` seconds. Raises ApiError where no reply could be read."""
+    async with asyncio.timeout(time_out):
+        with dspy.context(disable_history=True):
+            work = answer_conversation(served.opened, served.rewriter, conversation)
+            return _readable(await event_loop.on_loop(work))
+
+
+def _readable(row: Row) -> Row:
+    if row.prediction is None:
+        raise ApiError(502, f"The question has no answer: {row.failure}", code="unreadable_reply")
+    return row
+
+
 class Answering:
-    """The work on one question. `start` begins it, `next` gives what came, `close` ends it in any case."""
+    """One streamed answer. `start` begins it, `next` gives what came, `close` ends it in any case."""
 
     def __init__(self, served: ServedProgram, conversation: Conversation, time_out: float) -> None:
         self.served, self.conversation, self._time_out = served, conversation, time_out
@@ -64,25 +77,20 @@ class Answering:
         caller = CallerStream(self._send, asyncio.get_running_loop())
         conversation = self.conversation
         settings: dict[str, Any] = {"disable_history": True}
-        if conversation.stream and not conversation.late and self.served.streamed:
+        if not conversation.late and self.served.streamed:
             listeners = [StreamListener("answer", predict=call) for call in self.served.streamed]
             settings |= {"send_stream": caller, "stream_listeners": listeners}
         shown = trace.watching_events.set(
-            (lambda event: caller.post(StepEvent(event)))
-            if conversation.stream and conversation.steps
-            else None
+            (lambda event: caller.post(StepEvent(event))) if conversation.steps else None
         )
         try:
             async with asyncio.timeout(self._time_out):
                 with dspy.context(**settings):
-                    work = answer_question(self.served.opened, conversation.question)
-                    row = await event_loop.on_loop(work)
+                    work = answer_conversation(self.served.opened, self.served.rewriter, conversation)
+                    return _readable(await event_loop.on_loop(work))
         finally:
             trace.watching_events.reset(shown)
             caller.post(_DONE)  # after all that was posted from the process's loop
-        if row.prediction is None:
-            raise ApiError(502, f"The question has no answer: {row.failure}", code="unreadable_reply")
-        return row
 
     async def next(self) -> Text | StepEvent | Row:
         """Returns the next piece, at last the Row. Raises what ended the work."""
@@ -91,10 +99,6 @@ class Answering:
                 return item
             if isinstance(item, StreamResponse) and item.chunk:
                 return Text(item.chunk)
-        return await self.row()
-
-    async def row(self) -> Row:
-        """Returns the answer."""
         if self._work is None:
             raise RuntimeError("the answer was not started")
         return await self._work
@@ -115,18 +119,25 @@ def _retrieve(work: asyncio.Task[Any]) -> None:
 
 async def unless_left(work: Awaitable[T], receive: Receive) -> T:
     """Returns what `work` gives. Raises ClientLeft, and cancels it, when the client closes the connection."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(receive))
+    asking = asyncio.current_task()
+    leaving, left = asyncio.ensure_future(_left(receive)), False
+
+    def leave(_: object) -> None:
+        nonlocal left
+        left = True
+        if asking is not None:
+            asking.cancel()
+
+    leaving.add_done_callback(leave)
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise ClientLeft
-        return working.result()
+        return await work
+    except asyncio.CancelledError:
+        if not left or (asking is not None and asking.uncancel()):
+            raise
+        raise ClientLeft from None
     finally:
-        for task in (working, leaving):
-            task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(working, leaving, return_exceptions=True)
+        leaving.remove_done_callback(leave)
+        leaving.cancel()
 
 
 async def _left(receive: Receive) -> None:

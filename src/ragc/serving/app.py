@@ -6,22 +6,22 @@ import asyncio
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ragc.core import event_loop
 from ragc.core.redact import redact
 from ragc.errors import RagcError, UnknownName
 from ragc.serving import openai_api
-from ragc.serving.answers import Answering, ClientLeft, unless_left
+from ragc.serving.answers import Answering, ClientLeft, answer_whole, unless_left
 from ragc.serving.conversation import Interface, read_conversation
-from ragc.serving.errors import ApiError, api_error
-from ragc.serving.guards import Guards
+from ragc.serving.errors import ApiError, JsonResponse, api_error
+from ragc.serving.guards import Guards, client
 from ragc.serving.metrics import Metrics
 from ragc.serving.programs import ServedProgram, program_named
 from ragc.serving.settings import Settings
@@ -43,6 +43,7 @@ class Service:
     def __init__(self, programs: Mapping[str, ServedProgram], settings: Settings) -> None:
         self._programs, self._settings = programs, settings
         self.in_flight = 0
+        self._of_key: Counter[str] = Counter()
         self._metrics = Metrics()
         self._problem = "The models are being opened."
 
@@ -57,26 +58,25 @@ class Service:
         else:
             self._problem = ""
 
-    async def health(self) -> Response:
+    async def health(self, request: Request) -> Response:
         """Whether the process runs."""
-        return JSONResponse({"status": "ok"})
+        return JsonResponse({"status": "ok"})
 
-    async def ready(self) -> Response:
+    async def ready(self, request: Request) -> Response:
         """Whether all models are open. What is wrong stands in the log, as no key is needed here."""
         status = "not ready" if self._problem else "ready"
-        return JSONResponse({"status": status}, 503 if self._problem else 200)
+        return JsonResponse({"status": status}, 503 if self._problem else 200)
 
-    async def models(self) -> Response:
+    async def models(self, request: Request) -> Response:
         """The programs."""
-        return JSONResponse(openai_api.models(self._programs.values()))
+        return JsonResponse(openai_api.models(self._programs.values()))
 
-    async def model(self, name: str) -> Response:
+    async def model(self, request: Request) -> Response:
         """One program."""
-        return JSONResponse(openai_api.model(self._program(name)))
+        return JsonResponse(openai_api.model(self._program(request.path_params["name"])))
 
-    async def metrics(self) -> Response:
+    async def metrics(self, request: Request) -> Response:
         """What was done since the server began, for Prometheus."""
-        self._metrics.in_flight.set(self.in_flight)
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def chat(self, request: Request) -> Response:
@@ -109,7 +109,6 @@ class Service:
         served = self._program(conversation.model)
         request.scope[MODEL] = served.id
         release = self._admit()
-        answering = Answering(served, conversation, self._settings.time_out)
         began, handed_on = time.monotonic(), False
 
         def ended(status: int, row: Row | None) -> None:
@@ -117,11 +116,12 @@ class Service:
             if row is not None:
                 self._metrics.answered(served.id, row, time.monotonic() - began)
 
+        answering = Answering(served, conversation, self._settings.time_out) if conversation.stream else None
         try:
-            answering.start()
             effect = ", ".join(conversation.without_effect)
             headers = {"X-Ragc-No-Effect": effect} if effect else {}
-            if conversation.stream:
+            if answering is not None:
+                answering.start()
                 first = await unless_left(answering.next(), request.receive)
                 handed_on = True
                 patience = self._settings.time_out + SLOW_READER_S
@@ -134,39 +134,53 @@ class Service:
                     ended=ended,
                     headers=headers,
                 )
-            row = await unless_left(answering.row(), request.receive)
+            work = answer_whole(served, conversation, self._settings.time_out)
+            row = await unless_left(work, request.receive)
             self._problem = ""
             ended(200, row)
             if interface == "chat":
-                return JSONResponse(openai_api.chat_completion(row, conversation), headers=headers)
-            return JSONResponse(
+                return JsonResponse(openai_api.chat_completion(row, conversation), headers=headers)
+            return JsonResponse(
                 openai_api.response(openai_api.new_id("resp_"), int(time.time()), conversation, row),
                 headers=headers,
             )
         finally:
             if not handed_on:
-                answering.close()
+                if answering is not None:
+                    answering.close()
                 release()
 
     def _admit(self) -> Callable[[], None]:
         """Counts a question in flight; returns what ends that. Raises ApiError where there are too many."""
-        if self.in_flight >= self._settings.in_flight:
+        key, limits = client.get(), self._settings
+        per_key = limits.in_flight_per_key or limits.in_flight
+        if self.in_flight >= limits.in_flight or self._of_key[key] >= per_key:
+            whose, most = ("server", limits.in_flight)
+            if self.in_flight < most:
+                whose, most = ("key", per_key)
             raise ApiError(
                 429,
-                f"This server answers {self._settings.in_flight} questions at once; try again shortly.",
+                f"{most} questions of this {whose} are answered at once; try again shortly.",
                 code="too_many_requests",
                 headers={"Retry-After": "1"},
             )
-        self.in_flight += 1
+        self._count_in_flight(key, 1)
         ended = False
 
         def release() -> None:
             nonlocal ended
             if not ended:
-                self.in_flight -= 1
+                self._count_in_flight(key, -1)
             ended = True
 
         return release
+
+    def _count_in_flight(self, key: str, change: int) -> None:
+        self.in_flight += change
+        self._of_key[key] += change
+        if not self._of_key[key]:
+            del self._of_key[key]
+        self._metrics.in_flight.set(self.in_flight)
 
 
 def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> FastAPI:
@@ -194,13 +208,14 @@ def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Fast
 
         tracer()  # says here, not at each question, what is not installed
         app.add_middleware(TakesUpTraces)
-    app.add_api_route("/healthz", service.health, methods=["GET"])
-    app.add_api_route("/readyz", service.ready, methods=["GET"])
-    app.add_api_route("/metrics", service.metrics, methods=["GET"])
-    app.add_api_route("/v1/models", service.models, methods=["GET"])
-    app.add_api_route("/v1/models/{name:path}", service.model, methods=["GET"])
-    app.add_api_route("/v1/chat/completions", service.chat, methods=["POST"])
-    app.add_api_route("/v1/responses", service.responses, methods=["POST"])
+    # Routes of Starlette: those of FastAPI resolve dependencies, of which there are none, at each request.
+    app.add_route("/v1/chat/completions", service.chat, methods=["POST"])
+    app.add_route("/v1/responses", service.responses, methods=["POST"])
+    app.add_route("/healthz", service.health, methods=["GET"])
+    app.add_route("/readyz", service.ready, methods=["GET"])
+    app.add_route("/metrics", service.metrics, methods=["GET"])
+    app.add_route("/v1/models", service.models, methods=["GET"])
+    app.add_route("/v1/models/{name:path}", service.model, methods=["GET"])
     for kind in (ApiError, RagcError, TimeoutError, ClientLeft, HTTPException, Exception):
         app.add_exception_handler(kind, _say_error)
     return app
@@ -217,7 +232,7 @@ async def _say_error(request: Request, error: Exception) -> Response:
     problem = api_error(error)
     if problem.status == 500 and isinstance(error, RagcError):  # others are logged by the server
         log.error("a request failed", exc_info=error)
-    return JSONResponse(problem.to_json(), problem.status, problem.headers)
+    return JsonResponse(problem.to_json(), problem.status, problem.headers)
 
 
 class TakesUpTraces:

@@ -16,6 +16,9 @@ from ragc.serving.settings import Settings
 
 Interface = Literal["chat", "responses"]
 
+Turn = tuple[str, str]
+"""Who said it, user or assistant, and the text."""
+
 NO_EFFECT = (
     "temperature",
     "top_p",
@@ -51,15 +54,17 @@ UNSUPPORTED = (
 """Parameters that are refused where they are set."""
 
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
-ROLES = ("system", "developer", "user", "assistant")
+SPOKEN = ("user", "assistant")
+ROLES = ("system", "developer", *SPOKEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """What a client asks for.
 
-    `without_effect` names the parameters that change nothing. `trace` and `steps` ask for the trace at the
-    end and for events while the program works; `late` for text only once it is final.
+    `earlier` are the turns before the question, empty where they are left out. `without_effect` names the
+    parameters that change nothing. `trace` and `steps` ask for the trace at the end and for events while the
+    program works; `late` for text only once it is final.
     """
 
     model: str
@@ -70,6 +75,7 @@ class Conversation:
     trace: bool = False
     steps: bool = False
     late: bool = False
+    earlier: tuple[Turn, ...] = ()
 
 
 def read_conversation(body: bytes, interface: Interface, settings: Settings) -> Conversation:
@@ -83,6 +89,7 @@ def read_conversation(body: bytes, interface: Interface, settings: Settings) -> 
     turns = _turns(held.get(name), name)
     without_effect = [key for key in NO_EFFECT if held.get(key) is not None]
     question = _question(turns, name, settings)
+    earlier = [turn for turn in turns if turn[0] in SPOKEN][:-1] if settings.history == "rewrite" else []
     if any(role in ("system", "developer") for role, _ in turns):
         without_effect.append("system message")
     stream = _switch(held, "stream")
@@ -106,6 +113,7 @@ def read_conversation(body: bytes, interface: Interface, settings: Settings) -> 
         _switch(own, "trace", "ragc."),
         _switch(own, "steps", "ragc."),
         own.get("stream", settings.stream) == "late",
+        tuple(earlier),
     )
 
 
@@ -145,7 +153,7 @@ def _check_supported(held: Mapping[str, Any]) -> None:
         raise refused("modalities", "modalities must be ['text']: answers are texts.")
 
 
-def _turns(value: Any, name: str) -> list[tuple[str, str]]:
+def _turns(value: Any, name: str) -> list[Turn]:
     """The role and text of each message."""
     if isinstance(value, str) and name == "input":
         return [("user", value)]
@@ -154,7 +162,7 @@ def _turns(value: Any, name: str) -> list[tuple[str, str]]:
     return [_turn(message, f"{name}[{number}]") for number, message in enumerate(value)]
 
 
-def _turn(message: Any, where: str) -> tuple[str, str]:
+def _turn(message: Any, where: str) -> Turn:
     if not isinstance(message, dict):
         raise invalid(where, f"{where} must be an object with role and content.")
     if message.get("type", "message") != "message":
@@ -184,9 +192,9 @@ def _text(content: Any, where: str) -> str:
     return "\n".join(texts)
 
 
-def _question(turns: Sequence[tuple[str, str]], name: str, settings: Settings) -> str:
+def _question(turns: Sequence[Turn], name: str, settings: Settings) -> str:
     """The last turn, which must be the user's. Raises ApiError for turns that the settings refuse."""
-    spoken = [turn for turn in turns if turn[0] in ("user", "assistant")]
+    spoken = [turn for turn in turns if turn[0] in SPOKEN]
     if settings.system == "refuse" and len(spoken) < len(turns):
         raise refused(name, "This server takes no system messages: instructions were compiled.")
     if not spoken or spoken[-1][0] != "user":

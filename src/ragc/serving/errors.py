@@ -1,9 +1,12 @@
-"""Errors in OpenAI's shape, with the HTTP status that its clients expect."""
+"""Responses in JSON, and errors in OpenAI's shape with the HTTP status that its clients expect."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+import orjson
+from starlette.responses import JSONResponse
 
 from ragc.core.redact import redact
 from ragc.errors import (
@@ -15,6 +18,14 @@ from ragc.errors import (
     TargetUnavailable,
     UsageError,
 )
+
+
+class JsonResponse(JSONResponse):
+    """A response in JSON."""
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return orjson.dumps(content)
 
 
 class ApiError(Exception):

@@ -15,10 +15,9 @@ from hmac import compare_digest
 from typing import Any
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ragc.serving.errors import ApiError
+from ragc.serving.errors import ApiError, JsonResponse
 from ragc.serving.settings import Settings
 
 OPEN_PATHS = ("/healthz", "/readyz")
@@ -49,7 +48,7 @@ class Guards:
             if scope["method"] == "POST":
                 receive = await self._read(Headers(scope=scope), receive)
         except ApiError as error:
-            await JSONResponse(error.to_json(), error.status, error.headers)(scope, receive, send)
+            await JsonResponse(error.to_json(), error.status, error.headers)(scope, receive, send)
             return
         token = client.set(key)
         try:

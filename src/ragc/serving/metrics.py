@@ -13,18 +13,26 @@ Labels hold nothing that a client wrote: the model of a request that names none 
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from ragc.task.answering import Row
+
+WORKERS_ENV = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable with the folder that workers share; the client reads it when it is imported."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 """Upper bounds of times, in seconds."""
 
 
 class Metrics:
-    """The counters of one server."""
+    """The counters of one server, or of one of its workers."""
 
     def __init__(self) -> None:
+        self._series: dict[tuple[Any, tuple[str, ...]], Any] = {}
         self._registry = registry = CollectorRegistry()
         self._requests = Counter(
             "ragc_requests", "Questions.", ("model", "interface", "status"), registry=registry
@@ -36,21 +44,38 @@ class Metrics:
         self._seconds = Histogram(
             "ragc_seconds", "Seconds to the whole answer.", ("model",), registry=registry, buckets=BUCKETS
         )
-        self.in_flight = Gauge("ragc_in_flight", "Questions being answered.", registry=registry)
+        self.in_flight = Gauge(
+            "ragc_in_flight",
+            "Questions being answered.",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
 
     def count(self, model: str, interface: str, status: int) -> None:
         """Counts a request that ended with `status`; of a stream, the status at its end."""
-        self._requests.labels(model, interface, str(status)).inc()
+        self._of(self._requests, model, interface, str(status)).inc()
 
     def answered(self, model: str, row: Row, seconds: float) -> None:
         """Adds what the answer `row` cost."""
+        amounts, of = row.counters.get, self._of
         for kind in ("prompt", "completion"):
-            self._tokens.labels(model, kind).inc(row.counters.get(f"{kind}_tokens", 0))
-        self._searches.labels(model).inc(row.counters.get("searches", 0))
-        self._replays.labels(model).inc(row.counters.get("replayed", 0))
-        self._usd.labels(model).inc(row.counters.get("usd", 0))
-        self._seconds.labels(model).observe(seconds)
+            of(self._tokens, model, kind).inc(amounts(f"{kind}_tokens", 0))
+        of(self._searches, model).inc(amounts("searches", 0))
+        of(self._replays, model).inc(amounts("replayed", 0))
+        of(self._usd, model).inc(amounts("usd", 0))
+        of(self._seconds, model).observe(seconds)
+
+    def _of(self, metric: Any, *labels: str) -> Any:
+        """The series of `metric` with `labels`, which Prometheus's client looks up slowly."""
+        known = (metric, labels)
+        if known not in self._series:
+            self._series[known] = metric.labels(*labels)
+        return self._series[known]
 
     def text(self) -> bytes:
-        """All metrics in Prometheus's text format."""
-        return generate_latest(self._registry)
+        """All metrics in Prometheus's text format, those of all workers summed up."""
+        if WORKERS_ENV not in os.environ:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)
+        return generate_latest(registry)

@@ -67,12 +67,15 @@ def _address(passage: Passage) -> str:
 def own_fields(row: Row, conversation: Conversation, shown: str | None = None) -> dict[str, Any]:
     """The object `ragc` of an answer. `shown` is the text that was streamed; None where none was.
 
-    With `revised` the streamed text is not the beginning of the answer, and `text` is the answer.
+    `question` is there where earlier turns made it another one. With `revised` the streamed text is not the
+    beginning of the answer, and `text` is the answer.
     """
     text = row.prediction or ""
     revised = shown is not None and not text.startswith(shown) and text != shown.rstrip()
     counters = row.counters
+    rewritten = row.question.question != conversation.question
     return {
+        **({"question": row.question.question} if rewritten and conversation.earlier else {}),
         "passages": [{"id": passage.id, "title": passage.title} for passage in row.passages],
         "replayed": was_replayed(row),
         "calls": counters.get("lm_calls", 0),

@@ -14,12 +14,20 @@ from typing import Any
 from ragc.compiled.access import Access
 from ragc.compiled.evaluate import OpenProgram, open_program
 from ragc.core.digest import digest
+from ragc.core.paths import cache_home
 from ragc.errors import UnknownName, UsageError
+from ragc.programs.calls.predict import RagPredict
 from ragc.programs.flow import END
 from ragc.serving.guards import client
+from ragc.serving.history import rewriter
 from ragc.serving.settings import Settings
+from ragc.serving.spending import DailySpending
 from ragc.store.call_store import CallStore
 from ragc.targets.base import Target
+from ragc.targets.token_price import price_of
+
+SPENDING = "spending.sqlite3"
+"""The file in the store's folder with what each key spent."""
 
 MEMORY = 2_000
 """New replies in memory for each program, at most."""
@@ -56,12 +64,22 @@ class ClientStore(CallStore):
 
 @dataclass(frozen=True, slots=True)
 class ServedProgram:
-    """One program: its model id, the time it was written, and the typed calls whose text is streamed."""
+    """One program: its model id, the time it was written, and the typed calls whose text is streamed.
+
+    `rewriter` is the call that makes the last turn of a conversation a question that stands alone.
+    """
 
     id: str
     created: int
     opened: OpenProgram
     streamed: tuple[Any, ...]
+    rewriter: RagPredict
+
+    def close(self) -> None:
+        """Frees models, connections and files."""
+        self.opened.close()
+        if isinstance(ledger := self.opened.task.runtime.gateway.ledger, DailySpending):
+            ledger.close()
 
 
 def open_programs(
@@ -92,12 +110,26 @@ def open_programs(
             gateway.store = ClientStore(gateway.store, keep=settings.keep)
             gateway.memo = False  # it would replay whole calls whoever asks
             created = int(where.stat().st_mtime)
-            programs[name] = ServedProgram(name, created, opened, tuple(_streamed(opened)))
+            programs[name] = ServedProgram(name, created, opened, tuple(_streamed(opened)), rewriter(opened))
+            if settings.usd_per_day is not None:
+                gateway.ledger = _spending(opened, settings.usd_per_day)
     except BaseException:
         for served in programs.values():
-            served.opened.close()
+            served.close()
         raise
     return programs
+
+
+def _spending(opened: OpenProgram, limit: float) -> DailySpending:
+    """The ledger that holds each key to `limit` dollars a day. Raises UsageError where a price is unknown."""
+    runtime = opened.task.runtime
+    for name, target in runtime.targets.items():
+        if price_of(target) is None:
+            raise UsageError(
+                f"--usd-per-day cannot be held to: the price of {target.name} (targets.{name}) is not known; "
+                "give that target prices, or leave the option out."
+            )
+    return DailySpending(cache_home() / "store" / SPENDING, limit, runtime.gateway.ledger)
 
 
 def program_named(programs: Mapping[str, ServedProgram], name: str) -> ServedProgram:

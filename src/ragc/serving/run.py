@@ -4,38 +4,74 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ragc.compiled.access import Access
 from ragc.core import event_loop
 from ragc.errors import UsageError
 from ragc.serving.app import build_app
-from ragc.serving.programs import ServedProgram, open_programs
+from ragc.serving.connection import Connection
+from ragc.serving.programs import open_programs
 from ragc.serving.settings import Settings
 from ragc.targets.base import Target
 
 HEADER_BYTES = 32 << 10
 """Bytes of the headers of a request, at most."""
 
+BACKLOG = 2048
+"""Connections that wait to be accepted, at most."""
+
 
 class Server(uvicorn.Server):
-    """A server that SIGTERM and SIGINT end as it should: without a status of an error.
+    """One process's server of `app`. It runs on the process's loop, where questions are answered too.
 
-    `listening` is called with the address once connections are accepted.
+    So a request passes no other thread. `listening` is called with the address once connections are
+    accepted. `listener` is a socket that listens already, by default a new one.
     """
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        listening: Callable[[str], object] = lambda address: None,
+        listener: socket.socket | None = None,
+    ) -> None:
+        config = uvicorn.Config(
+            cast(Any, app),
+            http=Connection,
+            ws="none",
+            log_level="warning",
+            access_log=False,  # the address of a request may hold what was asked
+            server_header=False,
+            proxy_headers=False,
+            reset_contextvars=True,  # else a request may begin with the key of an earlier one
+            h11_max_incomplete_event_size=HEADER_BYTES,
+            timeout_graceful_shutdown=max(1, int(settings.time_out)),
+        )
         super().__init__(config)
-        self._listening = listening
+        self._listening, self._listener = listening, listener or listen(settings)
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serves until it is stopped: by `should_exit`, or in the main thread by SIGTERM or SIGINT."""
+        with self._signals():
+            event_loop.run(self.serve(sockets or [self._listener]))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As the base class, which would raise the signals again at the end."""
+        """As the base class, which would handle signals on the loop's thread, where none arrive."""
+        yield
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT end the server as they should: without the status of an error."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -51,12 +87,39 @@ class Server(uvicorn.Server):
         self.force_exit = self.should_exit and number == signal.SIGINT
         self.should_exit = True
 
-    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As the base class, and says where it listens."""
-        await super().startup(sockets)  # type: ignore[arg-type]
-        if self.started and self.servers:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._listening(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        await super().startup(sockets)
+        if self.started:
+            self._listening(address_of(self._listener))
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Returns a socket that listens where `settings` say. Raises UsageError where that is not possible."""
+    host, port = settings.host.strip("[]"), settings.port
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # asyncio switches Nagle's algorithm off only where the protocol is named, as create_server does not.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(where)
+            listener.listen(BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+        return listener
+    except OSError as error:
+        raise UsageError(
+            f"The server cannot listen on {host}, port {port} ({error.strerror or error}); another program "
+            "may have it: choose another --port, or end that program."
+        ) from None
+
+
+def address_of(listener: socket.socket) -> str:
+    """The address of the server that listens on `listener`."""
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def serve(
@@ -75,34 +138,9 @@ def serve(
     """
     programs = open_programs(paths, settings, sets=sets, access=access, targets=targets)
     try:
-        _run(programs, settings, listening)
+        app = build_app(programs, settings)
+        with event_loop.frozen_gc():
+            Server(app, settings, listening).run()
     finally:
         for served in programs.values():
-            served.opened.close()
-
-
-def _run(
-    programs: Mapping[str, ServedProgram], settings: Settings, listening: Callable[[str], object]
-) -> None:
-    config = uvicorn.Config(
-        build_app(programs, settings),
-        host=settings.host,
-        port=settings.port,
-        http="h11",
-        ws="none",
-        log_level="warning",
-        access_log=False,  # the address of a request may hold what was asked
-        server_header=False,
-        proxy_headers=False,
-        h11_max_incomplete_event_size=HEADER_BYTES,
-        timeout_graceful_shutdown=max(1, int(settings.time_out)),
-    )
-    server = Server(config, listening)
-    with event_loop.frozen_gc():
-        try:
-            server.run()
-        except SystemExit:  # uvicorn's, after it has said why it cannot listen
-            raise UsageError(
-                f"The server cannot listen on {settings.host}, port {settings.port}; "
-                "another program may have it: choose another --port, or end that program."
-            ) from None
+            served.close()

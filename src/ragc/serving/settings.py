@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -17,7 +18,7 @@ KEYS_ENV = "RAGC_SERVE_KEYS"
 MIN_KEY = 16
 """Characters of a key, at least."""
 
-History = Literal["last", "refuse"]
+History = Literal["last", "rewrite", "refuse"]
 System = Literal["ignore", "refuse"]
 Stream = Literal["real", "late"]
 
@@ -26,9 +27,11 @@ Stream = Literal["real", "late"]
 class Settings:
     """The settings of `ragc serve`.
 
-    `history` says what becomes of earlier turns and `system` what becomes of system messages. `stream` says
+    `history` says what becomes of earlier turns: left out, read by a call that makes the last turn a question
+    that stands alone, or refused. `system` says what becomes of system messages. `stream` says
     whether text is sent while it is written, or once the answer is final. `in_flight` is the number of
-    questions at once, `time_out` the seconds that one may take, and `max_body` the bytes of a request.
+    questions at once in each of `workers` processes, `in_flight_per_key` that of one key, `time_out` the
+    seconds that one may take, and `max_body` the bytes of a request. `usd_per_day` is what a key may spend.
     `key_digests` are SHA-256 digests of the clients' keys; the keys themselves are not kept. `keep` stores
     new replies on disk.
     """
@@ -40,6 +43,9 @@ class Settings:
     system: System = "ignore"
     stream: Stream = "real"
     in_flight: int = 64
+    in_flight_per_key: int | None = None
+    usd_per_day: float | None = None
+    workers: int = 1
     time_out: float = 120.0
     max_body: int = 1 << 20
     keep: bool = False
@@ -51,9 +57,10 @@ class Settings:
                 raise UsageError(f"{name} must be one of {', '.join(get_args(choices))}, found {value!r}.")
         if not 0 <= self.port <= 65535:
             raise UsageError(f"port must be 0 to 65535, where 0 is any free one, found {self.port}.")
-        for name in ("in_flight", "time_out", "max_body"):
-            if not getattr(self, name) > 0:
-                raise UsageError(f"{name} must be above 0, found {getattr(self, name)}.")
+        for name in ("in_flight", "in_flight_per_key", "usd_per_day", "workers", "time_out", "max_body"):
+            value = getattr(self, name)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise UsageError(f"{name} must be above 0 and finite, found {value}.")
         if not self.key_digests and not is_loopback(self.host):
             raise UsageError(
                 f"The host {self.host!r} can be reached from other machines, and no keys are set; set "

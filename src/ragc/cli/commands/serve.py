@@ -24,7 +24,10 @@ def register(command: argparse.ArgumentParser) -> None:
         help="a name by which clients reach this server",
     )
     command.add_argument(
-        "--history", choices=("last", "refuse"), default="last", help="earlier turns are left out, or refused"
+        "--history",
+        choices=("last", "rewrite", "refuse"),
+        default="last",
+        help="earlier turns are left out, read by one more call that makes a whole question, or refused",
     )
     command.add_argument(
         "--system", choices=("ignore", "refuse"), default="ignore", help="what becomes of system messages"
@@ -35,7 +38,10 @@ def register(command: argparse.ArgumentParser) -> None:
         default="real",
         help="send text while it is written, or once it is final",
     )
-    command.add_argument("--in-flight", type=int, default=64, help="questions at once (64)")
+    command.add_argument("--workers", type=int, default=1, help="processes that share the address (1)")
+    command.add_argument("--in-flight", type=int, default=64, help="questions at once in a worker (64)")
+    command.add_argument("--in-flight-per-key", type=int, help="questions of one key at once in a worker")
+    command.add_argument("--usd-per-day", type=float, help="dollars that a key may spend in a day of UTC")
     command.add_argument("--time-out", type=float, default=120.0, help="seconds for one question (120)")
     command.add_argument(
         "--keep", action="store_true", help="write what clients ask, and the replies, to the call store"
@@ -49,7 +55,10 @@ def register(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serves until a signal; returns the exit code 0."""
-    names = ("host", "port", "allowed_hosts", "history", "system", "stream", "in_flight", "time_out", "keep")
+    names = (
+        *("host", "port", "allowed_hosts", "history", "system", "stream", "workers"),
+        *("in_flight", "in_flight_per_key", "usd_per_day", "time_out", "keep"),
+    )
 
     def listening(address: str) -> None:
         console.print_json({"address": address}) if args.json else print(
