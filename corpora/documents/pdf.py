@@ -1,9 +1,9 @@
 """PDF files, by pypdfium2 and rules of ours: headings, paragraphs, and no heads, feet or page numbers.
 
 Headings are the entries of the outline where the file has one. Else a line is a heading that is larger than
-the running text; a larger size is a higher level. Lines that stand at
-the top or bottom of many pages with the same words, numbers apart, are heads and feet. A word that was broken
-at the end of a line is joined. Tables are read as lines of text.
+the running text; a larger size is a higher level. Lines that stand at the top or bottom of many pages with
+the same words, numbers apart, are heads and feet. A word that was broken at the end of a line is joined.
+Tables with rules are tables (`pdf_tables`), others lines of text.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from ragc.corpora.documents.base import Document, Page, UnreadableDocument, escaped, title_of
+from ragc.corpora.documents.pdf_tables import RuledTable, ruled_tables
 
 LARGER = 1.12
 """How many times larger than the running text a heading is, at least."""
@@ -38,12 +39,16 @@ _BULLET = re.compile(r"^\s*(?:[•◦▪‣·–-]|\(?\d{1,2}[.)]|\(?[a-z][.)])\
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of a page: its text, the size of its letters, its top and bottom in points."""
+    """A line of a page: its text, the size of its letters, its top and bottom in points.
+
+    A table is one line, whose text is Markdown.
+    """
 
     text: str
     size: float
     top: float
     bottom: float
+    is_table: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +100,13 @@ def _outline(document: Any) -> Iterator[tuple[Any, str, int]]:
 
 
 def _lines(page: Any) -> list[_Line]:
-    """Returns the lines of a page in the order of the file."""
+    """Returns the lines of a page in the order of the file, each table where its first line stands."""
     import pypdfium2.raw as raw
 
     text_page = page.get_textpage()
     try:
         text, lines, at = text_page.get_text_range(), list[_Line](), 0
+        tables, written = ruled_tables(page, text_page), set[RuledTable]()
         for line in text.splitlines(keepends=True):
             words = line.strip()
             first = at + len(line) - len(line.lstrip())
@@ -110,6 +116,12 @@ def _lines(page: Any) -> list[_Line]:
             size = float(raw.FPDFText_GetFontSize(text_page.raw, first))
             box = text_page.get_charbox(first, loose=True)
             height = box[3] - box[1]
+            inside = next((one for one in tables if one.area.holds(box[0], (box[1] + box[3]) / 2)), None)
+            if inside is not None:
+                if inside not in written:
+                    written.add(inside)
+                    lines.append(_Line(inside.markdown, 0, inside.area.top, inside.area.bottom, True))
+                continue
             lines.append(_Line(words, round(size if size > 2 else height, 1), box[3], box[1]))
         return lines
     finally:
@@ -144,7 +156,7 @@ def _without_edges(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
 
 def _edges(page: Sequence[_Line]) -> list[_Line]:
     """Returns the highest and the lowest lines of a page."""
-    ordered = sorted(page, key=lambda line: -line.top)
+    ordered = sorted((line for line in page if not line.is_table), key=lambda line: -line.top)
     return ordered if len(ordered) <= 2 * EDGE_LINES else [*ordered[:EDGE_LINES], *ordered[-EDGE_LINES:]]
 
 
@@ -158,7 +170,11 @@ def _levels(pages: Sequence[Sequence[_Line]]) -> dict[float, int]:
     weights: Counter[float] = Counter()
     for page in pages:
         for line in page:
+            if line.is_table:
+                continue
             weights[line.size] += len(line.text)
+    if not weights:
+        return {}
     body = weights.most_common(1)[0][0]
     sizes = sorted({size for size in weights if size >= body * LARGER}, reverse=True)
     return dict.fromkeys(sizes[:-4], 1) | {size: at for at, size in enumerate(sizes[-4:], 1)}
@@ -189,6 +205,10 @@ class _Writer:
                 paragraph, at = [], at + taken
                 continue
             line = self.lines[at]
+            if line.is_table:
+                blocks += [*self._paragraph(paragraph), line.text]
+                paragraph, at = [], at + 1
+                continue
             if paragraph and self._begins(paragraph[-1], line):
                 blocks += self._paragraph(paragraph)
                 paragraph = []
@@ -199,7 +219,7 @@ class _Writer:
     def _heading(self, at: int) -> tuple[int, int]:
         """Returns the level of the heading that begins at line `at`, 0 for none, and its number of lines."""
         line = self.lines[at]
-        if _LEADERS.search(line.text) or len(line.text) > MAX_HEADING:
+        if line.is_table or _LEADERS.search(line.text) or len(line.text) > MAX_HEADING:
             return 0, 1
         for taken in (1, 2, 3):
             words = outline_words(_joined([other.text for other in self.lines[at : at + taken]]))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +176,20 @@ def test_bad_input_is_one_sentence(
     Path("odd.csv").write_text("question,remark\nwho?,nobody\n")
     assert main(["new", *arguments]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_killed_run_goes_on_with_the_next_file(docs: Path) -> None:
+    for number in range(40):
+        (docs / f"page {number:02d}.html").write_text(f"<h1>Page {number}</h1><p>The {number}th page.</p>")
+    whole = ragc.new("docs", out="whole")
+    command = [sys.executable, "-m", "ragc", "new", "docs", "--out", "killed"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and len(list(Path("killed").rglob("parts/*.json"))) < 10:
+            time.sleep(0.005)
+        process.kill()
+    read = {path: path.stat().st_mtime_ns for path in Path("killed").rglob("parts/*.json")}
+    assert read  # else the kill came too late or too early for what is tested
+    again = ragc.new("docs", out="killed")
+    assert again.reread <= whole.files - len(read) + 2  # files without a reader have a part, too
+    assert {path: path.stat().st_mtime_ns for path in read} == read
+    assert (again.folder / "corpus.jsonl").read_bytes() == (whole.folder / "corpus.jsonl").read_bytes()

@@ -38,11 +38,12 @@ KEYS = {
 
 def is_there() -> bool:
     """Whether this machine has the browser and its driver."""
-    return bool(_binary() and shutil.which("chromedriver"))
+    return bool(binary() and shutil.which("chromedriver"))
 
 
-def _binary() -> str | None:
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+def binary() -> str:
+    """The path of the browser; "" where there is none."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or ""
 
 
 class Browser:
@@ -169,6 +170,6 @@ def browser() -> Iterator[Browser]:
 def _capabilities() -> Mapping[str, Any]:
     return {
         "browserName": "chrome",
-        "goog:chromeOptions": {"binary": _binary(), "args": list(_FLAGS)},
+        "goog:chromeOptions": {"binary": binary(), "args": list(_FLAGS)},
         "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
     }

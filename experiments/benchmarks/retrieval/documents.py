@@ -3,8 +3,9 @@
     python -m experiments.benchmarks.retrieval.documents manual.pdf=manual.html other.pdf=folder_of_html ...
 
 Prints for each pair: pages, seconds a page and its ratio to pypdfium2's own text, recall and precision of the
-headings, with the outline and without it, and the words in order: the longest common subsequence of words,
-twice its length by the words of both, and the same for pypdfium2's own text. rapidfuzz is needed.
+headings, with the outline and without it, recall and precision of the cells of tables, and the words in
+order: the longest common subsequence of words, twice its length by the words of both, and the same for
+pypdfium2's own text. rapidfuzz is needed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ def headings(text: str) -> Counter[str]:
     return Counter(name for line in lines if (name := pdf.outline_words(line.replace("¶", ""))))
 
 
+def cells(text: str) -> Counter[str]:
+    """Returns how often each cell of the tables of a Markdown text occurs; rules and empty cells are none."""
+    rows = re.findall(r"^\|(.+)\|$", text, re.MULTILINE)
+    split = [cell for row in rows for cell in re.split(r"(?<!\\)\|", row)]
+    plain = (" ".join(re.findall(r"\w+", cell.casefold())) for cell in split)
+    return Counter(filter(None, plain))
+
+
 def truth(path: Path) -> str:
     """Returns the Markdown of an HTML file, or of all HTML files of a folder."""
     files = sorted(path.glob("*.html")) if path.is_dir() else [path]
@@ -60,9 +69,13 @@ def plain_text(path: Path) -> str:
 
 def matched(read: Document, true_headings: Counter[str]) -> tuple[float, float]:
     """Returns recall and precision of the headings."""
-    own_headings = headings("\n\n".join(page.text for page in read.pages))
-    both = (own_headings & true_headings).total()
-    return both / max(1, true_headings.total()), both / max(1, own_headings.total())
+    return shares(headings("\n\n".join(page.text for page in read.pages)), true_headings)
+
+
+def shares(own: Counter[str], true: Counter[str]) -> tuple[float, float]:
+    """Returns recall and precision of what was read."""
+    both = (own & true).total()
+    return both / max(1, true.total()), both / max(1, own.total())
 
 
 def main() -> None:
@@ -77,11 +90,13 @@ def main() -> None:
         seconds = time.perf_counter() - between
         without = pdf.read(path, outlined=False)
         text = "\n".join(page.text for page in read.pages)
+        of_cells = shares(cells(text), true_cells := cells(true_text))
         with_outline, alone = matched(read, headings(true_text)), matched(without, headings(true_text))
         sys.stdout.write(
             f"{path.name}: {len(read.pages)} pages, {seconds / len(read.pages):.4f} s a page "
             f"({seconds / (between - started):.1f} times pypdfium2), headings with outline "
             f"{with_outline[0]:.2f}/{with_outline[1]:.2f}, without {alone[0]:.2f}/{alone[1]:.2f}, "
+            f"cells {of_cells[0]:.2f}/{of_cells[1]:.2f} of {true_cells.total()}, "
             f"words in order {in_order(words(text), words(true_text)):.3f}, "
             f"pypdfium2 {in_order(words(own), words(true_text)):.3f}\n"
         )
