@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragc.compiled.base import refuse_foreign
-from ragc.compiled.contamination import check_compile
+from ragc.compiled.contamination import Contamination, check_compile
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
 from ragc.optimizers.candidates.thresholds.curve import POINTS
@@ -54,6 +54,14 @@ class Phase:
     calls: float
     about: float
 
+    def to_json(self, chain: int) -> dict[str, Any]:
+        """The phase in the output of a dry run; a request may be sent to as many as `chain` targets."""
+        return {
+            "questions": self.questions,
+            "lm_calls": _whole(chain * self.requests),
+            "lm_calls_about": _whole(self.about),
+        }
+
 
 class _Plan:
     """Adds up the phases of a compile of `task`."""
@@ -68,6 +76,23 @@ class _Plan:
         self.trials = task.trials if searched else 0
         drawn = average(task, self.trials) if searched else None
         self.average = drawn or Average(self.most, max(bound.fit for bound in self.bounds), self.trials)
+
+    @classmethod
+    def of(cls, task: Task) -> _Plan:
+        """All phases of a compile of `task`."""
+        plan = cls(task)
+        plan.search(task.recipe.search.optimizer)
+        plan.test()
+        return plan
+
+    @property
+    def questions(self) -> dict[str, int]:
+        """The questions that are answered, by what they are for; some uses only where there are any."""
+        totals = {"dev": 0, "demonstrations": 0, "test": 0}
+        for name, phase in self.phases.items():
+            use = "dev" if name in ("baseline", "trials", "winner") else name
+            totals[use] = totals.get(use, 0) + phase.questions
+        return totals
 
     def add(
         self,
@@ -291,10 +316,7 @@ def budget_pays(task: Task, each: Mapping[str, float]) -> BudgetShare | None:
 
     None without a limit, and where no bound on the calls is known.
     """
-    plan = _Plan(task)
-    plan.search(task.recipe.search.optimizer)
-    plan.test()
-    return plan.budget_pays(each)
+    return _Plan.of(task).budget_pays(each)
 
 
 def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: bool = False) -> dict[str, Any]:
@@ -309,17 +331,8 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
     unknown. `budget_pays` says what share of the study the budget pays for; None without a budget. Raises as
     a compile to `out` does before it sends anything; without `out` the output directory is not checked.
     """
-    if out is not None:
-        refuse_foreign(Path(out))
-    require(recipe)
-    task, contamination = check_compile(
-        prepare(recipe, store=CallStore(None)), None, include_seen=include_seen
-    )
-    check_programs(task)
-    check_optimizers(task)
-    plan = _Plan(task)
-    plan.search(recipe.search.optimizer)
-    plan.test()
+    task, contamination = _checked_task(recipe, out, include_seen=include_seen)
+    plan = _Plan.of(task)
     chain = 1 + max((len(others) for others in task.runtime.gateway.fallbacks.values()), default=0)
     requests = chain * sum(phase.requests for phase in plan.phases.values())
     readable = sum(phase.calls for phase in plan.phases.values())
@@ -336,35 +349,18 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
         "minutes": None if seconds is None else seconds / 60,
     }
     paid = plan.budget_pays({what: amount for what, amount in amounts.items() if amount is not None})
-    questions = plan.phases.get
     return {
         "program": recipe.program,
         "programs": [bound.program for bound in plan.bounds],
         "trials": plan.trials if recipe.search.optimizer == OWN_OPTIMIZER else task.trials,
-        "questions": {
-            "dev": sum(p.questions for p in map(questions, ("baseline", "trials", "winner")) if p),
-            "demonstrations": sum(p.questions for p in map(questions, ("demonstrations",)) if p),
-            "test": sum(p.questions for p in map(questions, ("test",)) if p),
-            **{
-                name: phase.questions
-                for name, phase in plan.phases.items()
-                if name in ("calibration", "learning", "instructions")
-            },
-        },
+        "questions": plan.questions,
         "bounded": math.isfinite(most),
         "unbounded_because": plan.open_ends if math.isinf(requests) else [],
         "lm_calls": _whole(most),
         "lm_calls_readable": _whole(min(readable, most)),
         "lm_calls_about": _whole(min(about, most)),
         **costs,
-        "phases": {
-            name: {
-                "questions": phase.questions,
-                "lm_calls": _whole(chain * phase.requests),
-                "lm_calls_about": _whole(phase.about),
-            }
-            for name, phase in plan.phases.items()
-        },
+        "phases": {name: phase.to_json(chain) for name, phase in plan.phases.items()},
         "budget": {name: amount for name, amount in _limits(recipe).items() if amount is not None},
         "budget_pays": None if paid is None else {**paid.to_json(), "text": paid.text},
         "data": {name: len(held) for name, held in task.splits.items()},
@@ -372,6 +368,21 @@ def estimate(recipe: Recipe, out: str | Path | None = None, *, include_seen: boo
         "targets": {role: target.name for role, target in task.runtime.targets.items()},
         "thinking_tokens": rooms_of(task.runtime.targets),
     }
+
+
+def _checked_task(
+    recipe: Recipe, out: str | Path | None, *, include_seen: bool
+) -> tuple[Task, Contamination]:
+    """The task of a compile to `out`, with everything checked that a compile checks before it sends."""
+    if out is not None:
+        refuse_foreign(Path(out))
+    require(recipe)
+    task, contamination = check_compile(
+        prepare(recipe, store=CallStore(None)), None, include_seen=include_seen
+    )
+    check_programs(task)
+    check_optimizers(task)
+    return task, contamination
 
 
 def _limits(recipe: Recipe) -> dict[str, float | None]:

@@ -33,7 +33,7 @@ from ragc.records import Question
 from ragc.signatures.align import SyntacticParse
 from ragc.signatures.answer import ShortAnswer
 from ragc.store.call_store import CallStore
-from ragc.targets.base import ChatRequest, Message, Reply, Usage
+from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.openai_wire import Unreadable, error_message, read_json, read_replies, read_reply
 from ragc.targets.options import VllmOptions
@@ -476,12 +476,16 @@ def test_a_stored_row_that_is_no_reply_is_asked_once_by_all_who_want_it(tmp_path
         Reply("Lima", usd=float("nan")),
         Reply("Lima", usd=-5.0),
         Reply("L\ud800ima"),
+        Reply("Lima", finish="bored"),  # type: ignore[arg-type]
+        Reply("Lima", logprobs=(TokenLogprob("Lima", 0.5), TokenLogprob("\ud800", float("-inf")))),
+        Reply("Lima", usage=Usage(3, 2, 9, 7), thoughts="L\ud800ima?"),
     ],
 )
 def test_no_target_lowers_a_budget_or_breaks_the_store(reply: Reply, tmp_path: Path) -> None:
-    ledger = FileLedger(None, Budget())
+    ledger, target = FileLedger(None, Budget()), ScriptedTarget([reply])
     gateway = Gateway(CallStore(tmp_path), ledger)
-    safe_reply = event_loop.run(gateway.complete(ScriptedTarget([reply]), ASK))
+    safe_reply = event_loop.run(gateway.complete(target, ASK))
+    assert event_loop.run(Gateway(CallStore(tmp_path)).complete(target, ASK)) == safe_reply
     assert ledger.tokens >= 0 <= ledger.usd
     assert safe_reply.usage.prompt >= 0 <= safe_reply.usage.completion
     assert "Lima".replace("L", "") in safe_reply.text.replace("L\ufffd", "")

@@ -8,17 +8,14 @@ clipped, and lists and tables end with how many more entries there were.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ragc.corpora.sources.crag_api import names
 from ragc.corpora.sources.crag_api.question import ParsedQuestion
 from ragc.records import Hit, Passage
-
-T = TypeVar("T")
 
 ASKED = 100.0
 """What a fact that the question's words ask for scores beside the match of its name."""
@@ -47,17 +44,6 @@ class Fact:
     def hit(self) -> Hit:
         """The fact as a hit."""
         return Hit(Passage(f"api/{self.key.replace('#', '')}", self.title, self.text), self.score)
-
-
-async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all of `work`, run side by side, in order; the first error ends the rest."""
-    tasks: list[asyncio.Task[T]] = []
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks += [group.create_task(one) for one in work]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 def rows(reply: object) -> list[dict[str, Any]]:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.sources.crag_api import names
-from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, gather, table, texts
+from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, table, texts
 from ragc.corpora.sources.crag_api.question import ParsedQuestion
 
 LATEST = 5
@@ -49,7 +50,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
         calls.append(_prices(ask, ticker, score, question))
     if question.wants("dividend"):
         calls.append(_dividends(ask, ticker, score, question))
-    return [fact for fact in await gather(calls) if fact]
+    return [fact for fact in await gather_or_cancel(calls) if fact]
 
 
 async def _ticker(ask: Ask, name: str) -> tuple[str, float] | None:
@@ -74,7 +75,7 @@ async def _info(ask: Ask, ticker: str, score: float) -> Fact | None:
 
 async def _figures(ask: Ask, ticker: str, score: float, question: ParsedQuestion) -> Fact | None:
     topics = [topic for topic in FIGURES if question.wants(topic)]
-    figures = await gather(ask(FIGURES[topic][0], query=ticker) for topic in topics)
+    figures = await gather_or_cancel(ask(FIGURES[topic][0], query=ticker) for topic in topics)
     pairs = zip(topics, figures, strict=True)
     shown = {FIGURES[topic][1]: figure for topic, figure in pairs if isinstance(figure, int | float)}
     if not shown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.sources.crag_api import names
 from ragc.corpora.sources.crag_api.facts import (
     ASKED,
@@ -14,7 +15,6 @@ from ragc.corpora.sources.crag_api.facts import (
     awards,
     format_list,
     format_value,
-    gather,
     objects,
     slug,
 )
@@ -35,7 +35,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
 
     A name that is both a movie's and a person's gives both.
     """
-    persons, movies = await gather(
+    persons, movies = await gather_or_cancel(
         (ask("/movie/get_person_info", query=name), ask("/movie/get_movie_info", query=name))
     )
     facts = []
@@ -45,7 +45,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
         facts.append(await _person(ask, *match, question))
     if question.wants("oscar"):
         years = question.years(OSCAR_YEARS)[:MOST_YEARS]
-        facts += [fact for fact in await gather(_oscars(ask, year) for year in years) if fact]
+        facts += [fact for fact in await gather_or_cancel(_oscars(ask, year) for year in years) if fact]
     return facts
 
 
@@ -105,7 +105,9 @@ async def _person(ask: Ask, person: dict[str, Any], score: float, question: Pars
 
 async def _titles(ask: Ask, ids: list[int]) -> list[str]:
     """The titles of the first MOST_TITLES movies, with years, those without a title left out."""
-    replies = await gather(ask("/movie/get_movie_info_by_id", query=one) for one in ids[:MOST_TITLES])
+    replies = await gather_or_cancel(
+        ask("/movie/get_movie_info_by_id", query=one) for one in ids[:MOST_TITLES]
+    )
     movies = [movie for movie in replies if isinstance(movie, Mapping) and movie.get("title")]
     return [f"{movie['title']} ({str(movie.get('release_date') or 'Unknown')[:4]})" for movie in movies]
 

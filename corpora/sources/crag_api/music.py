@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.sources.crag_api import names
 from ragc.corpora.sources.crag_api.facts import (
     ASKED,
@@ -11,7 +12,6 @@ from ragc.corpora.sources.crag_api.facts import (
     Fact,
     format_list,
     format_value,
-    gather,
     slug,
     table,
     texts,
@@ -40,7 +40,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
 
     A name that is both an artist's and a song's gives both.
     """
-    replies = await gather(
+    replies = await gather_or_cancel(
         (
             ask("/music/search_artist_entity_by_name", query=name),
             ask("/music/search_song_entity_by_name", query=name),
@@ -59,11 +59,11 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
             calls.append(_chart(ask, song, question))
     if question.wants("grammy"):
         calls += [_grammys(ask, year) for year in question.years(GRAMMY_YEARS)[:MOST_YEARS]]
-    return [fact for fact in await gather(calls) if fact]
+    return [fact for fact in await gather_or_cancel(calls) if fact]
 
 
 async def _life(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | None:
-    birth_place, life, members = await gather(
+    birth_place, life, members = await gather_or_cancel(
         ask(f"/music/{path}", query=artist.name)
         for path in ("get_artist_birth_place", "get_lifespan", "get_members")
     )
@@ -78,7 +78,7 @@ async def _life(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | Non
 
 
 async def _awards(ask: Ask, artist: Match) -> Fact | None:
-    count, years = await gather(
+    count, years = await gather_or_cancel(
         ask(f"/music/grammy_get_award_{what}_by_artist", query=artist.name) for what in ("count", "date")
     )
     if not isinstance(count, int):
@@ -99,7 +99,7 @@ async def _works(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | No
     if not (question.spans or question.wants("order")):
         return Fact(key, title, format_list({"works": works}), artist.score + ASKED)
     first = works[:MOST_DATED]
-    dates = await gather(ask("/music/get_song_release_date", query=work) for work in first)
+    dates = await gather_or_cancel(ask("/music/get_song_release_date", query=work) for work in first)
     dated = [(date if isinstance(date, str) else "", work) for date, work in zip(dates, first, strict=True)]
     named = [(date, work) for date, work in dated if question.within(date)]
     rows = sorted(named or dated, key=lambda row: (not row[0], row))
@@ -111,7 +111,7 @@ async def _works(ask: Ask, artist: Match, question: ParsedQuestion) -> Fact | No
 
 
 async def _song(ask: Ask, song: Match, question: ParsedQuestion) -> Fact | None:
-    author, country, date, count = await gather(
+    author, country, date, count = await gather_or_cancel(
         ask(f"/music/{path}", query=song.name)
         for path in (
             "get_song_author",
@@ -131,7 +131,7 @@ async def _chart(ask: Ask, song: Match, question: ParsedQuestion) -> Fact | None
     day = next((span.start.isoformat() for span in question.spans if span.start == span.end), "")
     if not day:
         return None
-    attributes = await gather(
+    attributes = await gather_or_cancel(
         ask("/music/get_billboard_attributes", date=day, attribute=name, song_name=song.name)
         for name in CHART
     )
@@ -145,7 +145,7 @@ async def _chart(ask: Ask, song: Match, question: ParsedQuestion) -> Fact | None
 
 
 async def _grammys(ask: Ask, year: int) -> Fact | None:
-    winners = await gather(ask(path, query=year) for path in GRAMMYS.values())
+    winners = await gather_or_cancel(ask(path, query=year) for path in GRAMMYS.values())
     shown = {
         prize: format_value(texts(won)) for prize, won in zip(GRAMMYS, winners, strict=True) if texts(won)
     }

@@ -19,12 +19,13 @@ from typing import Any
 import httpx
 
 from ragc.core.digest import digest
+from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.sources.base import current_question
 from ragc.corpora.sources.crag_api import facts as api_open
 from ragc.corpora.sources.crag_api import finance, movie, music, names, sports
 from ragc.corpora.sources.crag_api import question as api_rules
 from ragc.corpora.sources.crag_api.client import ApiClient, Limits
-from ragc.corpora.sources.crag_api.facts import Ask, Fact, gather
+from ragc.corpora.sources.crag_api.facts import Ask, Fact
 from ragc.corpora.sources.crag_api.question import ParsedQuestion
 from ragc.records import Hit, Passage
 
@@ -85,7 +86,7 @@ class ApiSource:
         question = api_rules.parse_question(current_question.get(), name)
         for group in question.domains:
             looks = (LOOKS[domain](self._client.ask, name, question) for domain in group)
-            facts = [fact for domain_facts in await gather(looks) for fact in domain_facts]
+            facts = [fact for domain_facts in await gather_or_cancel(looks) for fact in domain_facts]
             if facts:
                 best = {hit.passage.id: hit for hit in (fact.hit() for fact in facts)}
                 return tuple(sorted(best.values(), key=lambda hit: (-hit.score, hit.passage.id))[:k])

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ragc.core.event_loop import gather_or_cancel
 from ragc.corpora.sources.crag_api import names as api_names
 from ragc.corpora.sources.crag_api import names as api_teams
-from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, gather, rows, slug, table
+from ragc.corpora.sources.crag_api.facts import ASKED, Ask, Fact, format_list, rows, slug, table
 from ragc.corpora.sources.crag_api.question import ParsedQuestion, Span
 
 MOST_TEAMS = 2
@@ -38,7 +39,7 @@ async def look_up(ask: Ask, name: str, question: ParsedQuestion) -> list[Fact]:
         return []
     score = ASKED if question.spans else 0.0
     names = _teams_named(question) if question.nameless else (name,)
-    facts = await gather(_games_of(ask, team, question, keys, spans, score) for team in names)
+    facts = await gather_or_cancel(_games_of(ask, team, question, keys, spans, score) for team in names)
     return [fact for team_facts in facts for fact in team_facts]
 
 
@@ -55,7 +56,7 @@ async def _games_of(
     team = () if question.wants("soccer") else api_teams.nba(name)
     if team:
         calls = (ask(NBA, date=key, team_name=known) for key in keys for known in team)
-        games = _games_within(await gather(calls), "game_date", spans)
+        games = _games_within(await gather_or_cancel(calls), "game_date", spans)
         return (
             [_fact("nba", team[0], games, [_nba(game, team) for game in games], score + 100)] if games else []
         )
@@ -66,11 +67,11 @@ async def _soccer_games(
     ask: Ask, name: str, keys: list[str], spans: tuple[Span, ...], score: float
 ) -> list[Fact]:
     """Games under the exact name; when there are none on single days, under the name that fits best then."""
-    replies = await gather(ask(SOCCER, date=key, team_name=name) for key in keys)
+    replies = await gather_or_cancel(ask(SOCCER, date=key, team_name=name) for key in keys)
     games, fits = _games_within(replies, "date", spans), 100.0
     days = [key for key in keys if len(key) == len("2024-03-04")]
     if not games and days:
-        every = _games_within(await gather(ask(SOCCER, date=key) for key in days), "date", spans)
+        every = _games_within(await gather_or_cancel(ask(SOCCER, date=key) for key in days), "date", spans)
         teams = list(dict.fromkeys(_team(game) for game in every))
         fit = api_names.match(name, teams, "team")
         if fit:

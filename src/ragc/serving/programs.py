@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ragc.compiled.access import Access
 from ragc.compiled.evaluate import OpenProgram, open_program
@@ -29,6 +29,8 @@ from ragc.targets.token_price import price_of
 SPENDING = "spending.sqlite3"
 """The file in the store's folder with what each key spent."""
 
+T = TypeVar("T")
+
 MEMORY = 2_000
 """New replies in memory for each program, at most."""
 
@@ -40,17 +42,21 @@ class ClientStore(CallStore):
         super().__init__(None, memory=MEMORY)
         self._shared, self._keep = shared, keep
 
-    async def get_or_call(
-        self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
-    ) -> tuple[str, bool]:
+    async def get_or_make(
+        self,
+        key: str,
+        make: Callable[[], Awaitable[T]],
+        read: Callable[[str], T | None],
+        write: Callable[[T], str],
+    ) -> tuple[T, bool]:
         """As the base class; the key of the present client is part of `key` for all that is new."""
         stored = await self._shared.read(key)
-        if stored is not None and fits(stored):
-            return stored, True
+        if stored is not None and (value := read(stored)) is not None:
+            return value, True
         own = self._own(key)
         if self._keep:
-            return await self._shared.get_or_call(own, call, fits)
-        return await super().get_or_call(own, call, fits)
+            return await self._shared.get_or_make(own, make, read, write)
+        return await super().get_or_make(own, make, read, write)
 
     @staticmethod
     def _own(key: str) -> str:

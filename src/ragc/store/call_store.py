@@ -13,11 +13,13 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from ragc.core.paths import cache_home
 from ragc.errors import UsageError
 from ragc.store.disk import Audit, DiskBackend
+
+T = TypeVar("T")
 
 STORE_ENV, STORAGE_ENV = "RAGC_STORE", "RAGC_STORAGE"
 """Environment variables for complete addresses, passwords included: of this store, of Optuna's storage."""
@@ -81,7 +83,7 @@ class CallStore:
         self.directory = directory
         self._limit = memory
         self._memory: dict[str, str] = {}
-        self._flying: dict[str, asyncio.Task[tuple[str, bool]]] = {}
+        self._flying: dict[str, asyncio.Task[tuple[Any, bool]]] = {}
         self._backend = DiskBackend(directory) if directory is not None else backend
 
     @classmethod
@@ -153,52 +155,69 @@ class CallStore:
     async def get_or_call(
         self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool] = lambda text: True
     ) -> tuple[str, bool]:
-        """The text under `key`, made by `call` when absent, and whether it was replayed.
+        """As `get_or_make`, for a value that is text; stored text for which `fits` is False is as absent."""
+        return await self.get_or_make(key, call, lambda text: text if fits(text) else None, str)
 
-        A stored text for which `fits` is False, such as one from another version, counts as absent.
-        Concurrent callers share one call; with a shared backend, so do several processes. The call continues
-        when its callers are cancelled, so that the reply to a request already sent is stored. Must be awaited
-        on the process's loop.
+    async def get_or_make(
+        self,
+        key: str,
+        make: Callable[[], Awaitable[T]],
+        read: Callable[[str], T | None],
+        write: Callable[[T], str],
+    ) -> tuple[T, bool]:
+        """The value under `key`, made by `make` when absent, and whether it was replayed.
+
+        `write` gives the text of a new value and `read` the value of a stored text; None, such as for text of
+        another version, counts as absent. Concurrent callers share one call and its value; with a shared
+        backend, so do several processes. The call continues when its callers are cancelled, so that the reply
+        to a request already sent is stored. Must be awaited on the process's loop.
         """
         near = self._backend is None or self._backend.is_local
         stored = self.get(key) if near else self._memory.get(key)
-        if stored is not None and fits(stored):
-            return stored, True
+        if stored is not None and (known := read(stored)) is not None:
+            return known, True
         task = self._flying.get(key)
         first = task is None
         if task is None:
-            task = asyncio.ensure_future(self._make(key, call, fits))
+            task = asyncio.ensure_future(self._make(key, make, read, write))
             self._flying[key] = task
             task.add_done_callback(lambda done: self._on_call_done(key, done))
-        text, replayed = await asyncio.shield(task)
-        return text, replayed or not first
+        value, replayed = await asyncio.shield(task)
+        return value, replayed or not first
 
     async def _make(
-        self, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
-    ) -> tuple[str, bool]:
-        """The text under `key`, from a remote backend or from `call`."""
+        self,
+        key: str,
+        make: Callable[[], Awaitable[T]],
+        read: Callable[[str], T | None],
+        write: Callable[[T], str],
+    ) -> tuple[T, bool]:
+        """The value under `key`, from a remote backend or from `make`."""
         backend = self._backend
         if backend is None:
-            text, replayed = await call(), False
-        else:
-            text, replayed = await self._get_or_make(backend, key, call, fits)
-        self._remember(key, text)
-        return text, replayed
-
-    async def _get_or_make(
-        self, backend: Backend, key: str, call: Callable[[], Awaitable[str]], fits: Callable[[str], bool]
-    ) -> tuple[str, bool]:
+            value = await make()
+            self._remember(key, write(value))
+            return value, False
         stored = None if backend.is_local else await backend.aget(key)
-        if stored is not None and fits(stored):
-            return stored, True
+        if (known := self._recall(key, stored, read)) is not None:
+            return known, True
         async with backend.lock(key) as other_text:
-            if other_text is not None and fits(other_text):
-                return other_text, True
-            text = await call()
+            if (known := self._recall(key, other_text, read)) is not None:
+                return known, True
+            value = await make()
+            text = write(value)
             await backend.aput(key, text)
-        return text, False
+        self._remember(key, text)
+        return value, False
 
-    def _on_call_done(self, key: str, done: asyncio.Task[tuple[str, bool]]) -> None:
+    def _recall(self, key: str, text: str | None, read: Callable[[str], T | None]) -> T | None:
+        """The value of a stored `text`, which is remembered then; None without one."""
+        value = None if text is None else read(text)
+        if text is not None and value is not None:
+            self._remember(key, text)
+        return value
+
+    def _on_call_done(self, key: str, done: asyncio.Task[tuple[Any, bool]]) -> None:
         self._flying.pop(key, None)
         if not done.cancelled():
             done.exception()  # with every waiter gone, the loop would log an exception that nobody retrieved

@@ -237,7 +237,9 @@ def usage(
 
 
 def sanitize(reply: Reply, request: ChatRequest, count: Callable[[str], int]) -> Reply:
-    """`reply` made safe to store: a key of this user's that it echoes is masked.
+    """`reply` made safe to store, so that it is the same when it is replayed.
+
+    A key of this user's that it echoes is masked, and a `finish` that is none of `FINISHES` is "stop".
 
     Raises ValueError where its text or a log-probability is invalid.
     """
@@ -258,6 +260,7 @@ def sanitize(reply: Reply, request: ChatRequest, count: Callable[[str], int]) ->
     return replace(
         reply,
         text=masked,
+        finish=reply.finish if reply.finish in FINISHES else "stop",
         usage=replace(counted, thinking=thinking),
         usd=usd or 0.0,
         logprobs=scored,

@@ -74,6 +74,11 @@ def _read(text: str) -> Reply | None:
         return None
 
 
+def _write(reply: Reply) -> str:
+    """The text that `_read` reads."""
+    return canonical(reply.to_json())
+
+
 class Gateway:
     """Answers requests from the call store, else from the target.
 
@@ -163,30 +168,22 @@ class Gateway:
             request = with_room(target, request)
         key = request_key(target, request, self.epoch_of(target))
 
-        async def call() -> str:
+        async def send() -> Reply:
             async with self._limit(target):
-                return canonical((await self._send(key, target, request)).to_json())
-
-        reply: Reply | None = None
-
-        def fits(text: str) -> bool:
-            nonlocal reply
-            reply = _read(text)
-            return reply is not None
+                return await self._send(key, target, request)
 
         self._callers[key] += 1
         try:
-            text, replayed = await self.store.get_or_call(key, call, fits)
+            reply, replayed = await self.store.get_or_make(key, send, _read, _write)
         finally:
             self._callers[key] -= 1
             if not self._callers[key]:
                 del self._callers[key]
-        if reply is None:  # the reply is new, so `fits` was not called
-            reply = Reply.from_json(json.loads(text))
         if replayed:
             reply = replace(reply, usd=priced(target, reply))
-        self._charge(Answer(key, reply, replayed), target)
-        return Answer(key, reply, replayed)
+        answer = Answer(key, reply, replayed)
+        self._charge(answer, target)
+        return answer
 
     async def _send(self, key: str, target: Target, request: ChatRequest) -> Reply:
         """The reply of `target`; each of its tries is reserved before it is sent, and paid for.

@@ -240,23 +240,13 @@ class _Run:
             )
         return fitting, tokens, len(long)
 
-    def _trainer(
-        self,
-        tokenizer: Any,
-        model: Any,
-        trained: Sequence[dict[str, Any]],
-        held: Sequence[dict[str, Any]],
-        steps: int,
-    ) -> Any:
-        """TRL's trainer with these settings."""
-        import datasets
+    def _arguments(self, steps: int) -> dict[str, Any]:
+        """The settings as the arguments of Transformers' trainer, for `steps` updates of the weights."""
         import torch
-        from transformers import PrinterCallback
-        from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
         settings = self.settings
         schedule = "constant_with_warmup" if settings.schedule == "constant" else settings.schedule
-        arguments: dict[str, Any] = {
+        return {
             "output_dir": str(self.checkpoints),
             "max_steps": steps,
             "per_device_train_batch_size": settings.batch,
@@ -280,6 +270,21 @@ class _Run:
             "use_cpu": not torch.cuda.is_available(),
             "dataloader_pin_memory": torch.cuda.is_available(),
         }
+
+    def _trainer(
+        self,
+        tokenizer: Any,
+        model: Any,
+        trained: Sequence[dict[str, Any]],
+        held: Sequence[dict[str, Any]],
+        steps: int,
+    ) -> Any:
+        """TRL's trainer with these settings."""
+        import datasets
+        from transformers import PrinterCallback
+        from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
+
+        settings, arguments = self.settings, self._arguments(steps)
         datasets.disable_progress_bars()
         named: dict[str, Any] = {
             "train_dataset": datasets.Dataset.from_list(list(trained)),
