@@ -23,6 +23,7 @@ from ragc.errors import ArtefactError, RagcError, Untrusted
 from ragc.metrics.base import Objective
 from ragc.metrics.failures import Failures
 from ragc.optimizers.candidates.builder import Round, round_name
+from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.optimizers.candidates.trial import TrialResult, read_results
 from ragc.optimizers.integrations import optuna_folder
 from ragc.optimizers.search.checkpoint import BEST
@@ -36,7 +37,6 @@ from ragc.task.addresses import storage_address, store_address
 from ragc.task.base import objective_of
 from ragc.task.budget import FileLedger, StudyLedger
 from ragc.task.shared_budget import SharedLedger
-from ragc.task.space import Candidate, describe_candidate
 from ragc.task.study_address import read_address, recipe_in
 
 _BUDGETS = {"lm_calls": "LM calls", "usd": "US dollars"}

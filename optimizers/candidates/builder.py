@@ -20,6 +20,7 @@ from ragc.core.progress import Progress
 from ragc.optimizers.candidates.demos.bootstrap import collect, set_demos
 from ragc.optimizers.candidates.demos.effects import Shown, estimate_effects, order_by_help
 from ragc.optimizers.candidates.demos.pool import ByPredictor, Demonstration, Pool
+from ragc.optimizers.candidates.space import DEMO_SETS, Candidate, SearchSpace, search_space
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.programs.base import RagProgram
 from ragc.programs.knobs import Value
@@ -29,7 +30,6 @@ from ragc.records import Question
 from ragc.task.base import Task
 from ragc.task.prompt_size import longest_prompt
 from ragc.task.prompts import give_prompts
-from ragc.task.space import DEMO_SETS, Candidate, SearchSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +139,7 @@ class ProgramBuilder:
         self, task: Task, attributes: Attributes, limit: asyncio.Semaphore, progress: Progress
     ) -> None:
         self.task, self.limit, self.progress = task, limit, progress
+        self.space = search_space(task.recipe, task.runtime)
         self._attributes = attributes
         self._making: dict[str, asyncio.Task[Any]] = {}
         self.phase_again: Callable[[], None] = lambda: None
@@ -176,7 +177,7 @@ class ProgramBuilder:
         for smaller in (*fewer, replace(fewer[-1], instructions={})):
             if self._within_cap(await self.program(smaller), smaller.knobs):
                 return smaller
-        return self.task.space.part(candidate).baseline()
+        return self.space.part(candidate).baseline()
 
     async def fits(self, candidate: Candidate, texts: Mapping[str, str]) -> bool:
         """Whether `candidate` without demonstrations, with the instructions `texts`, is within the cap."""
@@ -272,7 +273,7 @@ class ProgramBuilder:
 
         Only the present ones in a study whose instructions evolve in rounds.
         """
-        part = next(part for part in self.task.space.parts if part.program == program)
+        part = next(part for part in self.space.parts if part.program == program)
 
         async def find_proposals() -> Proposals:
             built = await self._build(part.baseline())
@@ -291,7 +292,7 @@ class ProgramBuilder:
 
         They are proposed first, if the recipe asks for any.
         """
-        space, search = self.task.space, self.task.recipe.search
+        space, search = self.space, self.task.recipe.search
         most = 1 + search.instruction_rounds * search.instructions if search.instruction_rounds else 0
         if search.instructions:
             for part in space.parts:
@@ -345,7 +346,7 @@ class ProgramBuilder:
         chosen = self.task.method_of(candidate.program)
         values = dict(candidate.knobs if knobs is None else knobs)
         built = await asyncio.to_thread(chosen.build, runtime, values)
-        instructions = self.task.instructions if candidate.program == self.task.space.first.program else {}
+        instructions = self.task.instructions if candidate.program == self.space.first.program else {}
         for name, predictor in built.named_predictors():
             if name in instructions:
                 predictor.signature = predictor.signature.with_instructions(instructions[name])
@@ -383,7 +384,7 @@ class ProgramBuilder:
     def _demo_setting(self, candidate: Candidate) -> tuple[Mapping[str, Value], str]:
         """The knobs of the program that collects the demonstrations of `candidate`, and their digest."""
         method = self.task.method_of(candidate.program)
-        part = self.task.space.part(candidate)
+        part = self.space.part(candidate)
         setting = method.demo_setting(part.baseline().knobs, candidate.knobs)
         return setting, digest([candidate.program, setting] if candidate.program else setting)[:16]
 
@@ -398,8 +399,8 @@ class ProgramBuilder:
             built,
             train,
             task.scorer.only([task.demo_metric]),
-            n_demos=max(8, task.space.demos + 2),
-            filled=max(8, task.space.demos * DEMO_SETS),
+            n_demos=max(8, self.space.demos + 2),
+            filled=max(8, self.space.demos * DEMO_SETS),
             threshold=task.demo_threshold,
             limit=self.limit,
             done=self.progress.step,

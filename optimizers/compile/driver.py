@@ -21,6 +21,7 @@ from ragc.metrics.failures import Failures
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import shuffle_dev
 from ragc.optimizers.candidates.eligible import is_outdone
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.distributed.runner import on_workers
 from ragc.optimizers.search.portfolio import (
@@ -41,7 +42,6 @@ from ragc.recipe import Budget
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.task.answering import Row, evaluate, failures_of
 from ragc.task.base import Task
-from ragc.task.space import Candidate
 
 if TYPE_CHECKING:
     from ragc.optimizers.external.optimize import ExternalResult
@@ -221,7 +221,7 @@ class ExternalSearch:
         """Answers the dev questions with the recipe's program."""
         builder = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
         self._progress.phase("baseline on dev", len(self._order))
-        program = await builder.program(self.task.space.baseline())
+        program = await builder.program(builder.space.baseline())
         rows = await self._answered(program)
         calls = sum(row.counters.get("lm_calls", 0) for row in rows) / max(1, len(self._order))
         baseline = Baseline([row.scores for row in rows], failures_of(rows), calls)
@@ -291,7 +291,7 @@ class PortfolioSearch:
         """Answers the dev questions with the recipe's program."""
         ledger_of(self.task).enter(BASELINE, Budget())
         builder = ProgramBuilder(self.task, InMemoryAttributes(), self._limit, self._progress)
-        program = await builder.program(self.task.space.baseline())
+        program = await builder.program(builder.space.baseline())
         first = (await self._meeting.answer(BASELINE, program)).result
         calls = first.counters["lm_calls"] / max(1, len(self.task.dev))
         return Baseline(first.scores, first.failures, calls)

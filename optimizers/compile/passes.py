@@ -357,7 +357,7 @@ async def baseline(dev_search: DevSearch, progress: Progress = SILENT) -> Baseli
     task = dev_search.task
     first = await dev_search.baseline()
     note_cost(task, whole=False)
-    if first.failures.all and len(task.space.parts) == 1 and not task.space.targets:
+    if first.failures.all and len(task.recipe.methods) == 1 and not task.recipe.search.targets:
         raise no_answer_error(first.failures, 0, task)
     held = first.calls_on(len(task.test))
     each: dict[str, float] = {}

@@ -20,11 +20,11 @@ from ragc.core.progress import Progress
 from ragc.core.redact import bare_address, mask, secrets
 from ragc.core.text import first_line
 from ragc.errors import RagcError, UsageError
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.distributed.worker import Job, read, run_job
 from ragc.optimizers.search.run_trial import Runner
 from ragc.task.base import Task
-from ragc.task.space import Candidate
 from ragc.task.study_address import study_name, write_address
 
 RETRIES = 20

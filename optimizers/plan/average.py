@@ -13,6 +13,7 @@ import optuna
 from optuna.samplers import RandomSampler
 
 from ragc.errors import UsageError
+from ragc.optimizers.candidates.space import SearchSpace
 from ragc.optimizers.search.parameters import suggest
 from ragc.task.base import Task
 
@@ -34,8 +35,8 @@ class Average:
     collections: int
 
 
-def average(task: Task, trials: int) -> Average | None:
-    """The averages over the search space of `task`; None if no drawn candidate can be built."""
+def average(task: Task, space: SearchSpace, trials: int) -> Average | None:
+    """Returns the averages over the `space` of `task`; None if no drawn candidate can be built."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -45,7 +46,7 @@ def average(task: Task, trials: int) -> Average | None:
     calls, fits = list[int](), list[int]()
     needed = set[tuple[object, ...]]()
     for number in range(min(max(LEAST_DRAWN, trials), MOST_DRAWN)):
-        candidate = suggest(task.space, study.ask())
+        candidate = suggest(space, study.ask())
         method = task.method_of(candidate.program)
         try:
             built = method.build(task.runtime.with_targets(candidate.targets), dict(candidate.knobs))

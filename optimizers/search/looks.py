@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ragc.metrics.base import Objective
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
 from ragc.optimizers.candidates.eligible import is_hopeless
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.allocation import (
     FEWEST,
@@ -28,7 +29,6 @@ from ragc.optimizers.search.allocation import (
 from ragc.optimizers.search.selection import FittedScores, leading, pareto_front, select
 from ragc.task.base import Task
 from ragc.task.budget import answers_left
-from ragc.task.space import Candidate
 
 
 class NextLooks(NamedTuple):

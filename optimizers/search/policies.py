@@ -13,10 +13,10 @@ from typing import Protocol
 
 from ragc.optimizers.candidates.builder import ProgramBuilder, Round
 from ragc.optimizers.candidates.instructions.rounds import InstructionRounds
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.candidates.thresholds.tuner import ThresholdTuner
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.recipe.values import HELPFUL
-from ragc.task.space import Candidate, SearchSpace
 
 SCREENED = "screened"
 """The attribute of a study whose screening leader has answered all dev questions."""

@@ -25,6 +25,7 @@ from ragc.core.outputs import put_file
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, NothingAnswered, UsageError
 from ragc.optimizers.candidates.dev_order import shuffle_dev
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult, result_of
 from ragc.programs.base import RagProgram
 from ragc.recipe import Budget
@@ -185,7 +186,7 @@ class Meeting:
             program, self._order, self.task.scorer, limit=self._limit, done=self._progress.step
         )
         # Selection tells entrants apart by their candidates; what was searched differs by optimizer.
-        candidate = replace(self.task.space.baseline(), program=name)
+        candidate = Candidate(self.task.baseline_knobs, program=name)
         result = result_of(len(self.entrants), candidate, rows, self.task.objectives, None)
         entrant = Entrant(name, program, result, outcome)
         self.entrants.append(entrant)

@@ -8,13 +8,13 @@ from typing import Protocol
 
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult, result_of
 from ragc.optimizers.search.allocation import stopping_points
 from ragc.optimizers.search.racing import FUTILITY, win_probability
 from ragc.programs.base import RagProgram
 from ragc.task.answering import Row, evaluate
 from ragc.task.base import Task
-from ragc.task.space import Candidate
 
 MAX_PROGRAMS = 32
 """The most programs kept for further looks; the one that answered longest ago goes."""

@@ -16,13 +16,13 @@ from dataclasses import replace
 import optuna
 
 from ragc.core.digest import digest
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.policies import Slot
 from ragc.optimizers.search.storage import one_append
 from ragc.optimizers.search.tell import sampler_view
 from ragc.task.base import Task
-from ragc.task.space import Candidate, SearchSpace
 
 DRAWS = 12
 """The most draws to find a new candidate; the second half is drawn uniformly at random."""

@@ -20,6 +20,7 @@ import optuna
 
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.instructions.rounds import InstructionRounds
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.candidates.thresholds.tuner import ThresholdTuner
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.policies import (
@@ -35,7 +36,6 @@ from ragc.optimizers.search.policies import (
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
 from ragc.optimizers.search.selection import best
 from ragc.recipe.values import HELPFUL
-from ragc.task.space import Candidate, SearchSpace
 
 SCREENED_SHARE = 2 / 3
 """The share of the trials that screening candidates may take."""

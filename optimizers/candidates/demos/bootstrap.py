@@ -27,7 +27,7 @@ from ragc.recipe.values import BALANCED, LABELLED
 from ragc.records import Question
 from ragc.signatures.answer import INVALID
 from ragc.task.answering import NOTHING, Row, evaluate
-from ragc.task.space import label_field
+from ragc.task.baseline import label_field
 
 
 async def collect(

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragc.core.digest import canonical
 from ragc.recipe.values import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
-from ragc.task.space import label_field
+from ragc.task.baseline import label_field
 
 Demo = Mapping[str, Any]
 

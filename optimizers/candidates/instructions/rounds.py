@@ -41,12 +41,12 @@ from ragc.optimizers.candidates.instructions.reflection import (
     run_in_harness,
     run_parallel,
 )
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.harness.base import Harness
 from ragc.programs.base import RagProgram
 from ragc.task.answering import Row
 from ragc.task.budget import answers_left
-from ragc.task.space import Candidate
 
 STEPS = 3
 """The most reflections on one child before its trial; each reads new failures, after the first its own.

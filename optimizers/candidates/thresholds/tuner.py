@@ -26,6 +26,7 @@ from ragc.errors import BudgetExhausted, CapabilityMissing, UsageError
 from ragc.optimizers.candidates.builder import Attributes, ProgramBuilder
 from ragc.optimizers.candidates.dev_order import shuffle_dev
 from ragc.optimizers.candidates.eligible import eligible_trials
+from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.candidates.thresholds.curve import (
     POINTS,
     Fit,
@@ -40,7 +41,6 @@ from ragc.optimizers.candidates.trial import TrialResult
 from ragc.programs.knobs import Knob
 from ragc.programs.trace import Gate, together
 from ragc.task.answering import Row, evaluate
-from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 
 
 class NotTunable(Exception):
@@ -189,7 +189,7 @@ class ThresholdTuner:
         return [record["counters"] for _, record in self._all()]
 
     def _all(self) -> list[tuple[str, Any]]:
-        names = [part.program for part in self._task.space.parts]
+        names = [part.program for part in self._builder.space.parts]
         records = [
             (name or self._task.recipe.program, self._attributes.get(f"calibration:{name}")) for name in names
         ]

@@ -14,13 +14,13 @@ from ragc.cli import console
 from ragc.compiled.base import load
 from ragc.errors import RagcError
 from ragc.optimizers import compile as compiling
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.thresholds.curve import POINTS, Fit
 from ragc.optimizers.candidates.thresholds.tuner import MOST, offers
 from ragc.optimizers.plan.estimate import estimate
 from ragc.optimizers.search.storage import study_directory
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest
-from ragc.task.space import Candidate
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, colour_of, dying, identical
 
