@@ -39,14 +39,8 @@ from ragc.errors import BudgetExhausted, UsageError
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.intervals import Interval
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
-from ragc.optimizers.compile.driver import (
-    Baseline,
-    DevSearch,
-    Searched,
-    Selected,
-    no_answer_error,
-    open_search,
-)
+from ragc.optimizers.compile.searches import open_search
+from ragc.optimizers.compile.searches.base import Baseline, DevSearch, Searched, Selected, no_answer_error
 from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.search.directory import (
@@ -422,8 +416,8 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     if measured and all(program.all for program in failures.values()):
         verdict = f"nothing answered: {failures['winner'].reason}"
     if measured and state_of(selected.best) == state_of(selected.baseline):
-        led = selected.led or "on the dev questions no trial promised to be better"
-        note = f"The baseline is kept: {led}."
+        why = selected.leader_note or "on the dev questions no trial promised to be better"
+        note = f"The baseline is kept: {why}."
     if measured and seen.mark:
         verdict = f"{verdict} ({seen.mark})"
     look = (

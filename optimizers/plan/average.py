@@ -17,7 +17,7 @@ from ragc.optimizers.candidates.space import SearchSpace
 from ragc.optimizers.search.parameters import suggest
 from ragc.task.base import Task
 
-LEAST_DRAWN, MOST_DRAWN = 48, 1000
+MIN_DRAWS, MAX_DRAWS = 48, 1000
 """Candidates drawn: as many as there are trials, within these."""
 
 
@@ -27,7 +27,7 @@ class Average:
 
     `calls` is the mean of the candidates' upper bounds, `fit` the mean calls for learning from one train
     question. `collections` is the number of different demonstration pools that as many candidates as trials
-    need, of `MOST_DRAWN` at most.
+    need, of `MAX_DRAWS` at most.
     """
 
     calls: float
@@ -45,7 +45,7 @@ def average(task: Task, space: SearchSpace, trials: int) -> Average | None:
         optuna.logging.set_verbosity(verbosity)
     calls, fits = list[int](), list[int]()
     needed = set[tuple[object, ...]]()
-    for number in range(min(max(LEAST_DRAWN, trials), MOST_DRAWN)):
+    for number in range(min(max(MIN_DRAWS, trials), MAX_DRAWS)):
         candidate = suggest(space, study.ask())
         method = task.method_of(candidate.program)
         try:

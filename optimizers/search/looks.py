@@ -18,8 +18,8 @@ from ragc.optimizers.candidates.eligible import is_hopeless
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.allocation import (
-    FEWEST,
     MARGIN,
+    MIN_DEV_QUESTIONS,
     TOLERANCE,
     affordable_questions,
     next_looks,
@@ -98,7 +98,7 @@ class Looks:
             return None
         if not self._trials:
             limited = any(limit is not None for limit in self._limits)
-            first_questions = whole_groups(FEWEST, self._groups, self.questions)
+            first_questions = whole_groups(MIN_DEV_QUESTIONS, self._groups, self.questions)
             return (0, first_questions) if limited and self.questions > first_questions else None
         first = len(self._trials[number].scores) if number < len(self._trials) else 0
         if number == 0:

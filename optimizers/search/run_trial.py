@@ -20,7 +20,7 @@ MAX_PROGRAMS = 32
 """The most programs kept for further looks; the one that answered longest ago goes."""
 
 
-class Runner(Protocol):
+class TrialRunner(Protocol):
     """Runs trials, in this process or on workers. `concurrency` is the most trials that may run at once."""
 
     @property
@@ -63,7 +63,7 @@ class LocalRunner:
         rivals: Sequence[TrialResult],
         span: tuple[int, int] | None = None,
     ) -> TrialResult:
-        """See `Runner.run`."""
+        """See `TrialRunner.run`."""
         task = self._builder.task
         order = shuffle_dev(task)
         if span:

@@ -39,8 +39,9 @@ from ragc.optimizers.candidates.eligible import FAILING, eligible_trials, is_hop
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.allocation import MARGIN, RISK, least_to_win
+from ragc.optimizers.search.normal_equations import Array
 from ragc.optimizers.search.racing import dominated
-from ragc.optimizers.search.score_model import Array, Posterior, ScoreModel
+from ragc.optimizers.search.score_model import Posterior, ScoreModel
 from ragc.programs.knobs import Value
 
 

@@ -24,13 +24,14 @@ from ragc.optimizers.candidates.space import Candidate, describe_difference
 from ragc.optimizers.candidates.thresholds.tuner import ThresholdTuner
 from ragc.optimizers.candidates.trial import BATCH, TrialResult, read_results
 from ragc.optimizers.search.checkpoint import BestCheckpoint
+from ragc.optimizers.search.journal import one_append
 from ragc.optimizers.search.log import StudyLog
 from ragc.optimizers.search.looks import Looks
-from ragc.optimizers.search.run_trial import LocalRunner, Runner
+from ragc.optimizers.search.run_trial import LocalRunner, TrialRunner
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
 from ragc.optimizers.search.schedule import Schedule
 from ragc.optimizers.search.selection import best, select
-from ragc.optimizers.search.storage import StudyAttributes, name_objectives, one_append, study_in
+from ragc.optimizers.search.storage import StudyAttributes, name_objectives, study_in
 from ragc.optimizers.search.tell import finish, report
 from ragc.task.base import Task
 from ragc.task.study_address import facts_differ
@@ -65,7 +66,7 @@ class Study:
         self.builder = ProgramBuilder(task, self._attributes, limit, progress)
         self.threshold_tuner = ThresholdTuner(self.builder, self._attributes, self._log.note)
         self._best = BestCheckpoint(directory, task, self.builder)
-        self.runner: Runner = LocalRunner(self.builder, progress.step)
+        self.runner: TrialRunner = LocalRunner(self.builder, progress.step)
         self._check_inputs()
         self._recover()
 

@@ -23,7 +23,7 @@ from ragc.recipe.values import CROSS
 from ragc.task.base import Task
 from ragc.task.budget import FileLedger
 
-SETTINGS, MOST_SETTINGS = 8, 24
+SETTINGS, MAX_SETTINGS = 8, 24
 """Settings that the budget is shared among, and the most that are tried if calls are left."""
 
 GREEDY_REPEATS = 10
@@ -59,14 +59,14 @@ def make_design(task: Task, calls: int) -> Design:
     needs = Needs(task, space)
     pool = needs.pool(space.first.baseline_with_demos()) if space.demos else 0
     demos = bool(pool) and 2 * REQUESTS * pool <= calls
-    candidates = differing_settings(space, task.seed, MOST_SETTINGS, demos=demos, usable=needs.builds)
+    candidates = differing_settings(space, task.seed, MAX_SETTINGS, demos=demos, usable=needs.builds)
     if len(candidates) < 2:
         raise UsageError(
             "The recipe searches nothing that can be tried: there is one setting"
             + ("" if demos or not pool else f" beside demonstrations, which may take {REQUESTS * pool} calls")
             + "; widen [search], or raise --calls."
         )
-    drawn = average(task, space, MOST_SETTINGS)
+    drawn = average(task, space, MAX_SETTINGS)
     each = max(1.0, drawn.calls if drawn else 1.0) + needs.judging
     left = calls - (pool if demos else 0)
     size = questions_for(left, each, len(task.dev))

@@ -33,7 +33,7 @@ from ragc.optimizers.candidates.space import Candidate, describe_difference, sea
 from ragc.optimizers.plan.budget_share import BudgetShare
 from ragc.optimizers.plan.estimate import budget_pays
 from ragc.optimizers.plan.headroom.design import GREEDY_REPEATS, Design, Needs, make_design, questions_for
-from ragc.optimizers.plan.headroom.result import Headroom, Setting
+from ragc.optimizers.plan.headroom.result import Headroom, ProbedSetting
 from ragc.optimizers.plan.headroom.second_run import built_anew
 from ragc.optimizers.search.allocation import whole_groups
 from ragc.optimizers.search.storage import InMemoryAttributes
@@ -351,7 +351,9 @@ class _Probe:
             test=len(task.test),
             questions=len(measured),
             settings=tuple(
-                Setting(describe_difference(candidate, task.recipe), objective.to_metric(sum(row) / len(row)))
+                ProbedSetting(
+                    describe_difference(candidate, task.recipe), objective.to_metric(sum(row) / len(row))
+                )
                 for (candidate, _), row in zip(tried, scores, strict=True)
                 if row
             ),

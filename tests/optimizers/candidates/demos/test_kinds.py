@@ -23,7 +23,7 @@ from ragc.core.progress import Silent
 from ragc.errors import DataError, RecipeError, UsageError
 from ragc.exports.derive import derive_export
 from ragc.optimizers.candidates.builder import ProgramBuilder
-from ragc.optimizers.candidates.demos.pool import Demonstration, Pool, balance_labels
+from ragc.optimizers.candidates.demos.pool import Demonstration, DemoPool, balance_labels
 from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes
@@ -67,11 +67,11 @@ def shown(builder: ProgramBuilder, **more: Any) -> dict[str, list[dict[str, Any]
     return {name: [dict(demo) for demo in call.demos] for name, call in program.named_predictors()}
 
 
-def pool_of(builder: ProgramBuilder) -> Pool:
+def pool_of(builder: ProgramBuilder) -> DemoPool:
     (name,) = (name for name in builder._attributes.names() if name.startswith("pool:"))
     text = json.dumps(builder._attributes.get(name))
-    assert json.dumps(Pool.of(json.loads(text)).to_json()) == text
-    return Pool.of(json.loads(text))
+    assert json.dumps(DemoPool.of(json.loads(text)).to_json()) == text
+    return DemoPool.of(json.loads(text))
 
 
 def kinds(*names: str) -> str:

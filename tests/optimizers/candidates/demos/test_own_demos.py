@@ -17,7 +17,7 @@ from ragc.compiled.base import load
 from ragc.core import event_loop
 from ragc.core.progress import Silent
 from ragc.optimizers.candidates.builder import ProgramBuilder
-from ragc.optimizers.candidates.demos.pool import Pool
+from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.search.parameters import suggest, to_parameters
 from ragc.optimizers.search.storage import InMemoryAttributes, study_directory
@@ -120,7 +120,7 @@ def test_the_pool_keeps_the_score_that_earned_each(folder: Path) -> None:
     event_loop.run(builder.program(replace(builder.space.baseline(), demos=2)))
     (name,) = (name for name in builder._attributes.names() if name.startswith("pool:"))
     text = json.dumps(builder._attributes.get(name))
-    pool = Pool.of(json.loads(text))
+    pool = DemoPool.of(json.loads(text))
     assert json.dumps(pool.to_json()) == text
     scores = {name: [one.score for one in demos] for name, demos in pool.filled.items()}
     n = len(pool.scores)
