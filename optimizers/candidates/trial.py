@@ -12,8 +12,8 @@ from ragc.errors import StoreError, UsageError
 from ragc.metrics.base import UNMEASURED, Objective, Scores
 from ragc.metrics.failures import Failures
 from ragc.metrics.stats.clusters import run_lengths
+from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.task.answering import Row, failures_of, groups_of
-from ragc.task.space import Candidate, describe_candidate
 
 BATCH = "batch:"
 """The prefix of the study attributes that store trials, one attribute a batch."""

@@ -28,6 +28,7 @@ from ragc.core.paths import cache_home
 from ragc.core.progress import Silent
 from ragc.errors import RagcError, Untrusted, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.run_trial import LocalRunner
 from ragc.optimizers.search.storage import StudyAttributes, find, is_outside, open_server_study
@@ -36,7 +37,6 @@ from ragc.store.call_store import STORAGE_ENV, STORE_ENV, CallStore
 from ragc.task.addresses import storage_address, store_address
 from ragc.task.base import Task, prepare, recorded_rooms
 from ragc.task.shared_budget import SharedLedger
-from ragc.task.space import Candidate
 from ragc.task.study_address import facts_differ, read_address
 
 _LOOK_S = 0.2

@@ -177,7 +177,7 @@ async def _search(
     )
     best, ended = await _run_optimizer(name, bench, student, watch)
     notes = [f"{peer.title} leaves {peer.leaves} as they are."]
-    if len(task.space.parts) > 1 or task.space.targets:
+    if len(task.recipe.methods) > 1 or task.recipe.search.targets:
         notes.append(f"{peer.title} compares no programs and no targets; it searched {task.method.id} alone.")
     if len(task.objectives) > 1:
         notes.append(f"{peer.title} knows one objective, here {bench.objective.metric.id}; it saw no other.")

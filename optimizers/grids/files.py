@@ -37,10 +37,10 @@ CARD, ABOUT, SETTINGS, CELLS = "card.json", "card.md", "settings.json", "cells.p
 _NAMES = re.compile(r"card\.json|card\.md|settings\.json|cells\.parquet|shards/[0-9]{3,}\.parquet")
 WHAT = "a grid"
 
-MOST_NUMBERS = 100_000_000
+MAX_NUMBERS = 100_000_000
 """Most numbers of a grid: its cells times the arrays that it has of them, which take 8 bytes a number."""
 
-MOST_SHARDS = 64
+MAX_SHARDS = 64
 """The number of shards at which they become one file, because every write looks at all files."""
 
 _FIXED = {"setting": "int16", "question": "int16", "failed": "bool", "tokens": "float", "seconds": "float"}
@@ -56,7 +56,7 @@ class _Versions(BaseModel):
     commit: str = ""
 
 
-class _Run(BaseModel):
+class _RecordedRun(BaseModel):
     machine: str
     versions: _Versions
     begun: str
@@ -90,7 +90,7 @@ class _Card(BaseModel):
     in_flight: int
     identity: Mapping[str, Any]
     demonstrations: Mapping[str, str]
-    runs: list[_Run]
+    runs: list[_RecordedRun]
 
 
 class _Setting(BaseModel):
@@ -159,7 +159,7 @@ class GridFiles:
         """Adds the shard of setting `number`."""
         self.cells[number] = cells
         self.parquet[f"shards/{number:03d}.parquet"] = encode({number: cells}, self.metrics)
-        if len(self.parquet) > MOST_SHARDS:
+        if len(self.parquet) > MAX_SHARDS:
             self.merge()
 
     def merge(self) -> None:
@@ -259,7 +259,7 @@ def too_large(settings: int, questions: int, metrics: int) -> str:
     """What a grid of such a size has too many of; "" if it fits."""
     if max(settings, questions) > MOST_SETTINGS:
         return f"more than {MOST_SETTINGS:,} settings or questions"
-    if settings * questions * (metrics + 3) > MOST_NUMBERS:  # tokens, seconds and failed beside the scores
+    if settings * questions * (metrics + 3) > MAX_NUMBERS:  # tokens, seconds and failed beside the scores
         return f"{settings:,} settings on {questions:,} questions, more than memory is meant to hold"
     return ""
 

@@ -11,6 +11,7 @@ from ragc.core import extras
 from ragc.core.digest import digest
 from ragc.metrics.base import families
 from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.grids.files import check_out
 from ragc.optimizers.grids.record import plan_settings
 from ragc.optimizers.grids.settings import build_programs
@@ -22,7 +23,6 @@ from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
 from ragc.task.prompt_size import BUDGETS, PASSAGE, SHOWN
 from ragc.task.requirements import require
-from ragc.task.space import Candidate
 
 
 def estimate(recipe: Recipe, out: str | Path) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _judging(task: Task, questions: Iterable[Question]) -> float:
 
 def _demonstrations(task: Task, candidates: Iterable[Candidate]) -> float:
     """The typed calls that collect the pools of demonstrations which `candidates` need."""
-    base, settings = task.space.first.baseline().knobs, {}
+    base, settings = task.baseline_knobs, {}
     for one in candidates:
         if one.demos:
             setting = task.method.demo_setting(base, one.knobs)

@@ -23,6 +23,7 @@ from ragc.core.display import decimals, describe
 from ragc.core.progress import SILENT, Progress
 from ragc.errors import BudgetExhausted, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.space import Candidate, describe_candidate
 from ragc.optimizers.grids import card as cards
 from ragc.optimizers.grids.files import Cells, GridFiles, check_out, is_grid, mark, read_files, too_large
 from ragc.optimizers.grids.grid import Grid, grid_of
@@ -39,7 +40,6 @@ from ragc.task.answering import Row
 from ragc.task.base import Task
 from ragc.task.prompts import small_model_note
 from ragc.task.run import MeasuredRun, keeping_state, lock_state, open_run, open_state, state_folder
-from ragc.task.space import Candidate, describe_candidate
 
 _KIND, _WORK = "grids", "recording to"
 """The kind of the state of a grid on this machine, and what the process does that holds its lock."""

@@ -55,7 +55,7 @@ from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.candidates.dev_order import dev_groups, shuffle_dev
 from ragc.optimizers.compile import baseline, failures_json, search, select
-from ragc.optimizers.compile.driver import open_search
+from ragc.optimizers.compile.searches import open_search
 from ragc.optimizers.external.check import check_optimizers
 from ragc.optimizers.integrations.dspy_examples import ExampleAssessor, ExampleSet, read_examples
 from ragc.optimizers.integrations.without_recipe import open_call_store

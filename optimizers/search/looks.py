@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from ragc.metrics.base import Objective
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
 from ragc.optimizers.candidates.eligible import is_hopeless
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.allocation import (
-    FEWEST,
     MARGIN,
+    MIN_DEV_QUESTIONS,
     TOLERANCE,
     affordable_questions,
     next_looks,
@@ -28,7 +29,6 @@ from ragc.optimizers.search.allocation import (
 from ragc.optimizers.search.selection import FittedScores, leading, pareto_front, select
 from ragc.task.base import Task
 from ragc.task.budget import answers_left
-from ragc.task.space import Candidate
 
 
 class NextLooks(NamedTuple):
@@ -98,7 +98,7 @@ class Looks:
             return None
         if not self._trials:
             limited = any(limit is not None for limit in self._limits)
-            first_questions = whole_groups(FEWEST, self._groups, self.questions)
+            first_questions = whole_groups(MIN_DEV_QUESTIONS, self._groups, self.questions)
             return (0, first_questions) if limited and self.questions > first_questions else None
         first = len(self._trials[number].scores) if number < len(self._trials) else 0
         if number == 0:

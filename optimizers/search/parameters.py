@@ -11,9 +11,9 @@ from typing import Any, assert_never
 import optuna
 
 from ragc.errors import UsageError
+from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.values import FILLED
-from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 
 
 def suggest(spaces: SearchSpace, trial: optuna.Trial) -> Candidate:

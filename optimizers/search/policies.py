@@ -1,7 +1,7 @@
 """Policies that propose candidates: children of instruction rounds, screening, fitted thresholds, retries.
 
 A `Schedule` (`schedule`) asks its policies in order and takes the first proposal. Each policy proposes for a
-`Slot`, a coming trial.
+`NextTrial`, a coming trial.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ragc.optimizers.candidates.builder import ProgramBuilder, Round
+from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.instructions.base import Round
 from ragc.optimizers.candidates.instructions.rounds import InstructionRounds
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.candidates.thresholds.tuner import ThresholdTuner
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.recipe.values import HELPFUL
-from ragc.task.space import Candidate, SearchSpace
 
 SCREENED = "screened"
 """The attribute of a study whose screening leader has answered all dev questions."""
@@ -26,7 +27,7 @@ CompleteLeader = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class NextTrial:
     """A coming trial, for which policies propose a candidate.
 
     `done` is the number of trials in the study, the baseline included, and `position` the number of trials
@@ -57,8 +58,8 @@ class Slot:
 class Policy(Protocol):
     """One rule of what is tried next."""
 
-    def candidate(self, slot: Slot) -> Candidate | None:
-        """Returns the candidate for `slot`; None leaves it to the next policy."""
+    def candidate(self, next_trial: NextTrial) -> Candidate | None:
+        """Returns the candidate for `next_trial`; None leaves it to the next policy."""
         ...
 
 
@@ -103,9 +104,9 @@ class RoundChildren:
         self._children |= dict(enumerate(stored.children, start=stored.at - 1))
         return space.grown(stored.texts)
 
-    def candidate(self, slot: Slot) -> Candidate | None:
+    def candidate(self, next_trial: NextTrial) -> Candidate | None:
         """Returns the child of this very trial."""
-        return self._children.get(slot.index)
+        return self._children.get(next_trial.index)
 
     def regular_index(self, index: int) -> int:
         """Returns how many of the first `index` trials after the baseline are no children."""
@@ -120,9 +121,9 @@ class Screening:
         self.size = math.ceil(len(self.candidates) / batch) * batch
         """The number of trials in the batches of the screening, without the baseline."""
 
-    def candidate(self, slot: Slot) -> Candidate | None:
+    def candidate(self, next_trial: NextTrial) -> Candidate | None:
         """Returns the screening candidate in the order of the space."""
-        at = slot.regular_index
+        at = next_trial.regular_index
         return self.candidates[at] if at < len(self.candidates) else None
 
 
@@ -160,9 +161,9 @@ class FittedThresholds:
         self._candidates, self._first = tuple(fitted), self._children.regular_index(screened - 1)
         return space
 
-    def candidate(self, slot: Slot) -> Candidate | None:
+    def candidate(self, next_trial: NextTrial) -> Candidate | None:
         """Returns the fitted candidate whose turn it is."""
-        at = slot.regular_index - self._first
+        at = next_trial.regular_index - self._first
         return self._candidates[at] if 0 <= at < len(self._candidates) else None
 
     def _screened(self, done: int) -> int:
@@ -184,13 +185,13 @@ class DemoRetries:
     def __init__(self, screening: int) -> None:
         self._screening = screening
 
-    def candidate(self, slot: Slot) -> Candidate | None:
+    def candidate(self, next_trial: NextTrial) -> Candidate | None:
         """Returns the best candidate with demonstrations that were not tried."""
-        turn = (slot.regular_index - self._screening) % 3
-        if turn == 2 or not slot.with_demos:
+        turn = (next_trial.regular_index - self._screening) % 3
+        if turn == 2 or not next_trial.with_demos:
             return None
-        best = slot.with_demos[0]
-        retry = slot.space.next_demo_set(best, slot.tried)
+        best = next_trial.with_demos[0]
+        retry = next_trial.space.next_demo_set(best, next_trial.tried)
         if retry is None and turn == 0:
-            retry = slot.space.next_own_demo_set(best, slot.tried)
-        return retry if retry is not None and slot.admits(retry) else None
+            retry = next_trial.space.next_own_demo_set(best, next_trial.tried)
+        return retry if retry is not None and next_trial.admits(retry) else None

@@ -16,13 +16,13 @@ from dataclasses import replace
 import optuna
 
 from ragc.core.digest import digest
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.candidates.trial import TrialResult
+from ragc.optimizers.search.journal import one_append
 from ragc.optimizers.search.parameters import suggest, to_parameters
-from ragc.optimizers.search.policies import Slot
-from ragc.optimizers.search.storage import one_append
+from ragc.optimizers.search.policies import NextTrial
 from ragc.optimizers.search.tell import sampler_view
 from ragc.task.base import Task
-from ragc.task.space import Candidate, SearchSpace
 
 DRAWS = 12
 """The most draws to find a new candidate; the second half is drawn uniformly at random."""
@@ -72,23 +72,23 @@ class TrialSampler:
         """Adds the baseline, as a batch of one trial."""
         self.copy({})
         baseline = space.baseline()
-        return self.add([(self.trial(baseline, Slot(0, 0, 0, space)), baseline)])
+        return self.add([(self.trial(baseline, NextTrial(0, 0, 0, space)), baseline)])
 
     def copy(self, waiting: Mapping[int, TrialResult]) -> None:
         """Makes a new copy of the study, in which the `waiting` trials have their results so far."""
         self._view = optuna.create_study(directions=self._study.directions)
         self._view.add_trials(sampler_view(self._study.get_trials(deepcopy=False), waiting))
 
-    def candidate(self, slot: Slot) -> Candidate:
+    def candidate(self, next_trial: NextTrial) -> Candidate:
         """Returns a new candidate. If all draws repeat earlier ones, a variant of the last draw or of
-        `slot.with_demos`.
+        `next_trial.with_demos`.
         """
-        candidate = slot.space.baseline()
+        candidate = next_trial.space.baseline()
         for attempt in range(DRAWS):
-            position = slot.position + attempt * self._task.batch
-            trial, drawn = self._ask(replace(slot, position=position), explore=attempt >= DRAWS // 2)
-            candidate = slot.space.written(drawn)
-            is_new = candidate.mark not in slot.tried and slot.admits(candidate)
+            position = next_trial.position + attempt * self._task.batch
+            trial, drawn = self._ask(replace(next_trial, position=position), explore=attempt >= DRAWS // 2)
+            candidate = next_trial.space.written(drawn)
+            is_new = candidate.mark not in next_trial.tried and next_trial.admits(candidate)
             if is_new and candidate == drawn:
                 self._drawn = trial, candidate
                 return candidate
@@ -96,17 +96,18 @@ class TrialSampler:
             if is_new:
                 return candidate
         others = (
-            slot.space.next_demo_set(like, slot.tried) or slot.space.next_own_demo_set(like, slot.tried)
-            for like in (candidate, *slot.with_demos)
+            next_trial.space.next_demo_set(like, next_trial.tried)
+            or next_trial.space.next_own_demo_set(like, next_trial.tried)
+            for like in (candidate, *next_trial.with_demos)
         )
         return next(filter(None, others), candidate)
 
-    def trial(self, candidate: Candidate, slot: Slot) -> optuna.Trial:
+    def trial(self, candidate: Candidate, next_trial: NextTrial) -> optuna.Trial:
         """Returns the trial that was drawn with `candidate`, or asks for one with its parameters."""
         if self._drawn is not None and self._drawn[1] is candidate:
             return self._drawn[0]
-        self._view.enqueue_trial(to_parameters(slot.space, candidate))
-        return self._ask(slot)[0]
+        self._view.enqueue_trial(to_parameters(next_trial.space, candidate))
+        return self._ask(next_trial)[0]
 
     def reserve(self, space: SearchSpace) -> list[Candidate]:
         """Returns `RESERVE` candidates of `space` drawn uniformly at random, without duplicates."""
@@ -127,9 +128,9 @@ class TrialSampler:
                 pending.append((self._study.get_trials(deepcopy=False)[-1].number, candidate))
         return pending
 
-    def _ask(self, slot: Slot, *, explore: bool = False) -> tuple[optuna.Trial, Candidate]:
+    def _ask(self, next_trial: NextTrial, *, explore: bool = False) -> tuple[optuna.Trial, Candidate]:
         self._view.sampler = seeded_sampler(
-            self._task.seed, slot.done, slot.position, trials=self._task.trials, explore=explore
+            self._task.seed, next_trial.done, next_trial.position, trials=self._task.trials, explore=explore
         )
         trial = self._view.ask()
-        return trial, suggest(slot.space, trial)
+        return trial, suggest(next_trial.space, trial)

@@ -20,22 +20,22 @@ import optuna
 
 from ragc.optimizers.candidates.builder import ProgramBuilder
 from ragc.optimizers.candidates.instructions.rounds import InstructionRounds
+from ragc.optimizers.candidates.space import Candidate, SearchSpace
 from ragc.optimizers.candidates.thresholds.tuner import ThresholdTuner
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.policies import (
     CompleteLeader,
     DemoRetries,
     FittedThresholds,
+    NextTrial,
     Policy,
     PreparedPolicy,
     RoundChildren,
     Screening,
-    Slot,
 )
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
 from ragc.optimizers.search.selection import best
 from ragc.recipe.values import HELPFUL
-from ragc.task.space import Candidate, SearchSpace
 
 SCREENED_SHARE = 2 / 3
 """The share of the trials that screening candidates may take."""
@@ -84,8 +84,8 @@ class Schedule:
 
     def is_planned(self, done: int) -> bool:
         """Returns whether the next trial after `done` trials is planned."""
-        slot = Slot(done, 0, self._regular_index(done), self._space)
-        return any(plan.candidate(slot) is not None for plan in self._plans)
+        next_trial = NextTrial(done, 0, self._regular_index(done), self._space)
+        return any(plan.candidate(next_trial) is not None for plan in self._plans)
 
     def propose(self, trials: Sequence[TrialResult], waiting: Mapping[int, TrialResult]) -> list[Candidate]:
         """Returns the candidates of the next batch after `trials`, and then the reserve.
@@ -97,22 +97,24 @@ class Schedule:
         self._sampler.copy(waiting)
         tried = {trial.candidate.mark for trial in trials}
         leader = best(trials, self._task.objectives).candidate
-        slot = Slot(
+        next_trial = NextTrial(
             done, 0, 0, space, tried,
             [candidate for candidate in (leader, *self._screening) if candidate.demos],
             sets_known=self._knows_sets(trials),
         )  # fmt: skip
         self._proposals = []
         for position in range(min(self._task.batch, self.size - done)):
-            slot = replace(slot, position=position, regular_index=self._regular_index(done, position))
-            proposals = (policy.candidate(slot) for policy in self.policies)
+            next_trial = replace(
+                next_trial, position=position, regular_index=self._regular_index(done, position)
+            )
+            proposals = (policy.candidate(next_trial) for policy in self.policies)
             candidate = next(proposal for proposal in proposals if proposal is not None)
-            self._proposals.append((self._sampler.trial(candidate, slot), candidate))
+            self._proposals.append((self._sampler.trial(candidate, next_trial), candidate))
             tried.add(candidate.mark)
         self._reserve = []
         if len(self._task.objectives) == 1 and not self.is_planned(done):
             reserve = self._sampler.reserve(space)
-            self._reserve = [c for c in reserve if c.mark not in tried and slot.admits(c)]
+            self._reserve = [c for c in reserve if c.mark not in tried and next_trial.admits(c)]
         return [*(candidate for _, candidate in self._proposals), *self._reserve]
 
     async def start(self, chosen: Sequence[int], trials: Sequence[TrialResult]) -> list[PendingTrial]:
@@ -121,14 +123,16 @@ class Schedule:
         Each candidate is returned within the cap on prompts and with its demonstrations chosen where the
         trials decide on them.
         """
-        first, slot = len(self._proposals), Slot(len(trials), 0, 0, self._space)
+        first, next_trial = len(self._proposals), NextTrial(len(trials), 0, 0, self._space)
         started = []
         for position in chosen:
             if position < first:
                 started.append(self._proposals[position])
                 continue
             candidate = self._reserve[position - first]
-            started.append((self._sampler.trial(candidate, replace(slot, position=position)), candidate))
+            started.append(
+                (self._sampler.trial(candidate, replace(next_trial, position=position)), candidate)
+            )
         pending = []
         for number, candidate in self._sampler.add(started):
             await self._builder.choose_helpful(candidate, trials)

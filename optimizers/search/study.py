@@ -21,19 +21,20 @@ from ragc.core.event_loop import gather_or_cancel
 from ragc.core.progress import Progress
 from ragc.errors import BudgetExhausted, RagcError, UsageError
 from ragc.optimizers.candidates.builder import ProgramBuilder
+from ragc.optimizers.candidates.space import Candidate, describe_difference
 from ragc.optimizers.candidates.thresholds.tuner import ThresholdTuner
 from ragc.optimizers.candidates.trial import BATCH, TrialResult, read_results
 from ragc.optimizers.search.checkpoint import BestCheckpoint
+from ragc.optimizers.search.journal import one_append
 from ragc.optimizers.search.log import StudyLog
 from ragc.optimizers.search.looks import Looks
-from ragc.optimizers.search.run_trial import LocalRunner, Runner
+from ragc.optimizers.search.run_trial import LocalRunner, TrialRunner
 from ragc.optimizers.search.sampler import PendingTrial, TrialSampler
 from ragc.optimizers.search.schedule import Schedule
 from ragc.optimizers.search.selection import best, select
-from ragc.optimizers.search.storage import StudyAttributes, name_objectives, one_append, study_in
+from ragc.optimizers.search.storage import StudyAttributes, name_objectives, study_in
 from ragc.optimizers.search.tell import finish, report
 from ragc.task.base import Task
-from ragc.task.space import Candidate, describe_candidate
 from ragc.task.study_address import facts_differ
 
 _QUESTIONS = "dev questions"
@@ -66,7 +67,7 @@ class Study:
         self.builder = ProgramBuilder(task, self._attributes, limit, progress)
         self.threshold_tuner = ThresholdTuner(self.builder, self._attributes, self._log.note)
         self._best = BestCheckpoint(directory, task, self.builder)
-        self.runner: Runner = LocalRunner(self.builder, progress.step)
+        self.runner: TrialRunner = LocalRunner(self.builder, progress.step)
         self._check_inputs()
         self._recover()
 
@@ -122,7 +123,7 @@ class Study:
         self._log.begins(len(self.trials))
         if not self.trials:
             self.progress.phase("baseline on dev", len(self.task.dev))
-            await self._run_batch(TrialSampler(self._study, self.task).baseline(self.task.space))
+            await self._run_batch(TrialSampler(self._study, self.task).baseline(self.builder.space))
         if not self.trials[0].complete:
             if self._attributes.get(_QUESTIONS) is None:
                 self._attributes.put(_QUESTIONS, self.looks.fit_budget())
@@ -206,7 +207,9 @@ class Study:
             for result in results:
                 self._tell(self._numbers[result.number], result)
                 self.trials[result.number : result.number + 1] = [result]
-        self._log.log_batch(results, [self.describe(result.candidate) for result in results])
+        self._log.log_batch(
+            results, [describe_difference(result.candidate, self.task.recipe) for result in results]
+        )
 
     async def _run_looks(self, numbers: Sequence[int], candidates: Sequence[Candidate]) -> list[TrialResult]:
         """Runs a look of each trial at once. Where one fails, the others are cancelled and awaited."""
@@ -256,16 +259,9 @@ class Study:
                 return result
         top = best((*self.trials, result), objectives)
         score, top_score = (objectives[0].to_metric(trial.values[0]) for trial in (result, top))
-        text = self.describe(candidate) + result.remarks
+        text = describe_difference(candidate, self.task.recipe) + result.remarks
         self.progress.trial(number, self.task.trials, score, top_score, text)
         return result
-
-    def describe(self, candidate: Candidate) -> str:
-        """Returns the differences of `candidate` from the baseline of its program, in a few words."""
-        base = self.task.space.part(candidate).baseline().knobs
-        other = candidate.program if candidate.program != self.task.space.first.program else ""
-        changed = {name: value for name, value in candidate.knobs.items() if base[name] != value}
-        return describe_candidate(candidate, changed, program=other) or "baseline"
 
 
 def _trial_names(numbers: Sequence[int]) -> str:

@@ -23,6 +23,7 @@ from ragc.metrics.failures import Failures
 from ragc.metrics.reports import runs
 from ragc.optimizers import compile as compiling
 from ragc.optimizers.candidates.dev_order import group_sizes, shuffle_dev
+from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.plan.headroom import probe
 from ragc.optimizers.search.allocation import stopping_points
@@ -34,7 +35,6 @@ from ragc.recipe import Recipe
 from ragc.reports.rows import summarize
 from ragc.store.call_store import CallStore
 from ragc.task.base import Task, prepare
-from ragc.task.space import Candidate
 from ragc.task.study_address import read_address, write_address
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import COLOURS, RECIPE, Killed, dying, needs_demos

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragc.core.digest import canonical
 from ragc.recipe.values import BALANCED, BOOTSTRAPPED, FILLED, LABELLED
-from ragc.task.space import label_field
+from ragc.task.baseline import label_field
 
 Demo = Mapping[str, Any]
 
@@ -74,7 +74,7 @@ def balance_labels(
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class DemoPool:
     """Demonstrations by predictor, each list in the order of its train questions.
 
     In `filled`, bootstrapped demonstrations come first, then `labelled` labelled ones. `scores` are those of
@@ -104,7 +104,7 @@ class Pool:
         }
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Pool:
+    def of(cls, value: Mapping[str, Any]) -> DemoPool:
         """The inverse of `to_json`."""
         filled, taught, judged = (_pool_from_json(value[name]) for name in ("demos", "taught", "judged"))
         earned, counts = tuple(value["earned"]), dict(value["counters"])

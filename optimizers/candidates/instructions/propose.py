@@ -20,7 +20,7 @@ from dspy.propose.grounded_proposer import TIPS
 from ragc.core.progress import Silent
 from ragc.errors import UsageError
 from ragc.optimizers.candidates.demos.bootstrap import collect
-from ragc.optimizers.candidates.demos.pool import Pool
+from ragc.optimizers.candidates.demos.pool import DemoPool
 from ragc.optimizers.candidates.instructions.filters import TrainTexts, candidates
 from ragc.optimizers.candidates.instructions.grounding import build_proposer
 from ragc.optimizers.candidates.instructions.reflection import (
@@ -111,7 +111,9 @@ async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> 
     return proposals
 
 
-def _demo_sets(pool: Pool, names: Sequence[str], count: int, seed: int) -> dict[int, list[list[Any]]] | None:
+def _demo_sets(
+    pool: DemoPool, names: Sequence[str], count: int, seed: int
+) -> dict[int, list[list[Any]]] | None:
     """Demonstrations in the proposer's form, a set for each proposal; None if there are none."""
     if not pool.size:
         return None

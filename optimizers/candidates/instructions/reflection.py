@@ -16,7 +16,7 @@ from dspy.teleprompt.gepa import InstructionProposer
 from dspy.utils.exceptions import AdapterParseError
 
 from ragc.optimizers.candidates.instructions.feedback import feedback
-from ragc.optimizers.candidates.instructions.filters import LONGEST
+from ragc.optimizers.candidates.instructions.filters import MAX_CHARACTERS
 from ragc.optimizers.harness.base import Harness
 from ragc.optimizers.harness.monitor import SearchMonitor
 from ragc.programs.trace import Call
@@ -30,7 +30,7 @@ UNREADABLE = (AdapterParseError, ValueError)
 
 GENERAL = (
     "Write general guidance that also helps with other questions. Do not quote answers or questions from the "
-    f"examples. At most {LONGEST} characters."
+    f"examples. At most {MAX_CHARACTERS} characters."
 )
 
 

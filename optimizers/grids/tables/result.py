@@ -10,7 +10,7 @@ from typing import Any
 from ragc import metrics
 from ragc.core.display import describe, dollars, quantity
 from ragc.metrics.stats.intervals import Interval
-from ragc.optimizers.grids.tables.same_requests import SameRequests, Sent
+from ragc.optimizers.grids.tables.same_requests import RowRequests, SameRequests
 from ragc.optimizers.grids.tables.table import Table
 
 PERCENT = 100.0
@@ -39,7 +39,7 @@ class Cell:
     sources: Mapping[str, str]
     questions: str
     path: Path
-    sent: Sent = field(default_factory=lambda: Sent({}, {}))
+    sent: RowRequests = field(default_factory=lambda: RowRequests({}, {}))
     train: int = 0
     demos: int = 0
     held_out: bool = False

@@ -37,7 +37,7 @@ def test_a_study_of_ones_own_finds_saves_and_goes_on(home: Path, folder: Path) -
     optuna_study = study(score.task.recipe)
     optuna_study.optimize(score, n_trials=8)
     assert optuna_study.best_value == 1
-    assert optuna_study.trials[0].params == {"knob.top_k": score.task.space.baseline().knobs["top_k"]}
+    assert optuna_study.trials[0].params == {"knob.top_k": score.task.baseline_knobs["top_k"]}
     assert optuna_study.best_trial.params["knob.top_k"] >= 3
     assert (
         score.candidate(optuna_study.best_trial).knobs["top_k"]

@@ -13,6 +13,8 @@ from dataclasses import dataclass, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from ragc.task.space import Candidate, ProgramSpace, SearchSpace
+
 from experiments.benchmarks.search.choosing.worlds import Pick, World
 from ragc import recipe as recipes
 from ragc.core.progress import Silent
@@ -31,7 +33,6 @@ from ragc.store.call_store import CallStore
 from ragc.task.answering import Row
 from ragc.task.base import Task, objective_of
 from ragc.task.budget import FileLedger, budget_error
-from ragc.task.space import Candidate, ProgramSpace, SearchSpace
 from ragc.testing import ScriptedTarget
 
 METRIC = "f1"
