@@ -166,7 +166,7 @@ class StudySearch:
         if chosen.failures.all:
             raise no_answer_error(chosen.failures, len(trials), task)
         first = trials[0]
-        expected = expected_of_choice(trials, task.objectives, task.pick, chosen)
+        expected = expected_of_choice(trials, task.objectives, task.pick, chosen, risk=task.risk)
         facts: dict[str, Any] = {
             "candidate": chosen.candidate.to_json(),
             "expected": {task.pick.metric.id: expected.to_json(task.pick.sign)},
@@ -348,12 +348,12 @@ class PortfolioSearch:
         """Selects among the baseline and the optimizers' programs by the rule that selects a trial."""
         task, entrants = self.task, self._meeting.entrants
         results = [entrant.result for entrant in entrants]
-        chosen = select(results, task.objectives, task.pick)
+        chosen = select(results, task.objectives, task.pick, risk=task.risk)
         if chosen.failures.all:
             raise no_answer_error(chosen.failures, len(entrants), task)
         first, winner = entrants[0], entrants[chosen.number]
         by_name = {entrant.name: entrant for entrant in entrants[1:]}
-        expected = expected_of_choice(results, task.objectives, task.pick, chosen)
+        expected = expected_of_choice(results, task.objectives, task.pick, chosen, risk=task.risk)
         facts: dict[str, Any] = {
             "optimizer": [part.optimizer for part, _ in self._outcomes],
             "winner": winner.name,

@@ -41,7 +41,6 @@ from ragc.optimizers.candidates.eligible import FAILING, eligible_trials, is_hop
 from ragc.optimizers.candidates.trial import TrialResult
 from ragc.optimizers.search.allocation import (
     MARGIN,
-    RISK,
     TOLERANCE,
     least_to_win,
     next_looks,
@@ -50,6 +49,7 @@ from ragc.optimizers.search.allocation import (
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.score_model import Array, Posterior, ScoreModel
 from ragc.programs.knobs import Value
+from ragc.recipe.values import RISK
 from ragc.task.space import Candidate
 
 

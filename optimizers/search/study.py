@@ -304,7 +304,7 @@ class Study:
     async def _complete_winner(self) -> None:
         """Lets the trial that would be compiled answer all dev questions."""
         while self._in_looks:
-            winner = select(self.trials, self.task.objectives, self.task.pick)
+            winner = select(self.trials, self.task.objectives, self.task.pick, risk=self.task.risk)
             if winner.complete:
                 return
             await self._run_batch([], [winner.number])
@@ -315,7 +315,7 @@ class Study:
 
         `budget` is the message of the budget that ended the search, "" for none.
         """
-        chosen = select(trials, self.task.objectives, self.task.pick)
+        chosen = select(trials, self.task.objectives, self.task.pick, risk=self.task.risk)
         self._journal.ends(chosen, len(trials), budget)
         return chosen
 

@@ -16,13 +16,13 @@ from ragc.optimizers.search.allocation import (
     ANSWERS,
     FEWEST,
     LEAST,
-    RISK,
     affordable_questions,
     least_to_win,
     next_looks,
     stopping_points,
 )
 from ragc.optimizers.search.score_model import Array, Posterior
+from ragc.recipe.values import RISK
 from tests.examples import examples
 
 GRID = [{"top_k": k, "layout": layout} for k in (1, 3, 5) for layout in ("json", "markers")]
