@@ -30,13 +30,6 @@ from ragc.optimizers.search.score_model import Posterior
 MARGIN = 0.01
 """The difference below the baseline that counts as worse, in units of the score."""
 
-RISK = 0.15
-"""The greatest probability of being worse than the baseline that a winner may have.
-
-On generated grids .12 in place of .1, and .15 in place of .12, chose settings better by about .01 to .02 of
-regret, and more often settings worse than the baseline: at .15 in 1.8% of runs (experiments/LOG.md).
-"""
-
 TOLERANCE = 1e-9
 """A setting goes on only if its own look is expected to raise the best mean by more, in units of the score.
 

@@ -149,7 +149,7 @@ class Looks:
         """Returns the trial that would be compiled; None once it answered all dev questions."""
         if not self.are_allocated:
             return None
-        winner = select(self._trials, self._task.objectives, self._task.pick)
+        winner = select(self._trials, self._task.objectives, self._task.pick, risk=self._task.risk)
         return None if winner.complete else winner.number
 
 

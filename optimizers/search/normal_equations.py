@@ -125,7 +125,7 @@ class GridPosteriors:
         """Mean scores of all settings and the covariance of their effects; `weights` add up to 1.
 
         How far means at different ratios of one point lie apart is left out, so the covariance is too small;
-        `allocation.RISK` was chosen with it (experiments/LOG.md).
+        `search.risk` was chosen with it (experiments/LOG.md).
         """
         column = self.ratios[:, None]
         shrunk = column / (1 + column * self.values[:, None])

@@ -39,11 +39,12 @@ from ragc.metrics.base import UNMEASURED, Objective
 from ragc.optimizers.candidates.eligible import FAILING, eligible_trials, is_hopeless
 from ragc.optimizers.candidates.space import Candidate
 from ragc.optimizers.candidates.trial import TrialResult
-from ragc.optimizers.search.allocation import MARGIN, RISK, least_to_win
+from ragc.optimizers.search.allocation import MARGIN, least_to_win
 from ragc.optimizers.search.normal_equations import Array
 from ragc.optimizers.search.racing import dominated
 from ragc.optimizers.search.score_model import Posterior, ScoreModel
 from ragc.programs.knobs import Value
+from ragc.recipe.values import RISK
 
 
 @dataclass(frozen=True, slots=True)

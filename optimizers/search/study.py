@@ -185,7 +185,7 @@ class Study:
 
         `budget` is the message of the budget that ended the search, "" for none.
         """
-        chosen = select(trials, self.task.objectives, self.task.pick)
+        chosen = select(trials, self.task.objectives, self.task.pick, risk=self.task.risk)
         self._log.ends(chosen, len(trials), budget)
         return chosen
 

@@ -93,7 +93,8 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
     objectives = [objective_of(name) for name in recipe.search.objectives]
     pick = next(o for o in objectives if o.name == recipe.search.pick)
     state = _state(directory)
-    best = select(tried, objectives, pick) if tried and tried[0].complete else None
+    risk = recipe.search.risk
+    best = select(tried, objectives, pick, risk=risk) if tried and tried[0].complete else None
     beside = pareto_front(tried, objectives) if len(objectives) > 1 else []
     n_trials = _own_trials(recipe)
     budget, stored = _budget(directory, recipe)

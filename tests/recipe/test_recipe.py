@@ -158,6 +158,16 @@ def test_the_default_objective_is_the_first_metric_reported() -> None:
     assert (recipe.search.objectives, recipe.search.pick) == (("-tokens",), "-tokens")
 
 
+def test_the_risk_of_a_search_is_written_where_it_is_no_default() -> None:
+    assert read(LEAST).search.risk == 0.15
+    assert "risk" not in read(LEAST).to_toml()
+    recipe = read(LEAST + "[search]\nrisk = 0.4")
+    assert recipe.search.risk == 0.4
+    assert "\nrisk = 0.4\n" in recipe.to_toml()
+    with pytest.raises(RecipeError, match="risk"):
+        read(LEAST + "[search]\nrisk = 1.5")
+
+
 def test_all_means_every_searched_knob_that_is_not_fixed() -> None:
     recipe = read(LEAST + '[knobs]\ntop_k = 4\n[search]\nknobs = "all"')
     declared = method("vanilla").knobs.list_knobs()

@@ -42,7 +42,7 @@ class StudySearch:
         if chosen.failures.all:
             raise no_answer_error(chosen.failures, len(trials), task)
         first = trials[0]
-        expected = expected_of_choice(trials, task.objectives, task.pick, chosen)
+        expected = expected_of_choice(trials, task.objectives, task.pick, chosen, risk=task.risk)
         facts: dict[str, Any] = {
             "candidate": chosen.candidate.to_json(),
             "expected": {task.pick.metric.id: expected.to_json(task.pick.sign)},

@@ -99,12 +99,12 @@ class PortfolioSearch:
         """Selects among the baseline and the optimizers' programs by the rule that selects a trial."""
         task, finalists = self.task, self._comparison.finalists
         results = [finalist.result for finalist in finalists]
-        chosen = select(results, task.objectives, task.pick)
+        chosen = select(results, task.objectives, task.pick, risk=task.risk)
         if chosen.failures.all:
             raise no_answer_error(chosen.failures, len(finalists), task)
         first, winner = finalists[0], finalists[chosen.number]
         by_name = {finalist.name: finalist for finalist in finalists[1:]}
-        expected = expected_of_choice(results, task.objectives, task.pick, chosen)
+        expected = expected_of_choice(results, task.objectives, task.pick, chosen, risk=task.risk)
         facts: dict[str, Any] = {
             "optimizer": [part.optimizer for part, _ in self._outcomes],
             "winner": winner.name,

@@ -45,6 +45,7 @@ from ragc.recipe.values import (
     FILLED,
     OWN_OPTIMIZER,
     PROGRAMS,
+    RISK,
     DatasetName,
     OptimizerNames,
     ProgramName,
@@ -137,6 +138,11 @@ class Search(Model):
     )
     pick: Words = Field(
         default="", description="Objective that decides among equally good programs. By default the first."
+    )
+    risk: Annotated[float, Number(low=0, high=1)] = Field(
+        default=RISK,
+        description="Greatest probability, 0 to 1, of being more than .01 worse than the baseline that a "
+        "winner may have. Less is safer, more chooses better settings on average; 1 allows everything.",
     )
     programs: Annotated[
         tuple[str, ...],

@@ -47,7 +47,8 @@ class StudyFiles:
     """A study as its directory says it.
 
     `results` are the finished trials, the baseline first; `provenance` that of the compiled program, empty
-    before the end. `objectives` are empty where a metric of the recipe is not known here.
+    before the end. `objectives` are empty where a metric of the recipe is not known here. `risk` is
+    `search.risk` of the recipe.
     """
 
     directory: Path
@@ -55,6 +56,7 @@ class StudyFiles:
     recipe: str
     objectives: tuple[Objective, ...]
     pick: str
+    risk: float
     results: tuple[TrialResult, ...]
     provenance: Mapping[str, Any]
 
@@ -84,6 +86,7 @@ def read_study(path: Path, *, trust_targets: bool = False) -> StudyFiles:
         recipe.to_toml(),
         tuple(objective_of(name) for name in recipe.search.objectives),
         recipe.search.pick.removeprefix("-"),
+        recipe.search.risk,
         results,
         _json_object(directory / PROVENANCE, directory),
     )
@@ -137,7 +140,7 @@ def trials_of(files: StudyFiles) -> Iterator[Trial]:
     front = {trial["trial"] for trial in files.status.front}
     chosen = (files.status.best or {}).get("trial")
     if winner := next((trial for trial in results if trial.number == chosen), None):
-        expected[winner.number] = expected_of_choice(results, objectives, pick, winner)
+        expected[winner.number] = expected_of_choice(results, objectives, pick, winner, risk=files.risk)
     whole = max((len(trial.scores) for trial in results if trial.complete), default=0)
     best: float | None = None
     for trial in results:

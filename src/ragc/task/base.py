@@ -91,6 +91,11 @@ class Task:
         return next(o for o in self.objectives if o.name == self.recipe.search.pick)
 
     @property
+    def risk(self) -> float:
+        """The greatest probability of being worse than the baseline that a winner may have."""
+        return self.recipe.search.risk
+
+    @property
     def train(self) -> tuple[Question, ...]:
         """The questions that demonstrations come from."""
         return self.splits.get("train", ())

@@ -37,6 +37,8 @@ class Table(dspy.Module):
         return self.answer(setting=setting, question=question)
 """
 
+SEED_AT_RISK = 1
+
 RECIPE = """
 program = "{module}:Table"
 seed = {seed}
@@ -55,7 +57,7 @@ report = ["f1"]
 """
 
 
-def compiled(world: World, seed: int, folder: Path) -> tuple[int, float, int]:
+def compiled(world: World, seed: int, folder: Path, *sets: str) -> tuple[int, float, int]:
     """The setting that `ragc.compile` picks where a model answers as the table says, what it expects, and the
     requests that it sent."""
     columns = list(world.columns.items())
@@ -91,7 +93,10 @@ def compiled(world: World, seed: int, folder: Path) -> tuple[int, float, int]:
 
     target = ScriptedTarget(reply)
     result = compiling.compile(
-        recipes.load(folder / "recipe.toml"), folder / "out", store=CallStore(None), targets={"main": target}
+        recipes.load(folder / "recipe.toml", sets),
+        folder / "out",
+        store=CallStore(None),
+        targets={"main": target},
     )
     search = result.program.provenance["search"]
     knobs = search["candidate"]["knobs"]
@@ -111,6 +116,15 @@ def agrees(name: str, seed: int, share: float, folder: Path) -> None:
 @pytest.mark.parametrize(("name", "seed", "share"), [("clusters", 3, 0.1), ("smooth", 4, 0.05)])
 def test_bench_and_compile_pick_the_same(name: str, seed: int, share: float, tmp_path: Path) -> None:
     agrees(name, seed, share, tmp_path)
+
+
+def test_a_study_may_take_the_risk_that_its_recipe_allows(tmp_path: Path) -> None:
+    """The seed is one where the rule keeps the baseline and a free choice does not."""
+    seed, world = SEED_AT_RISK, kind_world("third-order", SEED_AT_RISK, 0.05)
+    picks = study_picks(world, seed, [0.15, 1.0])
+    assert picks["0.15"].setting == world.baseline != picks["1"].setting
+    setting, _, _ = compiled(kind_world("third-order", seed, 0.05), seed, tmp_path, "search.risk=1")
+    assert setting == picks["1"].setting
 
 
 @thorough

@@ -16,7 +16,6 @@ from ragc.optimizers.search.allocation import (
     ANSWERS,
     MIN_BEFORE_STOP,
     MIN_DEV_QUESTIONS,
-    RISK,
     affordable_questions,
     least_to_win,
     next_looks,

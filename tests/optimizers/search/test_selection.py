@@ -55,6 +55,19 @@ def test_where_all_is_noise_nothing_is_expected_and_the_baseline_stays() -> None
     assert select([only(t) for t in trials], [F1], F1).number == 0
 
 
+def test_a_greater_risk_allows_a_winner_that_may_be_worse() -> None:
+    """The second trial leads on its mean; a lead on one question more of 24 proves little."""
+    base = [0.0, 1.0] * 12
+    ahead = [1.0, 0.0, 1.0, 1.0, 1.0, 1.0, *base[6:]]
+    trials = [only(tried(0, base)), only(tried(1, ahead)), only(tried(2, [0.0] * 24))]
+    risk = expected_scores(trials, F1)[1].risk
+    assert 0.01 < risk < 0.9
+    assert [select(trials, [F1], F1, risk=allowed).number for allowed in (0.0, risk - 0.01)] == [0, 0]
+    assert [select(trials, [F1], F1, risk=allowed).number for allowed in (risk + 0.01, 1.0)] == [1, 1]
+    chosen = [expected_of_choice(trials, [F1], F1, trials[1], risk=allowed) for allowed in (0.0, 1.0)]
+    assert chosen[0].value != chosen[1].value
+
+
 def test_stopped_trials_count_as_evidence_for_those_like_them() -> None:
     """Two stopped trials share the layout of the first of two equal trials, and scored well."""
     layouts = {1: "json", 2: "chat", 3: "json", 4: "json", 5: "chat", 6: "chat"}
