@@ -11,25 +11,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ragc.core.kinds import Registry
+from ragc.corpora.sources.base import SourceKind
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A source kind or data set that a recipe can name: its id and one line about it."""
+    """A data set that a recipe can name: its id and one line about it."""
 
     id: str
     about: str
 
 
-SOURCES: tuple[Entry, ...] = (
-    Entry("bm25", "keyword search over a corpus file, scored as Lucene does; a large one is indexed on disk"),
-    Entry("given", "the passages that come with each question (`context_ids`), ranked by BM25"),
-    Entry("lucene", "keyword search by Lucene over an index on disk (extra `lucene`)"),
-    Entry("dense", "search by meaning: an ONNX or sentence-transformers model and FAISS (extra `dense`)"),
-    Entry("hybrid", "`dense` and `bm25` over one corpus, fused by reciprocal ranks or by shares"),
-    Entry("web", "search engines of the web, their snippets or whole pages (extra `web`)"),
-    Entry("recorded", "results recorded in a file, for offline studies of web search"),
-    Entry("api", "the CRAG mock API: facts on finance, music, movies and sports by name (extra `api`)"),
+_IN = "ragc.corpora.sources"
+
+SOURCES = Registry(
+    "ragc.sources",
+    "source kind",
+    SourceKind,
+    {
+        "bm25": (
+            f"{_IN}.bm25",
+            "keyword search over a corpus file, scored as Lucene does; a large one is indexed on disk",
+        ),
+        "given": (
+            f"{_IN}.given",
+            "the passages that come with each question (`context_ids`), ranked by BM25",
+        ),
+        "lucene": (f"{_IN}.lucene", "keyword search by Lucene over an index on disk (extra `lucene`)"),
+        "dense": (
+            f"{_IN}.dense",
+            "search by meaning: an ONNX or sentence-transformers model and FAISS (extra `dense`)",
+        ),
+        "hybrid": (
+            f"{_IN}.hybrid",
+            "`dense` and `bm25` over one corpus, fused by reciprocal ranks or by shares",
+        ),
+        "web": (
+            f"{_IN}.web",
+            "search engines of the web, their snippets or whole pages (extra `web`)",
+        ),
+        "recorded": (f"{_IN}.recorded", "results recorded in a file, for offline studies of web search"),
+        "api": (
+            f"{_IN}.crag_api",
+            "the CRAG mock API: facts on finance, music, movies and sports by name (extra `api`)",
+        ),
+    },
 )
+"""The kinds of sources, by name."""
 
 DATASETS: tuple[Entry, ...] = (
     Entry("jsonl", "your own files of any shape: JSON, JSON lines, CSV, TSV, Parquet, with a field map"),

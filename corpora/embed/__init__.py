@@ -2,19 +2,35 @@
 
 The default is all-MiniLM-L6-v2 on onnxruntime, without torch. Any folder with `model.onnx` and
 `tokenizer.json` works the same way. Other names are ids of sentence-transformers models, where that
-library is installed.
+library is installed. An embedder of another package is written KIND or KIND:MODEL.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
+from ragc.core.kinds import Registry
+from ragc.core.kinds.marks import Keys, Mark, RequestedAccess, Resolve
 from ragc.core.progress import Progress
-from ragc.corpora.embed.base import ALIASES, DEFAULT
+from ragc.corpora.embed.base import ALIASES, DEFAULT, Embedder, EmbedderKind
 
-if TYPE_CHECKING:
-    from ragc.corpora.embed.base import Embedder
+_IN = "ragc.corpora.embed"
+
+EMBEDDERS = Registry(
+    "ragc.embedders",
+    "embedder",
+    EmbedderKind,
+    {
+        "minilm": (f"{_IN}.minilm", "all-MiniLM-L6-v2 on onnxruntime, the default (extra `dense`)"),
+        "onnx": (f"{_IN}.onnx", "a folder with model.onnx and tokenizer.json (extra `dense`)"),
+        "sentence-transformers": (
+            f"{_IN}.sentence_transformers",
+            "a model of sentence-transformers, by folder or id",
+        ),
+    },
+)
+"""The kinds of embedders; the first that takes a name is used."""
 
 
 def make(name: str = DEFAULT, *, progress: Progress | None = None) -> Embedder:
@@ -23,15 +39,48 @@ def make(name: str = DEFAULT, *, progress: Progress | None = None) -> Embedder:
     `progress` is notified of the bytes of a download. Raises UsageError when the library that the model needs
     is not installed, or when `name` is a folder without what an embedder needs.
     """
-    from ragc.corpora.embed.minilm import minilm
-    from ragc.corpora.embed.model_files import has_onnx
-    from ragc.corpora.embed.onnx import OnnxEmbedder
-    from ragc.corpora.embed.sentence_transformers import SentenceTransformersEmbedder
+    kind, _, model = name.partition(":")
+    if _is_added(kind):
+        return EMBEDDERS.get(kind).build(model.strip(), progress)
+    full = ALIASES.get(name, name)
+    record = next(record for record in map(EMBEDDERS.get, EMBEDDERS) if record.takes(full))
+    return record.build(full, progress)
 
-    model = ALIASES.get(name, name)
-    if model in (DEFAULT, f"sentence-transformers/{DEFAULT}"):
-        return minilm(progress=progress)
-    folder = Path(model).expanduser()
-    if folder.is_dir() and (has_onnx(folder) or not (folder / "modules.json").is_file()):
-        return OnnxEmbedder(folder)
-    return SentenceTransformersEmbedder(model)
+
+def lacking(name: str, resolve: Resolve) -> Iterator[str]:
+    """Yields what this machine lacks for the embedder `name`, beyond the extra `dense`."""
+    full = ALIASES.get(name, name)
+    if name and not _is_added(name.partition(":")[0]) and not resolve(full).is_dir():
+        for record in map(EMBEDDERS.get, EMBEDDERS):
+            if record.takes(full):
+                yield from record.lacking(full)
+                return
+
+
+def _is_added(kind: str) -> bool:
+    """Whether another package adds the embedder `kind`; nothing is imported."""
+    return kind not in EMBEDDERS and kind not in ALIASES and EMBEDDERS.is_known(kind)
+
+
+class _EmbedderMark(Mark):
+    """For an option that names an embedder."""
+
+    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
+        """Yields the model that is read, and another package's code that is run."""
+        kind, _, model = str(value).partition(":")
+        if _is_added(kind):
+            yield RequestedAccess("runs", keys, value, "imports the package that adds this embedder")
+            if model:
+                yield RequestedAccess("reads", keys, value, "a model", path=model.strip(), model="any")
+        else:
+            known = value in (DEFAULT, *ALIASES, *ALIASES.values())
+            yield RequestedAccess(
+                "reads", keys, value, "a model", path=str(value), model="onnx", published=known
+            )
+
+    def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
+        """Yields the library that the model needs and that is not installed."""
+        return lacking(str(value), resolve)
+
+
+EMBEDDER = _EmbedderMark()

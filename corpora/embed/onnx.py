@@ -12,8 +12,8 @@ import numpy as np
 from ragc.core.digest import digest
 from ragc.core.extras import require
 from ragc.core.text import first_line, replace_surrogates
-from ragc.corpora.embed.base import Vectors, traits
-from ragc.corpora.embed.model_files import ONNX, TOKENIZER, checksums, model_file, pad_id
+from ragc.corpora.embed.base import EmbedderKind, Vectors, traits
+from ragc.corpora.embed.model_files import ONNX, TOKENIZER, checksums, has_onnx, model_file, pad_id
 from ragc.corpora.embed.model_files import settings as file_settings
 from ragc.corpora.embed.onnx_session import OnnxSession
 from ragc.errors import SourceError, UsageError
@@ -174,3 +174,12 @@ def _pool(out: Any, mask: Any, pooling: Pooling) -> Any:
         return out[:, 0]
     weights = mask[:, :, None].astype(np.float32)
     return (out * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
+
+
+def _takes(model: str) -> bool:
+    """Whether `model` is a folder in ONNX form, or one that is not of sentence-transformers."""
+    folder = Path(model).expanduser()
+    return folder.is_dir() and (has_onnx(folder) or not (folder / "modules.json").is_file())
+
+
+KIND = EmbedderKind("onnx", lambda model, progress: OnnxEmbedder(Path(model).expanduser()), _takes)

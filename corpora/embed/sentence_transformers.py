@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from ragc.core.digest import digest, folder_digests
-from ragc.core.extras import require
+from ragc.core.extras import is_installed, require
 from ragc.core.text import first_line, replace_surrogates
-from ragc.corpora.embed.base import Vectors, traits
+from ragc.corpora.embed.base import EmbedderKind, Vectors, traits
 from ragc.errors import SourceError
 
 BATCH = 32
+MODULE, PACKAGE = "sentence_transformers", "sentence-transformers"
 
 
 class SentenceTransformersEmbedder:
@@ -37,7 +38,7 @@ class SentenceTransformersEmbedder:
         passage_prefix: str | None = None,
         device: str = "",
     ) -> None:
-        require("sentence_transformers", f"The embedder {model!r}", "sentence-transformers")
+        require(MODULE, f"The embedder {model!r}", PACKAGE)
         self.model, self.revision, self.max_tokens, self.device = model, revision, max_tokens, device
         known = traits(model)
         self.query_prefix = known.query_prefix if query_prefix is None else query_prefix
@@ -83,7 +84,7 @@ class SentenceTransformersEmbedder:
     def _ready(self) -> Any:
         with self._lock:
             if self._native is None:
-                library = importlib.import_module("sentence_transformers")
+                library = importlib.import_module(MODULE)
                 try:
                     native = library.SentenceTransformer(
                         self.model,
@@ -100,3 +101,17 @@ class SentenceTransformersEmbedder:
                     native.max_seq_length = self.max_tokens
                 self._native = native
             return self._native
+
+
+def lacking(what: str, model: str) -> Iterator[str]:
+    """Yields that the library is not installed which runs the `model`, a `what` such as "embedder"."""
+    if not is_installed(MODULE):
+        yield f"The {what} {model!r} needs {MODULE}, which is not installed; run: pip install {PACKAGE}"
+
+
+KIND = EmbedderKind(
+    "sentence-transformers",
+    lambda model, progress: SentenceTransformersEmbedder(model),
+    lambda model: True,
+    lambda model: lacking("embedder", model),
+)

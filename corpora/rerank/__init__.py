@@ -1,17 +1,30 @@
-"""Rerankers: cross-encoders, embedders and BM25, chosen by the name in a recipe."""
+"""Rerankers: cross-encoders, embedders and BM25, chosen by the name in a recipe: KIND or KIND:MODEL."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
+from ragc.core.kinds import Registry
+from ragc.core.kinds.marks import Keys, Mark, RequestedAccess, Resolve
 from ragc.core.progress import Progress
+from ragc.corpora.rerank.base import ANY_MODEL, Reranker, RerankerKind
 from ragc.errors import UnknownName
 
-if TYPE_CHECKING:
-    from ragc.corpora.rerank.base import Reranker
+_IN = "ragc.corpora.rerank"
 
-NAMES = ("bm25", "embed", "embed:MODEL", "cross:MODEL")
-"""What `make` knows; MODEL is a folder or an id."""
+RERANKERS = Registry(
+    "ragc.rerankers",
+    "reranker",
+    RerankerKind,
+    {
+        "bm25": (f"{_IN}.bm25", "the BM25 score among the hits"),
+        "embed": (f"{_IN}.embedding", "likeness by an embedder, embed:MODEL, or by the default one"),
+        "cross": (f"{_IN}.cross_encoder", "a cross-encoder, cross:MODEL"),
+    },
+)
+"""The kinds of rerankers."""
 
 
 def make(name: str, *, progress: Progress | None = None) -> Reranker:
@@ -22,20 +35,40 @@ def make(name: str, *, progress: Progress | None = None) -> Reranker:
     notified of the bytes of a download. Raises UnknownName, and UsageError when the folder lacks something or
     a library is not installed.
     """
-    kind, colon, model = name.strip().partition(":")
-    model = model.strip()
-    if (kind, colon) == ("bm25", ""):
-        from ragc.corpora.rerank.embedding import Bm25Reranker
+    kind, model = split(name)
+    record = RERANKERS.get(kind) if RERANKERS.is_known(kind) else None
+    if record is None or (":" in name and record.model is None):
+        raise UnknownName("reranker", name, [form for id in RERANKERS for form in RERANKERS.get(id).names])
+    return record.build(model, progress)
 
-        return Bm25Reranker()
-    if kind == "embed":
-        from ragc.corpora import embed
-        from ragc.corpora.embed.base import DEFAULT
-        from ragc.corpora.rerank.embedding import EmbedReranker
 
-        return EmbedReranker(embed.make(model or DEFAULT, progress=progress))
-    if kind == "cross":
-        from ragc.corpora.rerank.cross_encoder import cross
+def split(name: str) -> tuple[str, str]:
+    """The kind and the model in the name of a reranker, stripped."""
+    kind, _, model = name.partition(":")
+    return kind.strip(), model.strip()
 
-        return cross(model)
-    raise UnknownName("reranker", name, NAMES)
+
+class _RerankerMark(Mark):
+    """For an option that names a reranker."""
+
+    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
+        """Yields the model that is read, and another package's code that is run."""
+        kind, model = split(str(value))
+        record, added = RERANKERS.loaded(kind), kind not in RERANKERS and RERANKERS.is_known(kind)
+        if added:
+            yield RequestedAccess("runs", keys, value, "imports the package that adds this reranker")
+        if value == kind and (added or (record is not None and kind in record.names)):
+            return
+        mark = ANY_MODEL if record is None or record.model is None else record.model
+        for access in mark.accesses(keys, model):
+            yield replace(access, value=value)
+
+    def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
+        """Yields what the model of the reranker needs."""
+        kind, model = split(str(value or ""))
+        record = RERANKERS.loaded(kind)
+        if record is not None and record.model is not None:
+            yield from record.model.lacking(f"{who}, reranked by {value!r},", model, resolve)
+
+
+RERANKER = _RerankerMark()

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ragc.core.digest import digest
 from ragc.core.display import describe
-from ragc.core.progress import watcher
+from ragc.core.kinds.marks import Keys, Mark, RequestedAccess
+from ragc.core.progress import Progress, watcher
 from ragc.corpora.sources.base import Source, parts_of
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
@@ -42,6 +44,31 @@ class Reranker(Protocol):
         the model cannot be loaded or run.
         """
         ...
+
+
+class ModelMark(Mark):
+    """For the folder or id of a model; none is known to be harmless."""
+
+    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
+        """Yields the model that is read."""
+        yield RequestedAccess("reads", keys, value, "a model", path=value, model="onnx")
+
+
+ANY_MODEL = ModelMark()
+
+
+@dataclass(frozen=True, slots=True)
+class RerankerKind:
+    """The record of a kind of reranker.
+
+    `names` are the forms of its name, such as ("embed", "embed:MODEL"). `build` makes the reranker of a
+    model, "" for none, loading nothing. `model` says what reading MODEL does; None for a kind without one.
+    """
+
+    id: str
+    names: tuple[str, ...]
+    build: Callable[[str, Progress | None], Reranker]
+    model: Mark | None = None
 
 
 async def rerank(reranker: Reranker, query: str, passages: Sequence[Passage]) -> Sequence[float]:

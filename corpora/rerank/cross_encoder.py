@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -17,12 +17,14 @@ import numpy as np
 
 from ragc.core.digest import digest, folder_digests
 from ragc.core.extras import require
+from ragc.core.kinds.marks import Resolve
 from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import passage_text
 from ragc.corpora.embed.model_files import TOKENIZER, checksums, has_onnx, model_file, pad_id, settings
 from ragc.corpora.embed.onnx import BATCH
 from ragc.corpora.embed.onnx_session import Encoded, OnnxSession
-from ragc.corpora.rerank.base import Reranker
+from ragc.corpora.embed.sentence_transformers import lacking
+from ragc.corpora.rerank.base import ModelMark, Reranker, RerankerKind
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
@@ -212,3 +214,15 @@ def _relevance(out: Any, pairs: int, where: str) -> Any:
 def _max_tokens(folder: Path) -> int:
     limit = settings(folder / "tokenizer_config.json").get("model_max_length")
     return min(limit, TOKENS) if type(limit) is int and limit > 0 else TOKENS
+
+
+class _ModelMark(ModelMark):
+    """For the cross-encoder."""
+
+    def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
+        """Yields the library that runs a model which is no folder."""
+        if value and not resolve(value).is_dir():
+            yield from lacking("cross-encoder", value)
+
+
+KIND = RerankerKind("cross", ("cross:MODEL",), lambda model, progress: cross(model), _ModelMark())

@@ -1,18 +1,22 @@
-"""Reranks by vector similarity or by BM25."""
+"""`embed`: reranks by the likeness of vectors."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
 from ragc.core.digest import digest
-from ragc.corpora.embed.base import Embedder, Vectors, passage_text
-from ragc.corpora.sources.bm25 import K1, B, bm25_scores
-from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
+from ragc.core.extras import lacking
+from ragc.core.kinds.marks import Keys, Mark, RequestedAccess, Resolve
+from ragc.core.progress import Progress
+from ragc.corpora import embed
+from ragc.corpora.embed.base import DEFAULT, Embedder, Vectors, passage_text
+from ragc.corpora.rerank.base import RerankerKind
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 
@@ -83,23 +87,22 @@ class EmbedReranker:
                 self._vectors.popitem(last=False)
 
 
-class Bm25Reranker:
-    """The BM25 score of each passage with the reranked passages as the corpus; 0 or more.
+class _ModelMark(Mark):
+    """For the embedder that reranks; "" is the default one."""
 
-    Raises UsageError for a setting out of range.
-    """
+    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
+        """Yields what the embedder reads and runs."""
+        return embed.EMBEDDER.accesses(keys, value)
 
-    def __init__(self, *, k1: float = K1, b: float = B) -> None:
-        if not (0 <= k1 < float("inf") and 0 <= b <= 1):
-            raise UsageError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, got k1 = {k1} and b = {b}.")
-        self.k1, self.b = k1, b
-        self.name = "bm25"
-        self.fingerprint = digest(["rerank-bm25", VERSION, ANALYZER, float(k1), float(b)])
+    def lacking(self, who: str, value: Any, resolve: Resolve) -> Iterator[str]:
+        """Yields the libraries that the embedder needs and that are not installed."""
+        if value in ("", "minilm"):
+            yield from lacking(who, ("onnxruntime", "tokenizers"))
+        yield from embed.lacking(value, resolve)
 
-    def __deepcopy__(self, memo: object) -> Bm25Reranker:
-        return self
 
-    async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        """The score of each passage, its title and text together, with these passages as the corpus."""
-        documents = [passage_terms(passage) for passage in passages]
-        return bm25_scores(query_terms(query), documents, self.k1, self.b)
+def _build(model: str, progress: Progress | None) -> EmbedReranker:
+    return EmbedReranker(embed.make(model or DEFAULT, progress=progress))
+
+
+KIND = RerankerKind("embed", ("embed", "embed:MODEL"), _build, _ModelMark())

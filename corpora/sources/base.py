@@ -1,13 +1,20 @@
-"""The protocol of search sources, and the context variable of the current question."""
+"""The protocol of search sources, the record of a kind of them, and the context variable of the question."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ragc.errors import UsageError
 from ragc.records import Hit, Passage, Question
 
+if TYPE_CHECKING:
+    from ragc.corpora.sources.options import SourceOptions
+    from ragc.corpora.storage.corpus import Corpus
+    from ragc.store.call_store import CallStore
 current_question: ContextVar[Question | None] = ContextVar("current_question", default=None)
 """The question being answered in this context; None outside of one.
 
@@ -46,6 +53,48 @@ class Source(Protocol):
         their passages return themselves.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInputs:
+    """The inputs of a source beside its options.
+
+    `corpus` holds the passages of a kind that searches them, else None. `recording` is the path of a file
+    that the kind reads itself, as it is written; `resolve` resolves paths.
+    """
+
+    corpus: Corpus | None
+    store: CallStore
+    recording: str
+    resolve: Callable[[str], Path]
+
+    @property
+    def passages(self) -> Corpus:
+        """The corpus of a source that searches one. Raises UsageError without one."""
+        if self.corpus is None:
+            raise UsageError("A source of this kind searches a corpus; name one.")
+        return self.corpus
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    """The record of a kind of source, which validation, building, trust and requirements read.
+
+    `options` checks the table `options` of a recipe and marks what each option does. `build` makes a source
+    from the options that were set, as they are written; it sends nothing and indexes nothing. `modules` are
+    the modules that must be installed for given options. `corpus` says what the key `corpus` names:
+    passages to search, a file that the kind reads itself, or nothing. `per_question` is set where results
+    depend on more than the query, so that they cannot be recorded. `speaks` says what it asks whatever its
+    options are, "" for nothing.
+    """
+
+    id: str
+    options: type[SourceOptions]
+    build: Callable[[SourceInputs, dict[str, Any]], Source]
+    modules: Callable[[Mapping[str, Any]], Sequence[str]] = lambda options: ()
+    corpus: Literal["passages", "file", "none"] = "none"
+    per_question: bool = False
+    speaks: str = ""
 
 
 def parts_of(source: Source, ids: Sequence[str]) -> tuple[Passage, ...]:

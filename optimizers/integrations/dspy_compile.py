@@ -49,7 +49,7 @@ from ragc.core.progress.bars import Display, showing
 from ragc.corpora.files.splits import check_disjoint
 from ragc.corpora.sources.base import Source
 from ragc.corpora.sources.function import FunctionSource
-from ragc.corpora.sources.given import GivenSource
+from ragc.corpora.sources.given.source import GivenSource
 from ragc.errors import UsageError
 from ragc.metrics.base import Objective
 from ragc.metrics.scoring import Scorer

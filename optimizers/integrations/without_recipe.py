@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import dspy
 
@@ -24,20 +24,20 @@ from ragc.core.redact import holds_key
 from ragc.core.user_code import is_reference
 from ragc.corpora.files.records import is_address, read_passages
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.sources.function import FunctionSource
-from ragc.corpora.sources.recorded import Recorder
+from ragc.corpora.sources.recorded.source import Recorder
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.errors import UnknownName, UsageError
 from ragc.programs import Method, method
 from ragc.programs.base import RagProgram
 from ragc.programs.runtime import Runtime
-from ragc.recipe import Recipe, SourceSpec, StudySpec
+from ragc.recipe import Recipe, StudySpec
 from ragc.records import Passage
 from ragc.store.call_store import CallStore, open_store
-from ragc.targets.base import ROLES, Target, TargetSpec
+from ragc.targets.base import ROLES, Target
 from ragc.targets.dspy_lm import DspyTarget, target_of
+from ragc.targets.options import TargetSpec
 from ragc.task.addresses import store_address
 from ragc.task.data import RecipeData
 
@@ -50,9 +50,6 @@ OWN = {"target": "a dspy.LM", "source": "a function"}
 Passages = Iterable[Passage | Mapping[str, Any] | str]
 
 _LM_OPTIONS = ("context_tokens", "concurrency", "price")
-
-_PER_QUESTION = ("given", "api")
-"""Kinds of sources whose results depend on more than the query."""
 
 
 def build_program(name: Any, parts: Mapping[str, Any], *, store: bool = True) -> RagProgram:
@@ -147,16 +144,16 @@ def build_target(kind: Any, model: str, base_url: str, options: Mapping[str, Any
         if model or base_url:
             raise UsageError("An LM of DSPy has its model and address already; leave model and base_url out.")
         return DspyTarget(kind, **options)
-    if kind not in targets.TARGETS:
-        raise UnknownName("target kind", kind, targets.TARGETS)
+    record = targets.TARGETS.get(kind)
     if holds_key(options.get("api_key_env")):
         raise UsageError(
             "The option api_key_env of a target names an environment variable, such as OPENAI_API_KEY; it "
             "must not hold the key itself."
         )
-    if kind == "embedded" and model:
+    if model and record.model_path(options) == "file":
         model = str(_existing("model", model))
-    return targets.build(TargetSpec(cast(Any, kind), model, base_url, dict(options)))
+    spec = TargetSpec().replace(kind=kind, model=model, base_url=base_url, options=dict(options))
+    return targets.build(spec)
 
 
 def build_one_source(
@@ -173,46 +170,41 @@ def build_one_source(
         if corpus is not None or fields or options or record is not None:
             raise UsageError("A function finds by itself; leave corpus, fields, record and options out.")
         return FunctionSource(kind)
-    known = [entry.id for entry in corpora.SOURCES]
-    if kind not in known:
-        raise UnknownName("source kind", kind, known)
-    spec = SourceSpec(kind, options=dict(options), fields=dict(fields))
-    recipe = Recipe(program="no_retrieval", base=Path.cwd())
+    known = corpora.SOURCES.get(kind)
     passages: Corpus | None = None
-    if kind in SEARCHES_PASSAGES:
-        spec, passages = _read_corpus(spec, recipe, corpus)
-    elif kind == "recorded" and isinstance(corpus, str | Path):
-        spec = SourceSpec(kind, str(_existing("corpus", corpus)), spec.options)
+    recording = ""
+    if known.corpus == "passages":
+        passages = _read_corpus(kind, corpus, fields)
+    elif known.corpus == "file" and isinstance(corpus, str | Path):
+        recording = str(_existing("corpus", corpus))
     elif corpus is not None:
         raise UsageError(f"A source of kind {kind!r} searches no corpus of passages; leave corpus out.")
-    if record is not None and kind in _PER_QUESTION:
+    if record is not None and known.per_question:
         raise UsageError(
             f"What a source of kind {kind!r} finds depends on the question that is answered, so its searches "
             "cannot be recorded; leave record out."
         )
     call_store = open_call_store(keep=store)
     source = build_source(
-        kind, spec.options, passages, call_store, recording=spec.corpus, resolve=recipe.path
+        kind, options, passages, call_store, recording=recording, resolve=Path.cwd().joinpath
     )
     return source if record is None else Recorder(source, record)
 
 
-def _read_corpus(
-    spec: SourceSpec, recipe: Recipe, corpus: str | Path | Passages | None
-) -> tuple[SourceSpec, Corpus]:
-    """The passages of `corpus`, in memory or in a file, and the specification with the file's name."""
+def _read_corpus(kind: str, corpus: str | Path | Passages | None, fields: Mapping[str, str]) -> Corpus:
+    """The passages of `corpus`, in memory or in a file, for a source of that kind."""
     if corpus is None:
         raise UsageError(
-            f"A source of kind {spec.kind!r} searches a corpus; pass corpus= the path of a file or a list of "
+            f"A source of kind {kind!r} searches a corpus; pass corpus= the path of a file or a list of "
             "passages."
         )
     if isinstance(corpus, str | Path):
         named = str(corpus) if is_address(str(corpus)) else str(_existing("corpus", corpus))
-        filled = SourceSpec(spec.kind, named, spec.options, spec.fields)
-        return filled, RecipeData(recipe).corpus(filled)
-    if spec.fields:
+        recipe = Recipe(program="no_retrieval", base=Path.cwd())
+        return RecipeData(recipe).read_corpus(kind, named, dict(fields))
+    if fields:
         raise UsageError("`fields` maps the columns of a file; a list of passages has none, so leave it out.")
-    return spec, corpus_of(read_passages(corpus))
+    return corpus_of(read_passages(corpus))
 
 
 def _existing(name: str, path: str | Path) -> Path:

@@ -22,7 +22,7 @@ import dspy
 from dspy.adapters.utils import serialize_for_json
 
 from ragc.core.text import repair_value
-from ragc.corpora.sources.bm25 import bm25_scores
+from ragc.corpora.sources.bm25.source import bm25_scores
 from ragc.corpora.sources.terms import analyze, query_terms
 
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from experiments.benchmarks.serving.loopback import Loopback
-from ragc.core.http import Pool, Response, never_connected
+from ragc.core.http.pool import Pool, Response, never_connected
 
 
 class Wire:
@@ -123,7 +123,7 @@ DROPPED = """
 import gc, sys, threading
 import httpx
 from ragc.core import event_loop as loop
-from ragc.core.http import Pool
+from ragc.core.http.pool import Pool
 
 pool = Pool(httpx.URL(sys.argv[1]), httpx.Timeout(5), 2, dict)
 loop.run(pool.send("POST", "/chat/completions", b"{}"))

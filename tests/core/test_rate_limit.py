@@ -11,7 +11,7 @@ from ragc.core.rate_limit import WINDOW_S, SlidingWindow
 from ragc.core.retry import Retry, RetryableError, with_retries
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, Usage
 from ragc.targets.limits import EndpointGuards
-from ragc.targets.options import VllmOptions
+from ragc.targets.vllm.options import VllmOptions
 from tests.examples import examples
 
 

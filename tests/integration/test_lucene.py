@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.lucene import jvm
 from ragc.corpora.sources.lucene.index import LuceneIndex
 from ragc.corpora.sources.lucene.source import LuceneSource

@@ -8,7 +8,7 @@ import pytest
 
 from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import RerankedSource, Reranker
-from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.records import Hit, Passage
 from tests.integration.fetched import fetch_minilm
 

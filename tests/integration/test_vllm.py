@@ -209,7 +209,7 @@ def test_serve_starts_a_server_that_two_targets_share_and_stops_it() -> None:
         "serve": True, "python": python(), "dtype": "float32", "context_tokens": 512,
         "flags": {"enforce-eager": True, "max_num_seqs": 4},
     }  # fmt: skip
-    first, second = (build(TargetSpec("vllm", model(), options=options)) for _ in range(2))
+    first, second = (build(TargetSpec(kind="vllm", model=model(), options=options)) for _ in range(2))
     lines: list[str] = []
 
     async def go() -> tuple[Reply, Reply]:
@@ -243,6 +243,8 @@ def test_serve_starts_a_server_that_two_targets_share_and_stops_it() -> None:
     ],
 )
 def test_a_flag_that_vllm_refuses_is_told_in_its_words(options: dict[str, Any], quoted: str) -> None:
-    target = build(TargetSpec("vllm", model(), options={"serve": True, "python": python(), **options}))
+    target = build(
+        TargetSpec(kind="vllm", model=model(), options={"serve": True, "python": python(), **options})
+    )
     with pytest.raises(TargetError, match=quoted):
         event_loop.run(target.open())

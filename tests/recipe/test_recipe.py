@@ -20,7 +20,8 @@ from ragc.recipe import Budget, Data, Recipe, Search, SourceSpec, load, parse
 from ragc.recipe.base import narrowed
 from ragc.recipe.lines import Keys, locate
 from ragc.recipe.write import document
-from ragc.targets.base import ROLES, Role, TargetSpec
+from ragc.targets.base import ROLES, Role
+from ragc.targets.options import TargetSpec
 from tests.paths import SRC
 
 WHOLE = """\
@@ -124,10 +125,12 @@ def test_every_table_arrives_in_its_record(folder: Path) -> None:
             pick="-tokens",
         ),
         data=Data(questions="questions.jsonl", train=60, dev="dev.jsonl"),
-        sources={"local": SourceSpec("bm25", "corpus.jsonl", {"k1": 0.9})},
+        sources={"local": SourceSpec(kind="bm25", corpus="corpus.jsonl", options={"k1": 0.9})},
         targets={
-            "main": TargetSpec("vllm", "Qwen/Qwen2.5-7B-Instruct", "http://127.0.0.1:8000/v1"),
-            "judge": TargetSpec("hosted", "openai/gpt-4o-mini"),
+            "main": TargetSpec(
+                kind="vllm", model="Qwen/Qwen2.5-7B-Instruct", base_url="http://127.0.0.1:8000/v1"
+            ),
+            "judge": TargetSpec(kind="hosted", model="openai/gpt-4o-mini"),
         },
         report=("em", "f1", "recall@5"),
         budget=Budget(lm_calls=20000, usd=5.0, minutes=60.0),
@@ -499,7 +502,8 @@ def recipes(draw: st.DrawFn) -> Recipe:
     roles: set[Role] = {*chosen.roles, *draw(st.sets(st.sampled_from(ROLES)))}
     names = {*chosen.sources, *draw(st.sets(st.text(max_size=4), max_size=2))}
     sources = [
-        SourceSpec(draw(st.sampled_from(["bm25", "given"])), draw(texts), draw(options)) for _ in names
+        SourceSpec(kind=draw(st.sampled_from(["bm25", "given"])), corpus=draw(texts), options=draw(options))
+        for _ in names
     ]
     return Recipe(
         program=chosen.id,
@@ -526,7 +530,10 @@ def recipes(draw: st.DrawFn) -> Recipe:
             test=draw(splits),
         ),
         sources=dict(zip(sorted(names), sources, strict=True)),
-        targets={role: TargetSpec("hosted", draw(texts), "", {"body": draw(bodies)}) for role in roles},
+        targets={
+            role: TargetSpec(kind="hosted", model=draw(texts), options={"body": draw(bodies)})
+            for role in roles
+        },
         report=draw(
             st.lists(st.sampled_from(["em", "f1", "tokens", "ndcg@10"]), min_size=1, unique=True).map(tuple)
         ),

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.core import event_loop
-from ragc.core.bounded import TooLarge
 from ragc.core.counters import Counters, counting
-from ragc.core.http import Pool
+from ragc.core.http.bounded import TooLarge
+from ragc.core.http.pool import Pool
 from ragc.errors import ParseFailure, TargetError, TargetUnavailable, UsageError
 from ragc.metrics import get
 from ragc.metrics.scoring import Scorer
@@ -36,8 +36,8 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, TokenLogprob, Usage
 from ragc.targets.gateway import Gateway, request_key
 from ragc.targets.openai_wire import Unreadable, error_message, read_json, read_replies, read_reply
-from ragc.targets.options import VllmOptions
 from ragc.targets.probe import probe
+from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.prefix_cache import read as read_metrics
 from ragc.task.answering import Row, evaluate
 from ragc.task.budget import FileLedger

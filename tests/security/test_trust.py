@@ -21,7 +21,7 @@ from ragc.compiled.resolve import Opening
 from ragc.corpora.rerank.base import RerankedSource
 from ragc.errors import Untrusted, UsageError
 from ragc.recipe import Recipe, SourceSpec
-from ragc.targets.base import TargetSpec
+from ragc.targets.options import TargetSpec
 from ragc.testing import ScriptedTarget
 from tests.examples import cases, thorough
 from tests.security.foreign import (
@@ -267,8 +267,8 @@ def test_an_option_that_no_source_has_is_refused_with_its_line(
 def test_an_option_that_is_not_classified_is_not_harmless() -> None:
     recipe = Recipe(
         "vanilla",
-        sources={"local": SourceSpec("bm25", "corpus.jsonl", {"home": "/"})},
-        targets={"main": TargetSpec("embedded", options={"library": "/x.so"})},
+        sources={"local": SourceSpec(kind="bm25", corpus="corpus.jsonl", options={"home": "/"})},
+        targets={"main": TargetSpec(kind="embedded", options={"library": "/x.so"})},
     )
     accesses = [access for access in trust.list_accesses(recipe) if access.kind == "unknown"]
     assert [access.name for access in accesses] == [

@@ -9,28 +9,26 @@ from typing import Any
 
 import pytest
 
-from ragc import corpora
 from ragc.compiled import trust
-from ragc.core.validation import Model
-from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.core.kinds.marks import HARMLESS, marked
+from ragc.core.validation import Model, Options
+from ragc.corpora import SOURCES
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.crag_api.source import ApiSource
-from ragc.corpora.sources.dense import DenseSource
-from ragc.corpora.sources.faiss_index import IndexSettings
-from ragc.corpora.sources.given import GivenSource
-from ragc.corpora.sources.hybrid import HybridSource
+from ragc.corpora.sources.dense.faiss_index import IndexSettings
+from ragc.corpora.sources.dense.source import DenseSource
+from ragc.corpora.sources.given.source import GivenSource
+from ragc.corpora.sources.hybrid.source import HybridSource
 from ragc.corpora.sources.lucene.source import LuceneSource
-from ragc.corpora.sources.options import OPTIONS as SOURCE_OPTIONS
-from ragc.corpora.sources.recorded import RecordedSource
+from ragc.corpora.sources.recorded.source import RecordedSource
 from ragc.corpora.sources.web.engine import Ddgs
 from ragc.corpora.sources.web.source import WebSource
 from ragc.metrics.base import GraderSettings
-from ragc.recipe.base import Recipe, SourceSpec
-from ragc.recipe.models import Data, StudySpec
+from ragc.recipe.base import Recipe
+from ragc.recipe.models import Data, SourceSpec, StudySpec
 from ragc.targets import TARGETS
-from ragc.targets.base import TargetSpec
-from ragc.targets.options import OPTIONS as TARGET_OPTIONS
+from ragc.targets.options import TargetSpec
 
-SOURCES = [entry.id for entry in corpora.SOURCES]
 NOT_OPTIONS = {
     "home",
     "keep",
@@ -44,7 +42,21 @@ NOT_OPTIONS = {
 }
 """Arguments of sources that are not for recipes."""
 
-REVIEWED_SOURCE_OPTIONS = {"dense": {"model"}, "hybrid": {"dense", "sparse"}, "api": {"base_url"}}
+REVIEWED_SOURCE_OPTIONS = {
+    "dense": {"model"},
+    "hybrid": {"dense.model"},
+    "api": {"base_url"},
+}
+"""The options of a kind, beside `rerank`, that do more than set sizes, times and numbers."""
+
+REVIEWED_TARGET_OPTIONS = {
+    "embedded": {"price", "chat_template_kwargs"},
+    "vllm": {
+        *("price", "chat_template_kwargs", "api_key_env", "identity", "body"),
+        *("serve", "offline", "python", "flags"),
+    },
+    "hosted": {"price", "chat_template_kwargs", "api_key_env", "identity", "body"},
+}
 
 
 def names(record: Any) -> set[str]:
@@ -60,26 +72,30 @@ def test_every_field_of_a_recipe_is_classified() -> None:
     assert names(SourceSpec) == {"kind", "corpus", "options", "fields"}
 
 
+def every_option(model: type[Options]) -> dict[str, Any]:
+    """All options of `model`, those of its parts in tables."""
+    parts = {name: field.annotation for name, field in model.model_fields.items()}
+    return {
+        name: every_option(part) if isinstance(part, type) and issubclass(part, Options) else "x"
+        for name, part in parts.items()
+    }
+
+
+def reviewed(model: type[Options]) -> set[str]:
+    """The options of `model` that are not marked as harmless. Every option has a mark."""
+    marks = {".".join(map(str, keys)): mark for keys, _, mark in marked(model, every_option(model))}
+    assert None not in marks.values(), marks
+    return {name for name, mark in marks.items() if mark is not HARMLESS}
+
+
 @pytest.mark.parametrize("kind", TARGETS)
 def test_every_option_of_a_target_is_classified(kind: str) -> None:
-    options = set(TARGET_OPTIONS[kind].model_fields)
-    reviewed = {*trust.TARGET_RUNS, *trust.TARGET_SPEAKS, "body", "chat_template_kwargs"}
-    assert not trust.TARGET_PLAIN[kind] & reviewed
-    assert trust.TARGET_PLAIN[kind] == options - reviewed
+    assert reviewed(TARGETS.get(kind).options) == REVIEWED_TARGET_OPTIONS[kind]
 
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_option_of_a_source_is_classified(kind: str) -> None:
-    options = set(SOURCE_OPTIONS[kind].model_fields) - {"rerank", "rerank_pool", "titles", "half"}
-    plain, reviewed = trust.SOURCE_PLAIN[kind], REVIEWED_SOURCE_OPTIONS.get(kind, set())
-    assert not plain & (reviewed | {"rerank", "model", "base_url"})
-    assert plain - {"titles", "half"} == options - reviewed
-
-
-@pytest.mark.parametrize(("part", "kind"), [("dense", "dense"), ("sparse", "bm25")])
-def test_the_parts_of_a_hybrid_source_have_only_classified_options(part: str, kind: str) -> None:
-    options: Any = SOURCE_OPTIONS["hybrid"].model_fields[part].annotation
-    assert set(options.model_fields) <= trust.SOURCE_PLAIN[kind] | REVIEWED_SOURCE_OPTIONS.get(kind, set())
+    assert reviewed(SOURCES.get(kind).options) == {"rerank"} | REVIEWED_SOURCE_OPTIONS.get(kind, set())
 
 
 @pytest.mark.parametrize("kind", SOURCES)
@@ -102,7 +118,7 @@ def test_the_options_of_a_source_are_those_it_takes(kind: str) -> None:
     }
     fields = {
         name: field.default
-        for name, field in SOURCE_OPTIONS[kind].model_fields.items()
-        if name not in {"rerank", "rerank_pool", "titles", "half", *REVIEWED_SOURCE_OPTIONS.get(kind, ())}
+        for name, field in SOURCES.get(kind).options.model_fields.items()
+        if name not in {"rerank", "rerank_pool", "titles", "half", "model", "base_url", "dense", "sparse"}
     }
     assert fields == arguments

@@ -14,8 +14,9 @@ from ragc.programs import method
 from ragc.programs.runtime import Runtime
 from ragc.records import Question
 from ragc.targets.base import Target
+from ragc.targets.hosted.options import HostedOptions
 from ragc.targets.hosted.target import HostedTarget
-from ragc.targets.options import HostedOptions, VllmOptions
+from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import VllmTarget
 from ragc.task.answering import Row, evaluate
 from tests.targets.fault_server import MODEL, Answer, Asked, FaultServer, fitting

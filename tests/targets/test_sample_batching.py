@@ -20,8 +20,8 @@ from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob
 from ragc.targets.dspy_engine import as_lm
 from ragc.targets.gateway import Gateway, request_key
-from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
+from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import VllmTarget
 from tests.examples import examples
 

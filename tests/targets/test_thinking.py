@@ -16,17 +16,19 @@ from ragc.errors import UsageError
 from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
 from ragc.store.call_store import CallStore
-from ragc.targets import build
-from ragc.targets.base import ChatRequest, Message, Sampling, Target, TargetSpec
+from ragc.targets import TARGETS, build
+from ragc.targets.base import ChatRequest, Message, Sampling, Target
 from ragc.targets.charges import Charge
 from ragc.targets.embedded.target import EmbeddedTarget
 from ragc.targets.gateway import Gateway, request_key
+from ragc.targets.hosted.options import HostedOptions
 from ragc.targets.hosted.target import HostedTarget
-from ragc.targets.options import EFFORTS, OPTIONS, HostedOptions, VllmOptions
+from ragc.targets.options import EFFORTS, TargetSpec
 from ragc.targets.prices import request_limits
 from ragc.targets.probe import GENEROUS, probe, thought_tokens
 from ragc.targets.thinking import ROOM, ROOMS, room_of
 from ragc.targets.token_price import reply_bound
+from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import VllmTarget
 from ragc.task.base import recorded_rooms
 from tests.targets.fault_clients import KINDS, Waits, finished, target_of
@@ -150,7 +152,7 @@ def test_effort_and_variables_are_sent_as_options_and_count_as_fields_of_the_bod
             finished(checked, checked.complete(grade()))
             assert fields.items() <= server.bodies[0].items()
         with pytest.raises(UsageError, match="has reasoning_effort as an option and in body; leave one of"):
-            OPTIONS[kind].of({"reasoning_effort": "low", "body": fields})
+            TARGETS.get(kind).options.of({"reasoning_effort": "low", "body": fields})
 
 
 def test_ordinary_targets_keep_their_keys() -> None:
@@ -161,11 +163,11 @@ def test_ordinary_targets_keep_their_keys() -> None:
     assert hosted("openai/gpt-4o-mini").identity == "openai/gpt-4o-mini"
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("value", [-1, "much", 1.5, True, ""])
 def test_bad_room_is_refused_in_one_sentence(kind: str, value: object) -> None:
     with pytest.raises(UsageError) as checked:
-        OPTIONS[kind].of({"thinking_tokens": value})
+        TARGETS.get(kind).options.of({"thinking_tokens": value})
     article = "an" if kind == "embedded" else "a"
     words = (
         f'Option thinking_tokens of {article} {kind} target must be a whole number of at least 0, or "auto"'
@@ -210,7 +212,7 @@ def test_auto_is_what_the_options_or_the_model_tell(target: Any, tokens: int) ->
 def test_a_server_that_ragc_starts_has_room_too() -> None:
     options = {"serve": True, "context_tokens": 4096}
     plain, roomy = (
-        build(TargetSpec("vllm", "some/model", "", {**options, **more}))
+        build(TargetSpec(kind="vllm", model="some/model", options={**options, **more}))
         for more in ({}, {"thinking_tokens": 96})
     )
     assert roomy.identity == f"{plain.identity}+96t"
@@ -322,7 +324,7 @@ def test_auto_is_what_the_doctor_measured(capsys: pytest.CaptureFixture[str], ho
 
         def target_now() -> Any:
             options = {"thinking_tokens": "auto"}
-            return build(TargetSpec("vllm", MODEL, server.url, options))
+            return build(TargetSpec(kind="vllm", model=MODEL, base_url=server.url, options=options))
 
         assert room_of(target_now()) == ROOM
         text = RECIPE.format(url=server.url, model=MODEL, options="")
@@ -381,7 +383,7 @@ def test_what_a_probe_of_before_did_not_measure_is_measured_alone(home: Path) ->
 def test_what_a_thinking_model_does_not_take_is_known_before_it_is_asked(
     model: str, options: dict[str, Any], refused: tuple[str, ...]
 ) -> None:
-    target: Target = build(TargetSpec("hosted", model, "", options))
+    target: Target = build(TargetSpec(kind="hosted", model=model, options=options))
     assert getattr(target, "refused_by_thinking") == refused  # noqa: B009 - of hosted targets alone
 
 

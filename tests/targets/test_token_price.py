@@ -9,8 +9,9 @@ import pytest
 
 from ragc import targets
 from ragc.errors import UsageError
-from ragc.targets.base import ChatRequest, Message, Sampling, TargetSpec, Usage
+from ragc.targets.base import ChatRequest, Message, Sampling, Usage
 from ragc.targets.dspy_lm import DspyTarget, target_of
+from ragc.targets.options import TargetSpec
 from ragc.targets.token_price import FREE, Price, price_of, prompt_bound, reply_bound, typed_price
 from ragc.testing import ScriptedTarget
 
@@ -18,7 +19,9 @@ TYPED = {"input": 2, "cached_input": 0.5, "output": 8.0}
 
 
 def hosted(model: str, **options: Any) -> targets.Target:
-    return targets.build(TargetSpec("hosted", model, "http://127.0.0.1:9/v1", options))
+    return targets.build(
+        TargetSpec(kind="hosted", model=model, base_url="http://127.0.0.1:9/v1", options=options)
+    )
 
 
 def test_cached_tokens_cost_as_much_as_others_unless_they_have_a_price() -> None:
@@ -29,8 +32,8 @@ def test_cached_tokens_cost_as_much_as_others_unless_they_have_a_price() -> None
 @pytest.mark.parametrize("kind", ["embedded", "vllm"])
 def test_a_model_of_ones_own_costs_nothing_unless_it_is_priced(kind: Any) -> None:
     where: dict[str, Any] = {"base_url": "http://127.0.0.1:9/v1", "model": "m"} if kind == "vllm" else {}
-    assert price_of(targets.build(TargetSpec(kind, **where))) == FREE
-    assert price_of(targets.build(TargetSpec(kind, **where, options={"price": TYPED}))) == Price(
+    assert price_of(targets.build(TargetSpec(kind=kind, **where))) == FREE
+    assert price_of(targets.build(TargetSpec(kind=kind, **where, options={"price": TYPED}))) == Price(
         2.0, 0.5, 8.0
     )
 

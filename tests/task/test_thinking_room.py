@@ -27,7 +27,7 @@ from ragc.programs.runtime import Runtime
 from ragc.recipe import parse
 from ragc.store.call_store import CallStore
 from ragc.targets import build
-from ragc.targets.base import TargetSpec
+from ragc.targets.options import TargetSpec
 from ragc.targets.probe import ProbeResult, _write, probe_file
 from ragc.targets.thinking import ROOM, ROOMS
 from ragc.testing import ScriptedTarget
@@ -182,7 +182,9 @@ def test_a_budget_in_tokens_is_held_to_with_thoughts(folder: Path, server: Fault
 def test_prompts_leave_the_room_free(folder: Path) -> None:
     def reads(tokens: int) -> bool:
         options = {"thinking_tokens": tokens, "context_tokens": 3000}
-        target = build(TargetSpec("vllm", MODEL, "http://127.0.0.1:9/v1", options))
+        target = build(
+            TargetSpec(kind="vllm", model=MODEL, base_url="http://127.0.0.1:9/v1", options=options)
+        )
         program = method("no_retrieval").build(Runtime({"main": target}, store=CallStore(None)), {})
         ((_, call),) = program.named_predictors()
         return bool(call.fits(question="word " * 1200))

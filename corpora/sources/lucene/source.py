@@ -16,7 +16,7 @@ from typing import Any
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
-from ragc.corpora.sources.bm25 import K1, B, settings_fingerprint
+from ragc.corpora.sources.bm25.source import K1, B, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.lucene import jvm
 from ragc.corpora.sources.lucene.index import ANALYZERS, FORMAT, LuceneIndex, write

@@ -22,7 +22,7 @@ from ragc.core.display import describe
 from ragc.core.rate_limit import Spacing
 from ragc.core.retry import GivenUp, Retry, RetryableError, with_retries
 from ragc.corpora.chunking import chunk
-from ragc.corpora.sources.recorded import in_order, rank_by_bm25
+from ragc.corpora.sources.recorded.source import in_order, rank_by_bm25
 from ragc.corpora.sources.terms import ANALYZER
 from ragc.corpora.sources.web import fetch as fetching
 from ragc.corpora.sources.web import html

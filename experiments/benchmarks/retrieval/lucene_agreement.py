@@ -16,7 +16,7 @@ import math
 from pathlib import Path
 
 from ragc.corpora.files.records import read_corpus, read_questions
-from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.lucene.index import ANALYZERS
 from ragc.corpora.sources.lucene.source import LuceneSource
 

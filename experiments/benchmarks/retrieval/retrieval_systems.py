@@ -109,7 +109,7 @@ class Ours:
 
             self.source = LuceneSource(self.corpus, home=self.home)
         else:
-            from ragc.corpora.sources.bm25 import Bm25Source
+            from ragc.corpora.sources.bm25.source import Bm25Source
 
             self.source = Bm25Source(self.corpus, home=self.home)
 

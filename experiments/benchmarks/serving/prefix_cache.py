@@ -33,7 +33,7 @@ from ragc.programs.runtime import Runtime
 from ragc.records import Question
 from ragc.store.call_store import CallStore
 from ragc.targets.base import ChatRequest, Message, Reply
-from ragc.targets.options import VllmOptions
+from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.prefix_cache import CACHED, LOOKED_UP, increase, prefix_tokens
 from ragc.targets.vllm.target import VllmTarget
 

@@ -137,7 +137,7 @@ def ours(url: str) -> Call:
     from ragc.programs.runtime import Runtime
     from ragc.signatures.answer import ShortAnswer
     from ragc.store.call_store import CallStore
-    from ragc.targets.options import VllmOptions
+    from ragc.targets.vllm.options import VllmOptions
     from ragc.targets.vllm.target import VllmTarget
 
     target = VllmTarget(url, MODEL, VllmOptions(concurrency=256))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from ragc.core.digest import digest
@@ -35,7 +35,10 @@ class Planned:
     def group(self) -> str:
         """Equal for cells that may share a task: the same data, sources and metrics."""
         recipe = self.recipe
-        named = [data_values(recipe.data), [asdict(recipe.sources[name]) for name in sorted(recipe.sources)]]
+        named = [
+            data_values(recipe.data),
+            [recipe.sources[name].to_json() for name in sorted(recipe.sources)],
+        ]
         return digest([self.use.id, sorted(recipe.sources), named, recipe.report])
 
 

@@ -46,9 +46,10 @@ from ragc.recipe import Recipe
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
 from ragc.targets import build as build_target
-from ragc.targets.base import Target, TargetSpec
+from ragc.targets.base import Target
+from ragc.targets.options import TargetSpec
 from ragc.task import base as tasks
-from ragc.task.base import Task
+from ragc.task.base import Task, unkept
 from ragc.task.run import MeasuredRun, measure
 
 TRAIN = 200
@@ -235,8 +236,7 @@ class TableRun:
         return chosen
 
     def _build(self, spec: TargetSpec, recipe: Recipe) -> Target:
-        if spec.kind == "embedded" and not recipe.study.keep:
-            spec = replace(spec, options={**spec.options, "keep_prefixes": False})
+        spec = spec if recipe.study.keep else unkept(spec)
         key = digest([spec.kind, spec.model, spec.base_url, dict(spec.options)])
         if key not in self._built:
             self._built[key] = build_target(spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ragc.core.digest import digest
@@ -109,7 +109,7 @@ def would_be_same(
         recipe = cell.recipe
         knobs = recipe.method.knobs.of(recipe.fixed(recipe.method)).to_json()
         names = sorted({*recipe.method.sources, *recipe.method.optional_sources} & recipe.sources.keys())
-        sources = {name: asdict(recipe.sources[name]) for name in names}
+        sources = {name: recipe.sources[name].to_json() for name in names}
         facts = [recipe.method.id, knobs, sources, cell.row.demos, cell.row.train]
         groups.setdefault((cell.use.id, digest(facts)), []).append(cell.row.id)
     return tuple(

@@ -5,22 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ragc import corpora, metrics, targets
+from ragc import corpora, metrics
+from ragc.core.kinds import Registry
 from ragc.core.user_code import is_reference
-from ragc.corpora import datasets
+from ragc.corpora import SOURCES, datasets
 from ragc.errors import UnknownName, UsageError
 from ragc.exports import write
 from ragc.programs import METHODS, Method, method
+from ragc.targets import TARGETS
 
-KINDS = ("programs", "knobs", "metrics", "datasets", "sources", "targets", "exports")
+KINDS = (
+    "programs",
+    "knobs",
+    "metrics",
+    "datasets",
+    "sources",
+    "rerankers",
+    "embedders",
+    "targets",
+    "exports",
+)
 """What `list_names` lists."""
 
 
 def list_names(kind: str, program: str | None = None) -> list[dict[str, Any]]:
     """Lists the names of a `kind` that recipes may use, each as a JSON object with `id` and what it is.
 
-    `kind` is programs, metrics, datasets, sources, targets or exports, or knobs with the name of a `program`,
-    which may be one of your own (`my_module:MyProgram`).
+    `kind` is programs, metrics, datasets, sources, rerankers, embedders, targets or exports, or knobs with
+    the name of a `program`, which may be one of your own (`my_module:MyProgram`).
 
         [row["id"] for row in ragc.list_names("knobs", "vanilla")]
 
@@ -39,14 +51,25 @@ def list_names(kind: str, program: str | None = None) -> list[dict[str, Any]]:
         return [entry.to_json() for entry in METHODS]
     if kind == "metrics":
         return [{"id": m.id, "about": m.about, "unit": m.unit} for m in metrics.METRICS]
-    if kind == "targets":
-        return [{"id": name, "about": about} for name, about in targets.TARGETS.items()]
     if kind == "datasets":
         cards = [datasets.card(id) for id in datasets.FILES]
         return [_entry(entry) for entry in corpora.DATASETS] + [card.to_json() for card in cards]
     if kind == "exports":
         return [write.format_of(id).to_json() for id in write.FORMATS]
-    return [_entry(entry) for entry in corpora.SOURCES]
+    return [{"id": name, "about": about} for name, about in _registry(kind).about().items()]
+
+
+def _registry(kind: str) -> Registry[Any]:
+    """The registry of the kinds `kind`; those of models need numpy."""
+    if kind == "rerankers":
+        from ragc.corpora.rerank import RERANKERS
+
+        return RERANKERS
+    if kind == "embedders":
+        from ragc.corpora.embed import EMBEDDERS
+
+        return EMBEDDERS
+    return SOURCES if kind == "sources" else TARGETS
 
 
 def _method(program: str) -> Method:

@@ -39,11 +39,14 @@ from ragc.core import inputs, outputs
 from ragc.core.digest import file_digest, pretty
 from ragc.core.display import describe
 from ragc.core.home.private import make_private
+from ragc.core.kinds.marks import RequestedAccess
 from ragc.core.paths import cache_home
 from ragc.errors import ArtefactError, Untrusted, UsageError
 from ragc.recipe import Recipe
 from ragc.recipe.load import parse_partly
+from ragc.targets import TARGETS
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
+from ragc.targets.options import TargetSpec
 
 MANIFEST = "pack.json"
 FORMAT = "ragc.pack/1"
@@ -146,12 +149,17 @@ def _contents(compiled: CompiledProgram, folder: Path, weights: bool) -> dict[st
                 raise UsageError(
                     f"{want} has the name of a file of the compiled program; rename it and compile again."
                 )
-    if weights and any(spec.kind == "embedded" and not spec.model for spec in recipe.targets.values()):
+    if weights and any(map(_has_default_weights, recipe.targets.values())):
         contents[WEIGHTS] = default_weights()
     return contents
 
 
-def _reads(recipe: Recipe) -> Iterator[trust.RequestedAccess]:
+def _has_default_weights(spec: TargetSpec) -> bool:
+    record = TARGETS.loaded(spec.kind)
+    return record is not None and record.default_weights and not spec.model
+
+
+def _reads(recipe: Recipe) -> Iterator[RequestedAccess]:
     """The files that opening the program of `recipe` reads."""
     for want in trust.list_accesses(recipe):
         only_compiling = want.keys[0] == "prompts" or str(want.keys[-1]).startswith("cross_domain")
@@ -159,11 +167,11 @@ def _reads(recipe: Recipe) -> Iterator[trust.RequestedAccess]:
             yield want
 
 
-def _is_model(want: trust.RequestedAccess) -> bool:
+def _is_model(want: RequestedAccess) -> bool:
     return bool(want.model) or want.keys[0] == "targets"
 
 
-def _files_of(root: Path, want: trust.RequestedAccess) -> dict[str, Path]:
+def _files_of(root: Path, want: RequestedAccess) -> dict[str, Path]:
     """The file, or the files of the folder, that `want` reads, by their paths from `root`."""
     written = PurePosixPath(want.path)
     if written.is_absolute() or ".." in written.parts:

@@ -15,11 +15,11 @@ from ragc.compiled.access import Access
 from ragc.compiled.base import CompiledProgram, ProgramState
 from ragc.compiled.trust_record import base_of, is_trusted
 from ragc.core import inputs
+from ragc.core.kinds.marks import RequestedAccess
 from ragc.core.paths import missing_file
 from ragc.core.user_code import code_files, ignore_bytecode, is_reference
-from ragc.corpora import datasets
+from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files.records import is_address
-from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.errors import RecipeError, Untrusted
 from ragc.programs import NAMES, method
 from ragc.programs.own import kept_method
@@ -209,11 +209,12 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
 
 def _brings_passages(recipe: Recipe) -> bool:
     """Whether a source searches the passages that come with the questions of a named data set."""
-    bare = any(spec.kind in SEARCHES_PASSAGES and not spec.corpus for spec in recipe.sources.values())
+    records = [SOURCES.loaded(spec.kind) for spec in recipe.sources.values() if not spec.corpus]
+    bare = any(record is None or record.corpus == "passages" for record in records)
     return bare and recipe.data.dataset in datasets.FILES
 
 
-def _missing(want: trust.RequestedAccess, root: Path) -> str:
+def _missing(want: RequestedAccess, root: Path) -> str:
     """The message about a missing file and its remedy; "" if the file exists."""
     if want.kind != "reads" or not want.path or want.model:
         return ""

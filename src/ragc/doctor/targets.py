@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from ragc import targets
@@ -12,8 +12,8 @@ from ragc.core.paths import cache_home
 from ragc.doctor.check import Check
 from ragc.errors import RagcError
 from ragc.recipe import Recipe
-from ragc.targets.base import Capability, Target, TargetSpec
-from ragc.targets.options import ServerOptions
+from ragc.targets.base import Capability, Target
+from ragc.targets.options import ServerOptions, TargetSpec
 from ragc.targets.probe import ProbeResult, RawTarget, load_or_probe
 from ragc.targets.thinking import check_rooms, room_of
 from ragc.task.requirements import lacking
@@ -65,7 +65,7 @@ async def _examine(name: str, spec: TargetSpec, *, again: bool) -> TargetCheck:
             return TargetCheck(name, True, line, capabilities=able, thinking_tokens=thinking_tokens)
         # Probe every capability, whatever the recipe's `has` and `lacks` say.
         every = {"has": list(get_args(Capability)), "lacks": []}
-        whole: Any = targets.build(replace(spec, options={**spec.options, **every}))
+        whole: Any = targets.build(spec.replace(options={**spec.options, **every}))
         opened.append(whole)
         await whole.open()  # which tells its context, that a request must fit
         probe_result = await _probe(whole, again=again)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ragc.recipe.base import Recipe, SourceSpec
+from ragc.recipe.base import Recipe
 from ragc.recipe.load import load, parse, set_keys, settings
-from ragc.recipe.models import Budget, Data, GridSpec, Search, StudySpec, TrainingSpec
+from ragc.recipe.models import Budget, Data, GridSpec, Search, SourceSpec, StudySpec, TrainingSpec
 from ragc.recipe.values import OPTIMIZERS
 
 __all__ = [

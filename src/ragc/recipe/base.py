@@ -9,28 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ragc.metrics.base import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe import write
-from ragc.recipe.models import Budget, Data, GridSpec, Search, StudySpec, TrainingSpec
-from ragc.targets.base import TargetSpec
-
-
-@dataclass(frozen=True, slots=True)
-class SourceSpec:
-    """One `[sources.NAME]` table. `corpus` is "" when the kind needs none or the data set has its own.
-
-    `options` holds the settings of one kind (JSON values), `fields` the column map of the corpus if it
-    differs from that of the data.
-    """
-
-    kind: str
-    corpus: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    fields: Mapping[str, str] = field(default_factory=dict)
+from ragc.recipe.models import Budget, Data, GridSpec, Search, SourceSpec, StudySpec, TrainingSpec
+from ragc.targets import TARGETS
+from ragc.targets.options import TargetSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +68,12 @@ class Recipe:
 
         Paths of embedded weights, and of folders that vLLM loads, are resolved against `base`.
         """
-        return {
-            name: replace(spec, model=str(self.path(spec.model)))
-            if spec.model and (spec.kind == "embedded" or self._loads_folder(spec))
-            else spec
-            for name, spec in self.targets.items()
-        }
+        return {name: self._resolved(spec) for name, spec in self.targets.items()}
 
-    def _loads_folder(self, spec: TargetSpec) -> bool:
-        loads = spec.options.get("serve") or spec.options.get("offline")
-        return bool(loads) and self.path(spec.model).is_dir()
+    def _resolved(self, spec: TargetSpec) -> TargetSpec:
+        where = TARGETS.get(spec.kind).model_path(spec.options) if spec.model else ""
+        is_path = where == "file" or (where == "folder" and self.path(spec.model).is_dir())
+        return spec.replace(model=str(self.path(spec.model))) if is_path else spec
 
     def settings(self) -> Knobs:
         """The program's knobs: the recipe's values, with the declared defaults for the rest."""
@@ -127,7 +109,7 @@ class Recipe:
         and what training data is made.
         """
         unpriced = {
-            name: replace(spec, options={key: value for key, value in spec.options.items() if key != "price"})
+            name: spec.replace(options={key: value for key, value in spec.options.items() if key != "price"})
             for name, spec in self.targets.items()
         }
         study = self.study.replace(keep=True)

@@ -1,8 +1,8 @@
 """The tables of a recipe: one pydantic model per table, declared here alone.
 
 `RecipeTables` is the whole file as written; its tables are the records that the rest of ragc reads, gathered
-in a `Recipe` (`ragc.recipe.base`). `targets.*` and `sources.*` are unions discriminated by `kind`; the models
-of their `options` are in the packages that own them. A field's type defines its valid values. Its description
+in a `Recipe` (`ragc.recipe.base`). The model of a table of `targets.*` or `sources.*` follows from its
+`kind`, whose record declares the `options`. A field's type defines its valid values. Its description
 is one line with unit, range and default, for the JSON Schema and the documentation. `ragc.recipe.validate`
 makes the `Recipe` and checks across tables; `ragc.recipe.values` has the types of single keys.
 """
@@ -10,9 +10,10 @@ makes the `Recipe` and checks across tables; `ragc.recipe.values` has the types 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from ragc.core.validation import (
     Choice,
@@ -27,17 +28,8 @@ from ragc.core.validation import (
     Text,
     Whole,
 )
+from ragc.corpora import SOURCES
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
-from ragc.corpora.sources.options import (
-    ApiOptions,
-    Bm25Options,
-    DenseOptions,
-    GivenOptions,
-    HybridOptions,
-    LuceneOptions,
-    RecordedOptions,
-    WebOptions,
-)
 from ragc.errors import UsageError
 from ragc.metrics.base import CRAG_JUDGES
 from ragc.recipe.values import (
@@ -57,13 +49,8 @@ from ragc.recipe.values import (
     check_program,
 )
 from ragc.store.call_store import ADDRESSES
-from ragc.targets.options import (
-    EFFORTS,
-    EmbeddedOptions,
-    HostedOptions,
-    VllmOptions,
-    check_effort,
-)
+from ragc.targets import TARGETS
+from ragc.targets.options import EFFORTS, TargetSpec, check_effort
 
 _MAX_SEED = 2**32 - 1
 _QUERY_KINDS = ("auto", "rewrite", "decompose", "disambiguate")
@@ -210,8 +197,12 @@ class Data(Model):
     )
 
 
-class SourceTable(Model):
-    """What a table `[sources.NAME]` of every kind has."""
+class SourceSpec(Model):
+    """A table `[sources.NAME]`: what every kind has.
+
+    `corpus` is "" when the kind needs none or the data set has its own. In a `Recipe`, `options` are JSON
+    values as they were written.
+    """
 
     unknown_hint = " What one kind understands goes into an `options` table."
 
@@ -219,122 +210,35 @@ class SourceTable(Model):
     fields: PassageFields = Field(
         default_factory=PassageFields, description="Map of the corpus; by default data.corpus_fields."
     )
-
-
-class AnySource(SourceTable):
-    """A source whose kind is not known."""
-
     kind: str = ""
     options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
 
-
-class Bm25Table(SourceTable):
-    """Keyword search over a corpus."""
-
-    kind: Literal["bm25"] = Field(description=_KIND)
-    options: Bm25Options = Field(default_factory=Bm25Options, description=_OPTIONS)
+    def to_json(self) -> dict[str, Any]:
+        """Returns the keys with their values, and of `fields` those that were set."""
+        fixed = {"kind": self.kind, "corpus": self.corpus}
+        return {**fixed, "options": dict(self.options), "fields": self.fields.explicit}
 
 
-class GivenTable(SourceTable):
-    """The passages that come with each question, ranked by BM25."""
-
-    kind: Literal["given"] = Field(description=_KIND)
-    options: GivenOptions = Field(default_factory=GivenOptions, description=_OPTIONS)
-
-
-class LuceneTable(SourceTable):
-    """Keyword search by Lucene (extra `lucene`)."""
-
-    kind: Literal["lucene"] = Field(description=_KIND)
-    options: LuceneOptions = Field(default_factory=LuceneOptions, description=_OPTIONS)
-
-
-class DenseTable(SourceTable):
-    """Search by meaning with an embedding model (extra `dense`)."""
-
-    kind: Literal["dense"] = Field(description=_KIND)
-    options: DenseOptions = Field(default_factory=DenseOptions, description=_OPTIONS)
-
-
-class HybridTable(SourceTable):
-    """`dense` and `bm25` over one corpus, fused."""
-
-    kind: Literal["hybrid"] = Field(description=_KIND)
-    options: HybridOptions = Field(default_factory=HybridOptions, description=_OPTIONS)
-
-
-class WebTable(SourceTable):
-    """Search engines of the web (extra `web`)."""
-
-    kind: Literal["web"] = Field(description=_KIND)
-    options: WebOptions = Field(default_factory=WebOptions, description=_OPTIONS)
-
-
-class RecordedTable(SourceTable):
-    """Results recorded in a file, which `corpus` names."""
-
-    kind: Literal["recorded"] = Field(description=_KIND)
-    options: RecordedOptions = Field(default_factory=RecordedOptions, description=_OPTIONS)
-
-
-class ApiTable(SourceTable):
-    """The CRAG mock API (extra `api`)."""
-
-    kind: Literal["api"] = Field(description=_KIND)
-    options: ApiOptions = Field(description=_OPTIONS)
-
-
-Source = Annotated[
-    Bm25Table | GivenTable | LuceneTable | DenseTable | HybridTable | WebTable | RecordedTable | ApiTable,
-    Field(discriminator="kind"),
-    Kinds("source kind", AnySource),
-]
-
-
-class TargetTable(Model):
-    """What a table `[targets.NAME]` of every kind has."""
-
-    unknown_hint = (
-        " What only one kind understands goes into an `options` table; keys come from the environment."
+def _table_of(shared: type[Model], name: str, record: Any, about: str) -> type[Model]:
+    """The table of a kind: its options are those that its `record` declares."""
+    required = any(field.is_required() for field in record.options.model_fields.values())
+    options = {} if required else {"default_factory": record.options}
+    kind: Any = Literal
+    fields: dict[str, Any] = {
+        "kind": (kind[name], Field(description=_KIND)),
+        "options": (record.options, Field(description=_OPTIONS, **options)),
+    }
+    called = "".join(part.title() for part in name.replace("-", "_").split("_"))
+    table: type[Model] = create_model(
+        f"{called}Table", __base__=shared, __doc__=f"{about[:1].upper()}{about[1:]}.", **fields
     )
-
-    model: Words = Field(
-        default="", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id."
-    )
-    base_url: Words = Field(default="", description="Address of the server; without name, password or key.")
+    return table
 
 
-class AnyTarget(TargetTable):
-    """A target whose kind is not known."""
-
-    kind: str = ""
-    options: Annotated[Table, JsonTable()] = Field(default_factory=dict)
+Source = Annotated[SourceSpec, Kinds(SOURCES, SourceSpec, partial(_table_of, SourceSpec))]
 
 
-class EmbeddedTable(TargetTable):
-    """A GGUF model inside the process."""
-
-    kind: Literal["embedded"] = Field(description=_KIND)
-    options: EmbeddedOptions = Field(default_factory=EmbeddedOptions, description=_OPTIONS)
-
-
-class VllmTable(TargetTable):
-    """A server that speaks OpenAI's chat API, running or started by ragc."""
-
-    kind: Literal["vllm"] = Field(description=_KIND)
-    options: VllmOptions = Field(default_factory=VllmOptions, description=_OPTIONS)
-
-
-class HostedTable(TargetTable):
-    """A model that LiteLLM reaches."""
-
-    kind: Literal["hosted"] = Field(description=_KIND)
-    options: HostedOptions = Field(default_factory=HostedOptions, description=_OPTIONS)
-
-
-Target = Annotated[
-    EmbeddedTable | VllmTable | HostedTable, Field(discriminator="kind"), Kinds("target kind", AnyTarget)
-]
+Target = Annotated[TargetSpec, Kinds(TARGETS, TargetSpec, partial(_table_of, TargetSpec))]
 
 
 class MetricsTable(Model):

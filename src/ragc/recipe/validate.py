@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from ragc import targets
 from ragc.core.paths import exists, missing_file
-from ragc.core.validation import Location, dotted, validate
-from ragc.corpora import datasets
+from ragc.core.validation import Location, Options, dotted, validate
+from ragc.corpora import SOURCES, datasets
 from ragc.corpora.files import hub
 from ragc.corpora.files.filters import Where, flat
 from ragc.corpora.files.groups import GROUP
@@ -23,16 +23,16 @@ from ragc.errors import UnknownName, UsageError
 from ragc.metrics.base import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Value
-from ragc.recipe.base import Recipe, SourceSpec
+from ragc.recipe.base import Recipe
 from ragc.recipe.knobs import KnobChecks, Methods
-from ragc.recipe.models import Budget, Data, RecipeTables, Search, StudySpec
+from ragc.recipe.models import Budget, Data, RecipeTables, Search, SourceSpec, StudySpec
 from ragc.recipe.problems import Problems
 from ragc.recipe.secrets import find_secrets
 from ragc.recipe.values import CALLERS_METRIC, PROGRAMS
-from ragc.targets.base import ROLES, TargetSpec
+from ragc.targets import TARGETS
+from ragc.targets.base import ROLES
+from ragc.targets.options import TargetSpec
 
-NEED_CORPUS = frozenset({"bm25", "lucene", "dense", "hybrid", "given"})
-"""Kinds of sources that search a corpus file."""
 BUILT_IN = frozenset({"pybuiltins", "pydocs"})
 """Data sets with their own questions and passages."""
 
@@ -55,7 +55,7 @@ def read(
     for secret in find_secrets(values):
         problems.add(secret.keys, secret.text, hidden=secret.hidden)
         spoiled.append(secret.spoils)
-    tables, wrong = validate(RecipeTables, values)
+    tables, wrong = validate(RecipeTables, values, code=code)
     for problem in wrong:
         if not any(problem.keys[: len(keys)] == keys for keys in spoiled):
             problems.add(problem.keys, str(problem))
@@ -204,15 +204,16 @@ class _Reader:
         specs = {}
         for name, table in self.tables.sources.items():
             written = self._written("sources", name)
-            corpus = table.corpus
-            if table.kind in NEED_CORPUS:
+            corpus, record = table.corpus, SOURCES.loaded(table.kind)
+            if record is not None and record.corpus == "passages":
                 corpus = corpus or data.corpus
                 if not corpus and "corpus" not in written and not brings:
                     where = ("sources", name)
                     text = f"a source of kind {table.kind!r} needs a corpus; add {dotted((*where, 'corpus'))}"
                     self.problems.add((*where, "kind"), text)
             options = dict(self._written("sources", name, "options"))
-            specs[name] = SourceSpec(table.kind, corpus, options, table.fields.explicit)
+            spec = SourceSpec().replace(kind=table.kind, corpus=corpus, options=options, fields=table.fields)
+            specs[name] = spec
         return specs
 
     def _targets(self) -> dict[str, TargetSpec]:
@@ -242,20 +243,24 @@ class _Reader:
         table, keys = self.tables.targets[name], ("targets", name)
         written = self._written("targets", name, "options").items()
         options = {option: value for option, value in written if (option, value) != ("api_key_env", "")}
-        spec = TargetSpec(table.kind, table.model, table.base_url, options)
+        spec = TargetSpec().replace(
+            kind=table.kind, model=table.model, base_url=table.base_url, options=options
+        )
+        if TARGETS.loaded(table.kind) is None:  # of another package, whose code is not allowed
+            return spec
         secret = any(spoiled[:2] == keys for spoiled in self.spoiled)  # an error may repeat the secret
         judged = [(*keys, "model"), (*keys, "base_url")]
         if not (secret or (*keys, "options") in self.problems.keys or any(map(self.problems.inside, judged))):
-            valid = table.options.model_dump(exclude_unset=True)
+            valid = cast(Options, table.options).model_dump(exclude_unset=True)
             for option in [name for name in valid if self.problems.inside((*keys, "options", name))]:
                 del valid[option]
-            self._try_build(keys, replace(spec, options=valid))
+            self._try_build(keys, spec.replace(options=valid))
         return spec
 
     def _try_build(self, keys: Location, spec: TargetSpec) -> None:
         """Report the problems that only the target's constructor finds; no weights are looked up."""
         try:
-            targets.build(replace(spec, model="") if spec.kind == "embedded" else spec)
+            targets.build(spec.replace(model="") if _names_file(spec.kind, spec.options) else spec)
         except UsageError as error:
             self.problems.add(keys, f"[{dotted(keys)}]: {error}")
         except ModuleNotFoundError as error:
@@ -289,7 +294,7 @@ class _Reader:
             others = [effort for effort in efforts if effort != own.options.get("reasoning_effort")]
             for effort in others:
                 options = {**own.options, "reasoning_effort": effort}
-                targets.setdefault(f"{role}-{effort}", replace(own, options=options))
+                targets.setdefault(f"{role}-{effort}", own.replace(options=options))
                 self._try_build(keys, targets[f"{role}-{effort}"])
             names = (*players.get(role, (role,)), *(f"{role}-{effort}" for effort in others))
             players[role] = tuple(dict.fromkeys(names))
@@ -325,10 +330,16 @@ class _Reader:
             yield ("sources", name, "corpus"), self._written("sources", name).get("corpus")
         for name in self._written("targets"):
             target = self._written("targets", name)
-            if target.get("kind") == "embedded":
+            if _names_file(target.get("kind"), self._written("targets", name, "options")):
                 yield ("targets", name, "model"), target.get("model")
         for predictor, file in self._written("prompts").items():
             yield ("prompts", predictor), file
+
+
+def _names_file(kind: object, options: Mapping[str, Any]) -> bool:
+    """Whether the model of a target of that kind is a file."""
+    record = TARGETS.loaded(kind) if isinstance(kind, str) else None
+    return record is not None and record.model_path(options) == "file"
 
 
 def lacking_parts(program: Method, targets: Collection[str], sources: Collection[str]) -> list[str]:

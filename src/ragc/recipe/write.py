@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from ragc.recipe.values import RISK
 
 if TYPE_CHECKING:
-    from ragc.recipe.base import Recipe, SourceSpec
-    from ragc.recipe.models import Data
-    from ragc.targets.base import TargetSpec
+    from ragc.recipe.base import Recipe
+    from ragc.recipe.models import Data, SourceSpec
+    from ragc.targets.options import TargetSpec
 
 _LATER = ("instruction_rounds", "prompt_tokens", "shares")
 """Keys of `[search]` that are left out where they are 0 or empty, so that recipes of earlier versions keep
@@ -82,7 +82,7 @@ def recipe_text(recipe: Recipe) -> str:
         **{("targets", role): target for role, target in sorted(recipe.targets.items())},
     }
     for path, member in specs.items():
-        pairs = asdict(member)
+        pairs = member.to_json()
         options, fields = pairs.pop("options"), pairs.pop("fields", {})
         tables[path] = {key: value for key, value in pairs.items() if value != ""}
         tables[*path, "options"] = dict(sorted(options.items()))

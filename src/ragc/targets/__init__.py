@@ -5,18 +5,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from ragc.errors import UnknownName, UsageError
-from ragc.targets.base import Target, TargetSpec
+from ragc.core.kinds import Registry
+from ragc.targets.base import Target, TargetKind
 
-__all__ = ["TARGETS", "Target", "TargetSpec", "build"]
+if TYPE_CHECKING:
+    from ragc.targets.options import TargetSpec
 
-TARGETS: Mapping[str, str] = {
-    "embedded": "a GGUF model inside the process (llama.cpp); SmolLM2-135M-Instruct unless a path is given",
-    "vllm": "a server that speaks OpenAI's chat API, running (vLLM, llama.cpp's) or started by ragc (vLLM)",
-    "hosted": "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
-}
+__all__ = ["TARGETS", "Target", "TargetKind", "TargetSpec", "build"]
+
+TARGETS = Registry(
+    "ragc.targets",
+    "target kind",
+    TargetKind,
+    {
+        "embedded": (
+            "ragc.targets.embedded",
+            "a GGUF model inside the process (llama.cpp); SmolLM2-135M-Instruct unless a path is given",
+        ),
+        "vllm": (
+            "ragc.targets.vllm",
+            "a server that speaks OpenAI's chat API, running (vLLM, llama.cpp's) or started by ragc (vLLM)",
+        ),
+        "hosted": (
+            "ragc.targets.hosted",
+            "any LiteLLM model id, such as openai/gpt-4o-mini; keys come from the environment",
+        ),
+    },
+)
+"""The kinds of targets, by name."""
 
 
 def build(spec: TargetSpec) -> Target:
@@ -24,49 +42,13 @@ def build(spec: TargetSpec) -> Target:
 
     Raises UnknownName for an unknown kind or option, and UsageError for invalid values.
     """
-    build_kind = _BUILDERS.get(spec.kind)
-    if build_kind is None:
-        raise UnknownName("target kind", spec.kind, TARGETS)
-    return build_kind(spec)
+    return TARGETS.get(spec.kind).build(spec)
 
 
-def _build_embedded(spec: TargetSpec) -> Target:
-    from ragc.targets.embedded.target import EmbeddedTarget
-    from ragc.targets.options import EmbeddedOptions
+def __getattr__(name: str) -> Any:
+    """`TargetSpec`, which needs pydantic and is imported when it is used."""
+    if name == "TargetSpec":
+        from ragc.targets.options import TargetSpec
 
-    if spec.base_url:
-        raise UsageError('An embedded target has no base_url; use kind = "vllm" for a server.')
-    options = EmbeddedOptions.of(spec.options)
-    target: Target = EmbeddedTarget(spec.model or None, **dict(options))
-    return target
-
-
-def _build_vllm(spec: TargetSpec) -> Target:
-    from ragc.targets.options import VllmOptions
-    from ragc.targets.vllm.managed import ManagedTarget
-    from ragc.targets.vllm.offline import OfflineTarget
-    from ragc.targets.vllm.target import VllmTarget
-
-    options = VllmOptions.of(spec.options)
-    own = "serve" if options.serve else "offline" if options.offline else ""
-    if own and spec.base_url:
-        raise UsageError(f"A vllm target has a base_url or {own} = true, not both.")
-    if options.serve:
-        return ManagedTarget(spec.model, options)
-    if options.offline:
-        return OfflineTarget(spec.model, options)
-    return VllmTarget(spec.base_url, spec.model, options)
-
-
-def _build_hosted(spec: TargetSpec) -> Target:
-    from ragc.targets.hosted.target import HostedTarget
-    from ragc.targets.options import HostedOptions
-
-    return HostedTarget(spec.model, spec.base_url, HostedOptions.of(spec.options))
-
-
-_BUILDERS: Mapping[str, Callable[[TargetSpec], Target]] = {
-    "embedded": _build_embedded,
-    "vllm": _build_vllm,
-    "hosted": _build_hosted,
-}
+        return TargetSpec
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

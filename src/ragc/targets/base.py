@@ -7,13 +7,17 @@ every kind alike. What a server reports is made safe to store and show: well-for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 from ragc.core.redact import mask_keys
 from ragc.core.text import repair_surrogates
+
+if TYPE_CHECKING:
+    from ragc.core.kinds.marks import Keys, RequestedAccess
+    from ragc.targets.options import TargetOptions, TargetSpec
 
 Role = Literal["main", "proxy", "judge", "teacher"]
 ROLES: tuple[Role, ...] = ("main", "proxy", "judge", "teacher")
@@ -326,10 +330,22 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TargetSpec:
-    """One `[targets.ROLE]` table of a recipe. `options` holds the settings of one kind of target."""
+class TargetKind:
+    """The record of a kind of target, which validation, building, trust and requirements read.
 
-    kind: Literal["embedded", "vllm", "hosted"]
-    model: str = ""
-    base_url: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    `options` checks the table `options` and marks what each option does. `build` makes the target of a spec,
+    loading and sending nothing. `accesses` yields what a spec at given keys would run, read or speak to
+    beside its address and its options; `published` names the options of a spec that everybody may set.
+    `lacking` gives a sentence for each thing that this machine lacks for a spec, which it calls by its first
+    argument. `model_path` says whether `model` is a file, may be a folder, or is a name, for given options.
+    `default_weights` is set where ragc's own weights are used if no model is named.
+    """
+
+    id: str
+    options: type[TargetOptions]
+    build: Callable[[TargetSpec], Target]
+    accesses: Callable[[Keys, TargetSpec], Iterable[RequestedAccess]] = lambda keys, spec: ()
+    lacking: Callable[[str, TargetSpec], Iterable[str]] = lambda who, spec: ()
+    model_path: Callable[[Mapping[str, Any]], Literal["file", "folder", ""]] = lambda options: ""
+    published: Callable[[TargetSpec], Collection[str]] = lambda spec: ()
+    default_weights: bool = False

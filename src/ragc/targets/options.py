@@ -1,23 +1,26 @@
 """Options of a target of each kind, from a recipe or a caller, in addition to its model and base URL.
 
-One model per kind. Every field states its unit, range and default in one line; the documentation's reference
-and the JSON Schema of recipes are generated from them.
+Here is what kinds share; those of one kind are in its folder. Every field states its unit, range and default
+in one line, for the documentation's reference and the JSON Schema of recipes. Its mark says what it has ragc
+do (`ragc.core.kinds.marks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-from ragc.core.bounded import MOST_BYTES
+from ragc.core.http.bounded import MOST_BYTES
+from ragc.core.kinds.marks import HARMLESS, Keys, Mark, RequestedAccess, Speaks
 from ragc.core.validation import (
     Checked,
     Choice,
     JsonTable,
     Key,
+    Model,
     Names,
     Number,
     Options,
@@ -35,9 +38,6 @@ from ragc.targets.token_price import PARTS, price_problem
 
 _OWNED = frozenset(
     {"api_key", "api_base", "base_url", "headers", "extra_headers", "messages", "model", "n", "stream"}
-)
-_SERVED = frozenset(
-    {"host", "port", "uds", "model", "dtype", "max-model-len", "served-model-name", "api-key"}
 )
 _CAPABILITIES: tuple[str, ...] = get_args(Capability)
 
@@ -65,15 +65,39 @@ def _check_body(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return body
 
 
-def _check_flags(flags: Mapping[str, Any]) -> Mapping[str, Any]:
-    if served := {name.replace("_", "-").lstrip("-") for name in flags} & _SERVED:
-        raise sentence(
-            UsageError(
-                f"Option flags of a vllm target cannot set {', '.join(sorted(served))}: ragc does, from "
-                "model, dtype and context_tokens."
-            )
-        )
-    return flags
+IN_PROCESS = frozenset({"vllm", "petals"})
+"""LiteLLM's names of libraries that it loads into this process, with the model."""
+BODY_PLAIN = frozenset({
+    "frequency_penalty", "presence_penalty", "repetition_penalty", "length_penalty", "logit_bias", "top_k",
+    "top_p", "min_p", "temperature", "seed", "stop", "stop_token_ids", "ignore_eos", "min_tokens",
+    "max_tokens", "max_completion_tokens", "reasoning_effort", "verbosity", "thinking",
+    "chat_template_kwargs", "skip_special_tokens", "cache_prompt",
+})  # fmt: skip
+"""Fields of a request that shape the reply and lead nowhere else."""
+
+
+class BodyMark(Mark):
+    """For a table of fields that are added to every request."""
+
+    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
+        """Yields the fields that may lead elsewhere, or run something."""
+        if not isinstance(value, Mapping):
+            yield RequestedAccess("unknown", keys, value, "is not known to be harmless")
+            return
+        for name, held in value.items():
+            inner = held.values() if isinstance(held, Mapping) else held if isinstance(held, list) else ()
+            if name not in BODY_PLAIN or any(isinstance(item, Mapping | list) for item in inner):
+                runs = isinstance(held, str) and held in IN_PROCESS
+                about = "adds this to every request"
+                yield RequestedAccess("runs" if runs else "speaks", (*keys, name), held, about)
+
+
+class VariablesMark(Mark):
+    """For the variables of a chat template, which are one field of the body."""
+
+    def accesses(self, keys: Keys, value: Any) -> Iterator[RequestedAccess]:
+        """Yields the variables where they hold tables or lists."""
+        return BodyMark().accesses(keys[:-1], {keys[-1]: value})
 
 
 class PriceTable(JsonTable):
@@ -102,10 +126,12 @@ class Room(Checked):
         return core_schema.union_schema([whole, core_schema.literal_schema([AUTO])])
 
 
-Positive = Annotated[int, Whole(1, expected="a whole number above 0")]
-Natural = Annotated[int, Whole(0, expected="a whole number of at least 0")]
-Duration = Annotated[float, Number(above=0)]
-Wait = Annotated[float, Number(low=0)]
+Positive = Annotated[int, Whole(1, expected="a whole number above 0"), HARMLESS]
+Natural = Annotated[int, Whole(0, expected="a whole number of at least 0"), HARMLESS]
+Duration = Annotated[float, Number(above=0), HARMLESS]
+Wait = Annotated[float, Number(low=0), HARMLESS]
+Flag = Annotated[bool, Switch(), HARMLESS]
+Words = Annotated[str, Text()]
 Capabilities = Annotated[
     tuple[Capability, ...],
     Names(
@@ -115,17 +141,44 @@ Capabilities = Annotated[
         check=_check_capability,
         items={"type": "string", "enum": list(_CAPABILITIES)},
     ),
+    HARMLESS,
 ]
 Fallbacks = Annotated[
     tuple[str, ...],
     Names("a list of names of other targets", empty=True, repeated=True, blank=False),
+    HARMLESS,
 ]
-Body = Annotated[Mapping[str, Any], JsonTable(), AfterValidator(_check_body)]
-Flags = Annotated[Mapping[str, Any], JsonTable(), AfterValidator(_check_flags)]
+Body = Annotated[Mapping[str, Any], JsonTable(), AfterValidator(_check_body), BodyMark()]
 
+
+Variable = Annotated[str, Text(empty=True), Speaks("sends the value of this environment variable")]
+Identity = Annotated[str, Text(empty=True), Speaks("says what answers, under which replies are kept")]
+Prices = Annotated[
+    Mapping[str, float], PriceTable(), Speaks("says what replies cost, by which budget.usd is kept")
+]
 
 _BODY_OPTIONS = ("reasoning_effort", "chat_template_kwargs")
 """Options that are fields of a request's body."""
+
+
+class TargetSpec(Model):
+    """A table `[targets.NAME]`: what every kind has. In a `Recipe`, `options` are as they were written."""
+
+    unknown_hint = (
+        " What only one kind understands goes into an `options` table; keys come from the environment."
+    )
+
+    model: Words = Field(
+        default="", description="Model: a GGUF file (embedded), the server's name of it, or a LiteLLM id."
+    )
+    base_url: Words = Field(default="", description="Address of the server; without name, password or key.")
+    kind: str = ""
+    options: Annotated[Mapping[str, Any], JsonTable()] = Field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the keys with their values."""
+        fixed = {"kind": self.kind, "model": self.model, "base_url": self.base_url}
+        return {**fixed, "options": dict(self.options)}
 
 
 class TargetOptions(Options):
@@ -133,23 +186,23 @@ class TargetOptions(Options):
 
     kind: ClassVar[str]
 
-    price: Annotated[Mapping[str, float], PriceTable()] = Field(
+    price: Prices = Field(
         default_factory=dict,
         description="Dollars per million tokens: a table of `input`, `output` and, if other than `input`, "
         "`cached_input`. Each from 0. Empty takes LiteLLM's table, and 0 for a model of your own machine.",
     )
-    thinking_tokens: Annotated[int | str | None, Room()] = Field(
+    thinking_tokens: Annotated[int | str | None, Room(), HARMLESS] = Field(
         default=None,
         description="Tokens of room for thoughts on top of every limit on a reply: from 0, or `auto` for "
         "what `ragc doctor` measured or the effort suggests. By default `auto` for a model that is known to "
         "think, else 0.",
     )
-    reasoning_effort: Annotated[str, Choice("reasoning effort", EFFORTS)] = Field(
+    reasoning_effort: Annotated[str, Choice("reasoning effort", EFFORTS), HARMLESS] = Field(
         default="",
         description=f"How much a model thinks: {', '.join(EFFORTS)}, as far as it takes them. By default "
         "nothing is sent, and the model decides.",
     )
-    chat_template_kwargs: Annotated[Mapping[str, Any], JsonTable()] = Field(
+    chat_template_kwargs: Annotated[Mapping[str, Any], JsonTable(), VariablesMark()] = Field(
         default_factory=dict,
         description="Variables of the model's chat template, such as `enable_thinking`. They are part of the "
         "stored identity.",
@@ -180,42 +233,14 @@ class TargetOptions(Options):
         return UnknownName(f"option of {cls.kind} targets", str(key.own[-1]), cls.model_fields)
 
 
-class EmbeddedOptions(TargetOptions):
-    """Options of a target of kind `embedded`: a model inside this process."""
-
-    kind = "embedded"
-
-    context: Annotated[int, Whole(64, expected="a whole number from 64")] = Field(
-        default=4096,
-        description="Tokens of prompt and reply together. From 64; the default model takes up to 8192.",
-    )
-    parallel: Positive = Field(
-        default=4, description="Requests answered at once, each with a context of its own. From 1."
-    )
-    threads: Natural = Field(
-        default=0,
-        description="Processor threads that compute. 0 uses the physical cores that this process may use.",
-    )
-    timeout_s: Duration = Field(
-        default=600.0, description="Seconds after which a reply is given up. Above 0."
-    )
-    quiet: Annotated[bool, Switch()] = Field(
-        default=True, description="Whether llama.cpp is silent. false lets it write to stderr."
-    )
-    keep_prefixes: Annotated[bool, Switch()] = Field(
-        default=True,
-        description="Whether the computed instructions and demonstrations stay on disk for later processes.",
-    )
-
-
 class ServerOptions(TargetOptions):
     """What servers and hosted models have in common."""
 
-    api_key_env: Annotated[str, Text(empty=True)] = Field(
+    api_key_env: Variable = Field(
         default="",
         description="Environment variable that holds the API key. Empty sends no key, or the provider's own.",
     )
-    identity: Annotated[str, Text(empty=True)] = Field(
+    identity: Identity = Field(
         default="", description="Name under which replies are stored. Empty uses the model and the base URL."
     )
     concurrency: Positive = Field(default=64, description="Requests in flight at once. From 1.")
@@ -287,61 +312,3 @@ class ServerOptions(TargetOptions):
     def correct(self, capabilities: Iterable[Capability]) -> frozenset[Capability]:
         """The `capabilities`, with `has` added and `lacks` removed."""
         return (frozenset(capabilities) | frozenset(self.has)) - frozenset(self.lacks)
-
-
-class VllmOptions(ServerOptions):
-    """Options of a target of kind `vllm`: a running server, one that ragc starts, or vLLM in this process."""
-
-    kind = "vllm"
-
-    serve: Annotated[bool, Switch()] = Field(
-        default=False, description="Whether to start a vLLM server, or use the one that ragc started before."
-    )
-    offline: Annotated[bool, Switch()] = Field(
-        default=False, description="Whether to run vLLM's engine inside this process instead of a server."
-    )
-    python: Annotated[str, Text(empty=True)] = Field(
-        default="", description="Interpreter that runs vLLM with serve = true. Empty is the current one."
-    )
-    dtype: Annotated[str, Text(empty=True)] = Field(
-        default="", description="Number format of the weights, as vLLM names it. Empty lets vLLM choose."
-    )
-    flags: Flags = Field(
-        default_factory=dict, description="Further flags of vLLM by name, without dashes in front."
-    )
-    start_s: Duration = Field(
-        default=1200.0, description="Seconds until a server that is started must be ready. Above 0."
-    )
-
-    @model_validator(mode="after")
-    def _check_loading(self) -> Self:
-        if self.serve and self.offline:
-            raise sentence(UsageError("A vllm target has serve = true or offline = true, not both."))
-        loading = [name for name in ("python", "dtype", "flags") if getattr(self, name)]
-        if loading and not (self.serve or self.offline):
-            raise sentence(
-                UsageError(f"Option {loading[0]} of a vllm target loads a model and needs serve = true.")
-            )
-        if self.offline and self.python:
-            raise sentence(
-                UsageError(
-                    "Option python of a vllm target names who serves; offline = true runs in this one."
-                )
-            )
-        return self
-
-
-class HostedOptions(ServerOptions):
-    """Options of a target of kind `hosted`; LiteLLM has one timeout for connecting and reading."""
-
-    kind = "hosted"
-
-    concurrency: Positive = Field(default=16, description="Requests in flight at once. From 1.")
-
-
-OPTIONS: dict[str, type[TargetOptions]] = {
-    "embedded": EmbeddedOptions,
-    "vllm": VllmOptions,
-    "hosted": HostedOptions,
-}
-"""The options of a target by its kind."""

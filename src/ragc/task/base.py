@@ -14,7 +14,6 @@ from ragc.core.digest import digest
 from ragc.core.extras import __version__
 from ragc.core.progress import Progress
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.storage.corpus import Corpus
 from ragc.errors import UsageError
@@ -31,14 +30,16 @@ from ragc.recipe import Recipe
 from ragc.recipe.values import CALLERS_METRIC, CROSS, OWN_OPTIMIZER
 from ragc.records import Question
 from ragc.store.call_store import CallStore, open_store
+from ragc.targets import TARGETS
 from ragc.targets import build as build_target
 from ragc.targets.base import Target
 from ragc.targets.gateway import fallback_names
+from ragc.targets.options import TargetSpec
 from ragc.targets.thinking import check_rooms, keep_rooms, room_of, thinking_note
 from ragc.targets.token_price import typed_price
 from ragc.task.baseline import baseline_knobs, demo_kinds, fixed_knobs
 from ragc.task.budget import FileLedger, StudyLedger
-from ragc.task.data import CorpusIds, OtherDomain, RecipeData, other_domain
+from ragc.task.data import CorpusIds, OtherDomain, RecipeData, other_domain, searching
 from ragc.task.judge import Judge
 from ragc.task.prices import check_prices, price_notes, reachable_targets
 from ragc.task.prompts import fingerprints
@@ -211,8 +212,7 @@ def prepare(
     here = answering and targets is None
     require(recipe, targets=here, metrics=here and questions, study=False)
     data = RecipeData(recipe, progress, grouped=grouped)
-    searched = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES}
-    corpora = {name: data.corpus(spec) for name, spec in searched.items()}
+    corpora = {name: data.corpus(spec) for name, spec in searching(recipe).items()}
     splits = data.splits(CorpusIds(corpora.values())) if questions else {}
     by_role = dict(targets or _build_targets(recipe))
     keep_rooms(by_role, rooms or {})
@@ -291,13 +291,14 @@ def _build_sources(recipe: Recipe, corpora: Mapping[str, Corpus], store: CallSto
 
 def _build_targets(recipe: Recipe) -> dict[str, Target]:
     """The targets of `recipe` by role. Where nothing is to be stored, no prompt's state is either."""
-    unkept = {} if recipe.study.keep else {"keep_prefixes": False}
-    return {
-        role: build_target(
-            replace(spec, options={**spec.options, **unkept}) if spec.kind == "embedded" else spec
-        )
-        for role, spec in recipe.target_specs().items()
-    }
+    specs = recipe.target_specs()
+    return {role: build_target(spec if recipe.study.keep else unkept(spec)) for role, spec in specs.items()}
+
+
+def unkept(spec: TargetSpec) -> TargetSpec:
+    """The target `spec` without states of prompts on disk, where its kind has them."""
+    keeps = "keep_prefixes" in TARGETS.get(spec.kind).options.model_fields
+    return spec.replace(options={**spec.options, "keep_prefixes": False}) if keeps else spec
 
 
 def _group_sizes(questions: Sequence[Question]) -> list[int]:

@@ -23,10 +23,11 @@ from typing import Any
 
 from ragc.core.digest import digest
 from ragc.core.progress import Progress
-from ragc.corpora import datasets
+from ragc.corpora import SOURCES, datasets
 from ragc.corpora.datasets import pybuiltins, pydocs
 from ragc.corpora.datasets.base import Dataset
 from ragc.corpora.files import hub, mapping
+from ragc.corpora.files.field_maps import PassageFields
 from ragc.corpora.files.filters import filter_questions
 from ragc.corpora.files.groups import (
     GROUP,
@@ -37,7 +38,6 @@ from ragc.corpora.files.groups import (
 )
 from ragc.corpora.files.records import is_address, is_table, read_questions
 from ragc.corpora.files.splits import check_disjoint, draw_groups
-from ragc.corpora.sources.build import SEARCHES_PASSAGES
 from ragc.corpora.sources.build import build as build_source
 from ragc.corpora.storage.corpus import Corpus, corpus_of
 from ragc.corpora.storage.corpus import read as read_corpus
@@ -51,6 +51,11 @@ from ragc.store.call_store import CallStore
 SPLITS = ("train", "dev", "test")
 BUILT_IN = {"pybuiltins": pybuiltins, "pydocs": pydocs}
 """Data sets that come with ragc, questions and passages, by id."""
+
+
+def searching(recipe: Recipe) -> dict[str, SourceSpec]:
+    """The sources of `recipe` that search the passages of a corpus, by name."""
+    return {n: spec for n, spec in recipe.sources.items() if SOURCES.get(spec.kind).corpus == "passages"}
 
 
 class CorpusIds(Container[str]):
@@ -101,13 +106,14 @@ class RecipeData:
     def corpus(self, spec: SourceSpec) -> Corpus:
         """The passages of a source. Raises UsageError if neither the source nor the data set has any."""
         path = spec.corpus or self.data.corpus
-        named = spec.fields or self.data.corpus_fields.explicit
+        named = spec.fields.explicit or self.data.corpus_fields.explicit
         key = digest([path, dict(named)])
         if key not in self._corpora:
-            self._corpora[key] = self._corpus(spec.kind, path, named)
+            self._corpora[key] = self.read_corpus(spec.kind, path, named)
         return self._corpora[key]
 
-    def _corpus(self, kind: str, path: str, named: Mapping[str, str]) -> Corpus:
+    def read_corpus(self, kind: str, path: str, named: Mapping[str, str]) -> Corpus:
+        """The passages at `path` with the field map `named`, for a source of that kind. Raises UsageError."""
         if is_address(path):
             read = hub.HubRows(path, self.recipe.base)
             passages, self._skipped[path] = mapping.passages_of(read, path, fields=named)
@@ -288,8 +294,8 @@ def other_domain(
         return None
     own = replace(recipe, data=Data().replace(questions=path, corpus=corpus))
     data = RecipeData(own, progress)
-    specs = {name: spec for name, spec in recipe.sources.items() if spec.kind in SEARCHES_PASSAGES and corpus}
-    bare = {name: replace(spec, corpus="", fields={}) for name, spec in specs.items()}
+    specs = searching(recipe) if corpus else {}
+    bare = {name: spec.replace(corpus="", fields=PassageFields()) for name, spec in specs.items()}
     corpora = {name: data.corpus(spec) for name, spec in bare.items()}
     questions = list(data.pool(CorpusIds(corpora.values())))
     if not questions:

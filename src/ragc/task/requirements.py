@@ -7,31 +7,23 @@ that a program needs are checked with the recipe.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ragc import metrics as known_metrics
 from ragc.core import extras
-from ragc.corpora.embed.base import ALIASES, DEFAULT
+from ragc.core.kinds.marks import marked
+from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
 from ragc.metrics import citations, crag, judge, retrieval, rouge, upper_bound
 from ragc.metrics.base import families
 from ragc.recipe import GridSpec, Recipe, SourceSpec
 from ragc.recipe.values import OWN_OPTIMIZER
-from ragc.targets.base import TargetSpec
+from ragc.targets import TARGETS
+from ragc.targets.options import TargetSpec
 from ragc.task.addresses import storage_address, store_address
 
-_DENSE = extras.EXTRAS["dense"]
 _ONNX = ("onnxruntime", "tokenizers")
-_MODELS, _PACKAGE = "sentence_transformers", "sentence-transformers"
-_SOURCES = {
-    "dense": ("dense", _DENSE),
-    "hybrid": ("dense", _DENSE),
-    "lucene": ("lucene", extras.EXTRAS["lucene"]),
-    "web": ("web", ("ddgs",)),
-    "api": ("api", extras.EXTRAS["api"]),
-}
-"""The extra of each source kind, and its modules that are always needed."""
 
 _METRICS = {
     **{metric.id: ("rouge_score",) for metric in rouge.METRICS},
@@ -58,24 +50,14 @@ def lacking(
     """
     problems = [*_data(recipe)]
     for name, source in recipe.sources.items():
-        problems += _source(f"Source {name!r}", source)
-        problems += _encoders(recipe, source)
+        problems += _source(f"Source {name!r}", source, recipe)
     for name, target in recipe.target_specs().items() if targets else ():
         problems += _target(f"Target {name!r}", target)
     problems += _metrics(recipe) if metrics else ()
     problems += _study(recipe) if study else ()
     if grid and recipe.grid != GridSpec():
-        problems += _missing("A grid ([grid])", "parquet", extras.EXTRAS["parquet"])
+        problems += extras.lacking("A grid ([grid])", extras.EXTRAS["parquet"])
     return tuple(dict.fromkeys(problems))
-
-
-def _missing(who: str, extra: str, modules: Sequence[str]) -> list[str]:
-    absent = extras.missing_modules(modules)
-    if not absent:
-        return []
-    verb = "is" if len(absent) == 1 else "are"
-    named = ", ".join(absent)
-    return [f"{who} needs {named}, which {verb} not installed; run: {extras.remedy(extra)}"]
 
 
 def _data(recipe: Recipe) -> Iterator[str]:
@@ -83,49 +65,24 @@ def _data(recipe: Recipe) -> Iterator[str]:
     named = [data.dataset, data.questions, data.corpus, data.train, data.dev, data.test]
     named += [data.cross_domain, data.cross_domain_corpus, *(s.corpus for s in recipe.sources.values())]
     for address in dict.fromkeys(text for text in named if isinstance(text, str) and is_address(text)):
-        yield from _missing(f"The data {address!r}", "hub", extras.EXTRAS["hub"])
+        yield from extras.lacking(f"The data {address!r}", extras.EXTRAS["hub"])
     if data.dataset == "crag":
-        yield from _missing("Data set 'crag'", "web", ("trafilatura",))
+        yield from extras.lacking("Data set 'crag'", ("trafilatura",))
 
 
-def _source(who: str, spec: SourceSpec) -> Iterator[str]:
-    extra, modules = _SOURCES.get(spec.kind, ("", ()))
-    if spec.kind == "web" and spec.options.get("pages"):
-        modules = extras.EXTRAS["web"]
-    yield from _missing(f"{who}, of kind {spec.kind!r},", extra, modules)
-    rerank = str(spec.options.get("rerank", ""))
-    if rerank.partition(":")[::2] in (("embed", ""), ("embed", "minilm")):
-        yield from _missing(f"{who}, reranked by {rerank!r},", "dense", _ONNX)
-
-
-def _encoders(recipe: Recipe, spec: SourceSpec) -> Iterator[str]:
-    """The models of a source that sentence-transformers runs, where it is not installed."""
-    dense = spec.options if spec.kind == "dense" else spec.options.get("dense") or {}
-    kind, _, model = (part.strip() for part in str(spec.options.get("rerank") or "").partition(":"))
-    named = [("embedder", str(dense.get("model") or "")), ("embedder" if kind == "embed" else kind, model)]
-    for what, name in named:
-        full = ALIASES.get(name, name)
-        own = full.removeprefix("sentence-transformers/") == DEFAULT or recipe.path(full).is_dir()
-        if what in ("embedder", "cross") and full and not own and not extras.is_installed(_MODELS):
-            label = "cross-encoder" if what == "cross" else what
-            yield f"The {label} {full!r} needs {_MODELS}, which is not installed; run: pip install {_PACKAGE}"
+def _source(who: str, spec: SourceSpec, recipe: Recipe) -> Iterator[str]:
+    record = SOURCES.get(spec.kind)
+    yield from extras.lacking(f"{who}, of kind {spec.kind!r},", record.modules(spec.options))
+    for _, value, mark in marked(record.options, spec.options):
+        if mark is not None:
+            yield from mark.lacking(who, value, recipe.path)
 
 
 def _target(who: str, spec: TargetSpec) -> Iterator[str]:
-    variable = spec.options.get("api_key_env")
-    if spec.kind == "embedded":
-        yield from _missing(f"{who}, of kind 'embedded',", "embedded", extras.EXTRAS["embedded"])
-    elif isinstance(variable, str) and variable:
-        if not os.environ.get(variable, "").strip():
-            yield f"{who} needs the environment variable {variable}, named by api_key_env, which is not set"
-    elif spec.kind == "hosted":
-        from ragc.targets.hosted.preflight import missing_key
-
-        if names := missing_key(spec.model, spec.base_url):
-            yield f"{who}, {spec.model}, needs the environment variable {names}, which is not set"
-    served_here = spec.options.get("serve") and not spec.options.get("python")
-    if spec.kind == "vllm" and (spec.options.get("offline") or served_here):
-        yield from _missing(f"{who}, which runs vLLM here,", "vllm", extras.EXTRAS["vllm"])
+    record, variable = TARGETS.get(spec.kind), spec.options.get("api_key_env")
+    if isinstance(variable, str) and variable and not os.environ.get(variable, "").strip():
+        yield f"{who} needs the environment variable {variable}, named by api_key_env, which is not set"
+    yield from record.lacking(who, spec)
 
 
 def _metrics(recipe: Recipe) -> Iterator[str]:
@@ -136,7 +93,7 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
     for metric in metric_ids:
         scored = metric.id.removeprefix(f"{upper_bound.NAME}@")
         modules = _METRICS.get(scored, _FAMILIES.get(metric.reads, ()))
-        yield from _missing(f"Metric {metric.id!r}", "metrics", modules)
+        yield from extras.lacking(f"Metric {metric.id!r}", modules)
         if metric.id.partition("@")[0] in (*retrieval.CUT, "mrr") and not extras.is_installed("pytrec_eval"):
             yield (
                 f"Metric {metric.id!r} needs pytrec_eval, which is not installed; "
@@ -155,8 +112,8 @@ def _metrics(recipe: Recipe) -> Iterator[str]:
     kind, _, model = settings.entailment.partition(":")
     if cited and kind == "nli":
         in_onnx = any((recipe.path(model) / name).is_file() for name in ("model.onnx", "onnx/model.onnx"))
-        extra, modules = ("dense", _ONNX) if in_onnx else ("nli", extras.EXTRAS["nli"])
-        yield from _missing(f"entailment = {settings.entailment!r}", extra, modules)
+        modules = _ONNX if in_onnx else extras.EXTRAS["nli"]
+        yield from extras.lacking(f"entailment = {settings.entailment!r}", modules)
 
 
 def _study(recipe: Recipe) -> Iterator[str]:
@@ -164,8 +121,8 @@ def _study(recipe: Recipe) -> Iterator[str]:
     if recipe.study.workers:
         if not (store and storage) or recipe.search.optimizer != OWN_OPTIMIZER:
             return  # refused later for that reason
-        yield from _missing("A study with workers", "cluster", extras.EXTRAS["ray"])
+        yield from extras.lacking("A study with workers", extras.EXTRAS["ray"], extra="cluster")
     if store:
-        yield from _missing("A store on Redis", "redis", extras.EXTRAS["redis"])
+        yield from extras.lacking("A store on Redis", extras.EXTRAS["redis"])
     if storage.startswith("postgresql+psycopg:"):
-        yield from _missing("A storage on PostgreSQL", "postgres", extras.EXTRAS["postgres"])
+        yield from extras.lacking("A storage on PostgreSQL", extras.EXTRAS["postgres"])

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from ragc.corpora.embed.base import DEFAULT, Vectors
 from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import RerankedSource, Reranker
-from ragc.corpora.rerank.embedding import Bm25Reranker, EmbedReranker
+from ragc.corpora.rerank.bm25 import Bm25Reranker
+from ragc.corpora.rerank.embedding import EmbedReranker
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25 import Bm25Source, bm25_scores
+from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
 from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.errors import SourceError, UnknownName, UsageError
 from ragc.records import Hit, Passage

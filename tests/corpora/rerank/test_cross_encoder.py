@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ragc.corpora.rerank import make
 from ragc.corpora.rerank.base import RerankedSource, Reranker
 from ragc.corpora.rerank.cross_encoder import OnnxCrossEncoder, TransformersCrossEncoder
-from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.errors import SourceError, UsageError
 from ragc.records import Passage
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25 import Bm25Source, bm25_scores
+from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
 from ragc.corpora.sources.terms import analyze, query_terms
 from ragc.errors import DataError, UsageError
 from ragc.records import Hit, Passage

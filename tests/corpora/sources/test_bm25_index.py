@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragc.corpora.sources.bm25_index import PLACES, nearly_best
+from ragc.corpora.sources.bm25.index import PLACES, nearly_best
 
 
 @pytest.mark.parametrize("size", [0, 1, 4, 255, 3000, 8192, 8193, 50_000])

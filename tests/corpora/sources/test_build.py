@@ -50,14 +50,14 @@ def test_every_kind_that_is_listed_can_be_made_or_names_the_library_it_lacks(fol
         "recorded": 'corpus = "recorded.jsonl"',
         "api": 'options.base_url = "http://127.0.0.1:9"',
     }
-    for entry in corpora.SOURCES:
+    for kind in corpora.SOURCES:
         try:
-            local_source = source(folder, f'kind = "{entry.id}"\n{tables.get(entry.id, "")}')
+            local_source = source(folder, f'kind = "{kind}"\n{tables.get(kind, "")}')
         except UsageError as error:
             if "pip install" not in str(error):
-                pytest.fail(f"{entry.id}: {error}")
+                pytest.fail(f"{kind}: {error}")
         else:
-            assert local_source.kind == entry.id
+            assert local_source.kind == kind
 
 
 def test_titles_put_the_passage_first_that_the_query_names(folder: Path) -> None:

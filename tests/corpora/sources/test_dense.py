@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from ragc.core.progress import Silent
 from ragc.corpora.embed.base import Vectors
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.dense import DenseSource
-from ragc.corpora.sources.faiss_index import DenseIndex, IndexSettings
+from ragc.corpora.sources.dense.faiss_index import DenseIndex, IndexSettings
+from ragc.corpora.sources.dense.source import DenseSource
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
 from tests.examples import examples

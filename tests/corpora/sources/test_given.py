@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.given import GivenSource
+from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.given.source import GivenSource
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Passage, Question
 

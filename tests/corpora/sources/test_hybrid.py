@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.hybrid import HybridSource, fuse_ranks, fuse_shares
+from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.hybrid.source import HybridSource, fuse_ranks, fuse_shares
 from ragc.errors import SourceError, UsageError
 from ragc.records import Hit, Passage
 

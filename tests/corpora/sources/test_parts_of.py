@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from ragc.corpora.rerank.base import RerankedSource
-from ragc.corpora.rerank.embedding import Bm25Reranker
+from ragc.corpora.rerank.bm25 import Bm25Reranker
 from ragc.corpora.sources.base import Source, parts_of
-from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.sources.function import FunctionSource
-from ragc.corpora.sources.given import GivenSource
-from ragc.corpora.sources.hybrid import HybridSource
-from ragc.corpora.sources.recorded import RecordedSource, Recorder
+from ragc.corpora.sources.given.source import GivenSource
+from ragc.corpora.sources.hybrid.source import HybridSource
+from ragc.corpora.sources.recorded.source import RecordedSource, Recorder
 from ragc.corpora.sources.title_rules import TitleSource
 from ragc.records import Hit, Passage
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import ragc
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.recorded import RecordedSource, Recorder, read_recording
+from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.recorded.source import RecordedSource, Recorder, read_recording
 from ragc.errors import DataError, SourceError, UsageError
 from ragc.records import Hit, Passage
 from tests.support.rows import write_rows

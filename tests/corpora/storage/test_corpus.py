@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragc.corpora.sources.bm25 import Bm25Source
+from ragc.corpora.sources.bm25.source import Bm25Source
 from ragc.corpora.storage import corpus as corpora
 from ragc.corpora.storage.corpus import Corpus, DiskCorpus, MemoryCorpus, half_of, read, sample
 from ragc.corpora.storage.passages import id_order, ranks
@@ -100,7 +100,7 @@ def test_large_blocks_and_groups_give_what_small_ones_do(
     words = [f"w{n}" for n in range(300)]
     texts = (" ".join(words[n] for n in row) for row in rng.zipf(1.3, (3000, 20)) % 300)
     passages = tuple(Passage(f"p{n}", "", text) for n, text in enumerate(texts))
-    monkeypatch.setattr("ragc.corpora.sources.bm25_index.BLOCK", 777)
+    monkeypatch.setattr("ragc.corpora.sources.bm25.index.BLOCK", 777)
     disk = Bm25Source(stored(tmp_path, passages), home=tmp_path / "home")
     held = Bm25Source(passages)
     for query in ("w1 w2", "w40 w7 w7", "w299", "w0"):
@@ -172,7 +172,7 @@ def test_several_processes_open_and_build_one_index(tmp_path: Path) -> None:
     stored(tmp_path, passages)
     code = (
         "import asyncio, sys; from ragc.corpora.storage import corpus; corpus.STORED_FROM = 1\n"
-        "from ragc.corpora.sources.bm25 import Bm25Source; from pathlib import Path\n"
+        "from ragc.corpora.sources.bm25.source import Bm25Source; from pathlib import Path\n"
         "home = Path(sys.argv[2]); s = Bm25Source(corpus.read(sys.argv[1], home=home), home=home)\n"
         "print(s.build().built, [h.passage.id for h in asyncio.run(s.search('word3', 3))])"
     )

@@ -23,6 +23,7 @@ from ragc.optimizers.search.allocation import (
 )
 from ragc.optimizers.search.normal_equations import Array
 from ragc.optimizers.search.score_model import Posterior
+from ragc.recipe.values import RISK
 from tests.examples import examples
 
 GRID = [{"top_k": k, "layout": layout} for k in (1, 3, 5) for layout in ("json", "markers")]

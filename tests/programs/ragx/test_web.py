@@ -8,9 +8,9 @@ import pytest
 
 from ragc.corpora.chunking.chunk import chunk_passage
 from ragc.corpora.rerank.base import RerankedSource
-from ragc.corpora.rerank.embedding import Bm25Reranker
-from ragc.corpora.sources.bm25 import Bm25Source
-from ragc.corpora.sources.given import GivenSource
+from ragc.corpora.rerank.bm25 import Bm25Reranker
+from ragc.corpora.sources.bm25.source import Bm25Source
+from ragc.corpora.sources.given.source import GivenSource
 from ragc.programs.ragx.web import chunks_in_blocks
 from ragc.records import Passage
 from ragc.testing import ListSource, ScriptedTarget

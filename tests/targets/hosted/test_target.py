@@ -16,8 +16,8 @@ import pytest
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob, Usage
+from ragc.targets.hosted.options import HostedOptions
 from ragc.targets.hosted.target import HostedTarget
-from ragc.targets.options import HostedOptions
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("only_our_key")]
 
@@ -353,13 +353,15 @@ def test_an_id_without_provider_gets_the_nearest_one(capsys: pytest.CaptureFixtu
 )
 def test_unsafe_base_urls_are_refused(url: str) -> None:
     with pytest.raises(UsageError, match="base_url") as caught:
-        build(TargetSpec("hosted", "openai/gpt-4o-mini", url))
+        build(TargetSpec(kind="hosted", model="openai/gpt-4o-mini", base_url=url))
     assert "pw12345" not in str(caught.value)
 
 
 def test_identity_says_what_answers() -> None:
     def identity(url: str = "", **options: Any) -> str:
-        return build(TargetSpec("hosted", "openai/gpt-4o-mini", url, options)).identity
+        return build(
+            TargetSpec(kind="hosted", model="openai/gpt-4o-mini", base_url=url, options=options)
+        ).identity
 
     assert identity() == "openai/gpt-4o-mini"
     assert identity("https://p.example/v1/?key=1") == "openai/gpt-4o-mini@https://p.example/v1"

@@ -53,7 +53,7 @@ def serve() -> Iterator[Any]:
     targets: list[ManagedTarget] = []
 
     def go(model: str = "m", **options: Any) -> ManagedTarget:
-        target = build(TargetSpec("vllm", model, options={"serve": True, **options}))
+        target = build(TargetSpec(kind="vllm", model=model, options={"serve": True, **options}))
         assert isinstance(target, ManagedTarget)
         targets.append(target)
         return target
@@ -212,11 +212,11 @@ def test_a_server_that_dies_is_quoted(serve: Any) -> None:
 def test_what_cannot_be_is_said_when_it_is_built(options: dict[str, Any], wrong: str) -> None:
     base_url = "" if options.get("serve") else "http://127.0.0.1:1/v1"
     with pytest.raises(UsageError, match=wrong):
-        build(TargetSpec("vllm", "m", base_url, options))
+        build(TargetSpec(kind="vllm", model="m", base_url=base_url, options=options))
     with pytest.raises(UsageError, match="not both"):
-        build(TargetSpec("vllm", "m", "http://127.0.0.1:1/v1", {"serve": True}))
+        build(TargetSpec(kind="vllm", model="m", base_url="http://127.0.0.1:1/v1", options={"serve": True}))
     with pytest.raises(UsageError, match="needs a model"):
-        build(TargetSpec("vllm", "", "", {"serve": True}))
+        build(TargetSpec(kind="vllm", options={"serve": True}))
 
 
 def test_a_recipe_names_it_and_a_folder_leads_from_the_recipe(tmp_path: Path) -> None:

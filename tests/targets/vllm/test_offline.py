@@ -17,8 +17,8 @@ from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets import TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob, Usage
 from ragc.targets.openai_wire import is_context_error
-from ragc.targets.options import VllmOptions
 from ragc.targets.vllm.offline import OfflineTarget
+from ragc.targets.vllm.options import VllmOptions
 
 ASK = ChatRequest((Message("user", "Name a colour."),))
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -119,7 +119,7 @@ def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build_target(**options: Any) -> OfflineTarget:
-    target = build(TargetSpec("vllm", "some/model", options={"offline": True, **options}))
+    target = build(TargetSpec(kind="vllm", model="some/model", options={"offline": True, **options}))
     assert isinstance(target, OfflineTarget)
     return target
 
@@ -220,9 +220,9 @@ def test_options_that_contradict_it_are_refused(options: dict[str, Any], wrong: 
     with pytest.raises(UsageError, match=wrong):
         build_target(**options)
     with pytest.raises(UsageError, match="not both"):
-        build(TargetSpec("vllm", "m", "http://127.0.0.1:1/v1", {"offline": True}))
+        build(TargetSpec(kind="vllm", model="m", base_url="http://127.0.0.1:1/v1", options={"offline": True}))
     with pytest.raises(UsageError, match="needs a model"):
-        build(TargetSpec("vllm", options={"offline": True}))
+        build(TargetSpec(kind="vllm", options={"offline": True}))
 
 
 @pytest.mark.usefixtures("_vllm")

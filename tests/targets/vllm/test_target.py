@@ -15,7 +15,7 @@ from ragc.core.redact import redact, remember
 from ragc.errors import TargetError, TargetUnavailable, UnknownName, UsageError
 from ragc.targets import TARGETS, TargetSpec, build
 from ragc.targets.base import ChatRequest, Message, Reply, Sampling, TokenLogprob, Usage
-from ragc.targets.options import VllmOptions
+from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import VllmTarget
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -367,26 +367,28 @@ def test_copies_are_the_target_itself() -> None:
 
 
 def test_build_checks_kinds_and_options() -> None:
-    spec = TargetSpec("vllm", "m", URL, {"tries": 2, "timeout_s": 5, "lacks": ["seed"]})
+    spec = TargetSpec(
+        kind="vllm", model="m", base_url=URL, options={"tries": 2, "timeout_s": 5, "lacks": ["seed"]}
+    )
     target = build(spec)
     assert target.capabilities == {"schema", "logprobs", "prefix_cache"}
     assert set(TARGETS) == {"embedded", "vllm", "hosted"}
     with pytest.raises(UnknownName, match="Did you mean 'tries'"):
-        build(TargetSpec("vllm", "m", URL, {"tris": 2}))
+        build(TargetSpec(kind="vllm", model="m", base_url=URL, options={"tris": 2}))
     with pytest.raises(UsageError, match="whole number"):
-        build(TargetSpec("vllm", "m", URL, {"tries": "2"}))
+        build(TargetSpec(kind="vllm", model="m", base_url=URL, options={"tries": "2"}))
     with pytest.raises(UsageError, match="above 0"):
-        build(TargetSpec("vllm", "m", URL, {"tries": 0}))
+        build(TargetSpec(kind="vllm", model="m", base_url=URL, options={"tries": 0}))
     with pytest.raises(UsageError, match="api_key"):
-        build(TargetSpec("vllm", "m", URL, {"body": {"api_key": "x"}}))
+        build(TargetSpec(kind="vllm", model="m", base_url=URL, options={"body": {"api_key": "x"}}))
     with pytest.raises(UnknownName, match="capability"):
-        build(TargetSpec("vllm", "m", URL, {"lacks": ["shema"]}))
+        build(TargetSpec(kind="vllm", model="m", base_url=URL, options={"lacks": ["shema"]}))
     with pytest.raises(UsageError, match="base_url"):
-        build(TargetSpec("vllm", "m"))
+        build(TargetSpec(kind="vllm", model="m"))
     with pytest.raises(UsageError, match="name of the model"):
-        build(TargetSpec("vllm", "", URL))
+        build(TargetSpec(kind="vllm", base_url=URL))
     with pytest.raises(UnknownName, match="target kind"):
-        build(TargetSpec("vlm", "m", URL))  # type: ignore[arg-type]
+        build(TargetSpec(kind="vlm", model="m", base_url=URL))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from ragc.errors import UnknownName, UsageError
 EXPECTED, SENTENCE, REMARK = "expected", "sentence", "remark"
 """Our error types: the expected value, a complete sentence, and a remark after which the value is used."""
 
-LENIENT = {"remarks": False}
-"""The validation context that suppresses repeated remarks."""
+REMARKS, CODE = "remarks", "code"
+"""Keys of the validation context: whether remarks are made, and whether other packages may be imported."""
 
 _HUGE = 1e15
 """The upper bound for any number."""
@@ -184,7 +184,7 @@ class Names:
             raise wrong(self._expected)
         if not all(isinstance(name, str) and (name or self._blank) for name in names):
             raise wrong(self._expected)
-        if info.context is not LENIENT and (remarks := list(self._remarks(names))):
+        if (info.context or {}).get(REMARKS, True) and (remarks := list(self._remarks(names))):
             raise ValidationError.from_exception_data("list", remarks)
         return tuple(names) if self._repeated else tuple(dict.fromkeys(names))
 

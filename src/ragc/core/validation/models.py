@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import UnionType
-from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
-from ragc.core.validation.fields import EXPECTED, LENIENT, REMARK, SENTENCE, Repeated
+from ragc.core.kinds import Registry
+from ragc.core.validation.fields import (
+    CODE,
+    EXPECTED,
+    REMARK,
+    REMARKS,
+    SENTENCE,
+    Repeated,
+    sentence,
+    wrong,
+)
 from ragc.errors import UnknownName, UsageError, nearest
 
 M = TypeVar("M", bound="Model")
 Location = tuple[int | str, ...]
 """The path to a value: table and key names, and indexes from 0 inside arrays."""
 
+
+UNKNOWN_KIND = "unknown_kind"
+"""Our type of error for a table without a known kind."""
 
 _LONGEST_SHOWN = 200
 
@@ -109,28 +121,69 @@ class Options(Model):
         return options
 
 
-@dataclass(frozen=True, slots=True)
 class Kinds:
-    """Marks a union discriminated by `kind`: the noun for errors, and the model of the shared fields."""
+    """Marks a table whose `kind` says which model it is of.
 
-    called: str
-    shared: type[Model]
+    `registry` has the records of the kinds, `shared` the keys of every kind, and `table` makes the model of a
+    kind from its name, its record and one line about it. A kind of another package, where its code is not
+    allowed, is of the model `shared`.
+    """
+
+    def __init__(
+        self, registry: Registry[Any], shared: type[Model], table: Callable[[str, Any, str], type[Model]]
+    ) -> None:
+        self.registry, self.shared, self._table = registry, shared, table
+        self._models: dict[str, type[Model]] = {}
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        models = {name: self.model_of({"kind": name}).__pydantic_core_schema__ for name in self.registry}
+        return handler(core_schema.tagged_union_schema(models, discriminator="kind"))
+
+    def model_of(self, table: object) -> type[Model]:
+        """The model of `table`, by its kind; `shared` for a kind that is not known or not loaded."""
+        name = table.get("kind") if isinstance(table, Mapping) else None
+        record = self.registry.loaded(name) if isinstance(name, str) else None
+        if record is None or not isinstance(name, str):
+            return self.shared
+        if name not in self._models:
+            self._models[name] = self._table(name, record, self.registry.get_about(name))
+        return self._models[name]
+
+    def _read(self, table: object, info: core_schema.ValidationInfo) -> Model:
+        if not isinstance(table, Mapping):
+            raise wrong("a table")
+        name = table.get("kind")
+        if not isinstance(name, str) or not self.registry.is_known(name):
+            raise PydanticCustomError(UNKNOWN_KIND, "unknown kind")
+        if (info.context or {}).get(CODE):
+            try:
+                self.registry.get(name)
+            except UsageError as error:
+                raise sentence(error) from None
+        return self.model_of(table).model_validate(table, context=info.context)
 
 
-def validate(model: type[M], values: Mapping[str, object], keys: Location = ()) -> tuple[M, list[Problem]]:
+def validate(
+    model: type[M], values: Mapping[str, object], keys: Location = (), *, code: bool = False
+) -> tuple[M, list[Problem]]:
     """Validate the table `values` at `keys`: the model, and all problems.
 
     A wrong value is replaced by its default, or by the first example for a required one, so that values that
-    depend on it can still be checked.
+    depend on it can still be checked. `code` allows code of other packages, which add kinds.
     """
     remaining, problems = _copied(values), list[Problem]()
-    context: Mapping[str, object] | None = None
+    context = {CODE: code, REMARKS: True}
     while True:
         try:
             return model.model_validate(remaining, context=context), problems
         except ValidationError as error:
             details = error.errors(include_url=False)
-        context = LENIENT
+        context = {CODE: code, REMARKS: False}
         for detail in details:
             problems += _repair(model, remaining, detail, keys, {problem.keys for problem in problems})
 
@@ -139,7 +192,7 @@ def _repair(
     model: type[Model], values: dict[str, Any], detail: ErrorDetails, before: Location, seen: set[Location]
 ) -> list[Problem]:
     """Remove the value that one error is about from `values`; returns the problems to report."""
-    at = _resolve(model, detail["loc"])
+    at = _resolve(model, values, detail["loc"])
     keys, kind, context = (*before, *at.keys), detail["type"], detail.get("ctx", {})
     key, named = Key(keys, at.own), at.owner.names_keys
     if kind == REMARK:
@@ -156,8 +209,8 @@ def _repair(
             return []
         return [Problem(keys, at.owner.missing_key(key), named)]
     value = _take(values, at.keys)
-    if at.kinds is not None and kind.startswith("union_tag"):
-        return _without_kind(at.kinds, at.members, value, keys)
+    if at.kinds is not None and kind == UNKNOWN_KIND:
+        return _without_kind(at.kinds, value, keys)
     if kind == "extra_forbidden":
         return [Problem(keys, at.owner.unknown_key(key), named)]
     if kind == SENTENCE:
@@ -166,13 +219,13 @@ def _repair(
     return [Problem(keys, at.owner.wrong_value(key, expected, detail["input"]), named)]
 
 
-def _without_kind(kinds: Kinds, members: Sequence[str], table: Any, keys: Location) -> list[Problem]:
+def _without_kind(kinds: Kinds, table: Any, keys: Location) -> list[Problem]:
     """The problems of a table whose kind is missing or unknown, including those of its other keys."""
-    key = Key((*keys, "kind"), ("kind",))
+    key, members = Key((*keys, "kind"), ("kind",)), kinds.registry.about()
     if "kind" not in table:
         error = UsageError(f"{dotted(key.whole)} is missing. Known: {', '.join(members)}.")
     elif isinstance(table["kind"], str) and table["kind"].strip():
-        error = UnknownName(kinds.called, table["kind"], members)
+        error = UnknownName(kinds.registry.noun, table["kind"], members)
     else:
         error = kinds.shared.wrong_value(key, "a text that is not empty", table["kind"])
     others = {name: value for name, value in table.items() if name != "kind"}
@@ -181,44 +234,36 @@ def _without_kind(kinds: Kinds, members: Sequence[str], table: Any, keys: Locati
 
 @dataclass(frozen=True, slots=True)
 class _Resolved:
-    """The location of an error: its keys without union tags, and the enclosing model.
+    """The location of an error: its keys, and the enclosing model.
 
-    `own` are the keys relative to that model. `kinds` and `members` describe the union, if it is one.
+    `own` are the keys relative to that model. `kinds` is the mark of the table there, if it is of a kind.
     """
 
     keys: Location
     own: Location
     owner: type[Model]
     kinds: Kinds | None
-    members: tuple[str, ...]
 
 
-def _resolve(model: type[Model], loc: Location) -> _Resolved:
-    """Resolve the location `loc` of an error through the annotations of `model`."""
-    keys, start, owner, at = list[int | str](), 0, model, cast(Any, model)
-    for item in loc:
+def _resolve(model: type[Model], values: object, loc: Location) -> _Resolved:
+    """Resolve the location `loc` of an error in `values` through the annotations of `model`."""
+    start, owner, at = 0, model, cast(Any, model)
+    for depth, item in enumerate(loc):
+        if kinds := _kinds_of(at):
+            at = kinds.model_of(values)
         if isinstance(at, type) and issubclass(at, Model):
-            owner, start, field = at, len(keys), at.model_fields.get(str(item))
-            keys.append(item)
+            owner, start, field = at, depth, at.model_fields.get(str(item))
             at = None if field is None else field.annotation
-        elif members := _members(at):
-            at = members.get(str(item))  # the tag of a union is not a key
         else:
-            keys.append(item)
             arguments = get_args(at)
             at = arguments[1] if len(arguments) == 2 and get_origin(at) is not Annotated else None
-    kinds = next((mark for mark in get_args(at)[1:] if isinstance(mark, Kinds)), None)
-    return _Resolved(tuple(keys), tuple(keys[start:]), owner, kinds, tuple(_members(at)))
+        values = values.get(item) if isinstance(values, Mapping) else None
+    return _Resolved(tuple(loc), tuple(loc[start:]), owner, _kinds_of(at))
 
 
-def _members(annotation: Any) -> dict[str, type[Model]]:
-    """The models of a union discriminated by `kind`, by kind; empty for any other annotation."""
-    if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) not in (Union, UnionType):
-        return {}
-    models = [one for one in get_args(annotation) if isinstance(one, type) and issubclass(one, Model)]
-    return {get_args(one.model_fields["kind"].annotation)[0]: one for one in models}
+def _kinds_of(annotation: Any) -> Kinds | None:
+    """The mark of a table whose kind says its model; None for any other annotation."""
+    return next((mark for mark in get_args(annotation)[1:] if isinstance(mark, Kinds)), None)
 
 
 def _copied(values: Mapping[str, object]) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from ragc.downloads.weights import noted_digest
 from ragc.errors import TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Watch, parts_taker
 from ragc.targets.embedded import server as llama
+from ragc.targets.embedded.options import EmbeddedOptions
 from ragc.targets.embedded.server import check_file, cores
 from ragc.targets.embedded.weights import SMOLLM2, default_weights
 from ragc.targets.embedded.wire import read_answer, request_body, too_long
-from ragc.targets.options import EmbeddedOptions
 from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
 from ragc.targets.thoughts import take_off
 from ragc.targets.token_price import FREE, Price

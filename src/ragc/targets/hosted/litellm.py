@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from ragc.core.bounded import bind
-from ragc.core.http import LOOPBACK, never_connected
+from ragc.core.http.bounded import bind
+from ragc.core.http.pool import LOOPBACK, never_connected
 from ragc.core.redact import shorten
 from ragc.core.retry import PASSING_STATUS, RetryableError, is_refusal, retry_after
 from ragc.errors import TargetError, UsageError, nearest

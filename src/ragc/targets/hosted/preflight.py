@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from ragc.core.bounded import fetch
-from ragc.core.http import LOOPBACK, never_connected
+from ragc.core.http.bounded import fetch
+from ragc.core.http.pool import LOOPBACK, never_connected
 from ragc.core.redact import remember_environment, shorten
 from ragc.errors import TargetError, TargetUnavailable, UsageError, nearest
 from ragc.targets.hosted.litellm import load

@@ -15,14 +15,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ragc.core.bounded import Limit, TooLarge, limit_replies
 from ragc.core.digest import digest
 from ragc.core.event_loop import closes
+from ragc.core.http.bounded import Limit, TooLarge, limit_replies
 from ragc.core.retry import Retry, RetryableError, Sleep, with_retries
 from ragc.core.text import repair_surrogates
 from ragc.errors import TargetError, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, Usage, Watch, price
 from ragc.targets.hosted.litellm import checked_url, failure, load, nearest_id, table_price
+from ragc.targets.hosted.options import HostedOptions
 from ragc.targets.hosted.preflight import check_model, key_arguments
 from ragc.targets.hosted.schemas import accepted_schema
 from ragc.targets.openai_wire import (
@@ -34,7 +35,6 @@ from ragc.targets.openai_wire import (
     response_format,
     sample_seed,
 )
-from ragc.targets.options import HostedOptions
 from ragc.targets.thinking import ThinkingRoom, room_left, switches_on
 from ragc.targets.token_price import Price
 

@@ -1,1 +1,50 @@
-"""Servers with OpenAI's API, running or started by ragc, and vLLM's engine in this process."""
+"""`vllm`: a server that speaks OpenAI's chat API, running or started by ragc, or vLLM in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from ragc.core import extras
+from ragc.core.kinds.marks import Keys, RequestedAccess
+from ragc.errors import UsageError
+from ragc.targets.base import Target, TargetKind
+from ragc.targets.options import TargetSpec
+from ragc.targets.vllm.options import VllmOptions
+
+
+def _build(spec: TargetSpec) -> Target:
+    options = VllmOptions.of(spec.options)
+    own = "serve" if options.serve else "offline" if options.offline else ""
+    if own and spec.base_url:
+        raise UsageError(f"A vllm target has a base_url or {own} = true, not both.")
+    if options.serve:
+        from ragc.targets.vllm.managed import ManagedTarget
+
+        return ManagedTarget(spec.model, options)
+    if options.offline:
+        from ragc.targets.vllm.offline import OfflineTarget
+
+        return OfflineTarget(spec.model, options)
+    from ragc.targets.vllm.target import VllmTarget
+
+    return VllmTarget(spec.base_url, spec.model, options)
+
+
+def _accesses(keys: Keys, spec: TargetSpec) -> Iterator[RequestedAccess]:
+    if _model_path(spec.options):
+        yield RequestedAccess("runs", (*keys, "model"), spec.model, "loads this model")
+
+
+def _model_path(options: Mapping[str, Any]) -> Literal["folder", ""]:
+    return "folder" if options.get("serve") or options.get("offline") else ""
+
+
+def _lacking(who: str, spec: TargetSpec) -> list[str]:
+    here = spec.options.get("serve") and not spec.options.get("python")
+    if not (spec.options.get("offline") or here):
+        return []
+    return extras.lacking(f"{who}, which runs vLLM here,", extras.EXTRAS["vllm"])
+
+
+KIND = TargetKind("vllm", VllmOptions, _build, _accesses, _lacking, _model_path)

@@ -14,12 +14,12 @@ from typing import Any
 from ragc.errors import TargetError, TargetUnavailable, UsageError
 from ragc.targets.base import Capability, ChatRequest, Reply, TokenLogprob, Usage, Watch
 from ragc.targets.openai_wire import sample_seed
-from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
 from ragc.targets.thinking import ThinkingRoom, room_left
 from ragc.targets.thoughts import take_off
 from ragc.targets.token_price import FREE, Price
 from ragc.targets.vllm.managed import identity
+from ragc.targets.vllm.options import VllmOptions
 from ragc.targets.vllm.target import UNKNOWN_CONTEXT, check_reply_fits
 
 _ALL: tuple[Capability, ...] = ("schema", "logprobs", "prompt_logprobs", "n", "seed", "prefix_cache")

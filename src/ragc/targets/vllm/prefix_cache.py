@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from ragc.core.bounded import fetch
+from ragc.core.http.bounded import fetch
 
 LOOKED_UP, CACHED = "prefix_tokens", "prefix_cached_tokens"
 

@@ -15,7 +15,7 @@ import httpx
 import orjson
 
 from ragc.core.digest import digest
-from ragc.core.http import Pool, exchange_error
+from ragc.core.http.pool import Pool, exchange_error
 from ragc.core.redact import remember, shorten
 from ragc.core.retry import (
     PASSING_STATUS,
@@ -39,10 +39,10 @@ from ragc.targets.openai_wire import (
     read_replies,
     request_body,
 )
-from ragc.targets.options import VllmOptions
 from ragc.targets.sample_batching import SampleBatcher
 from ragc.targets.thinking import ThinkingRoom, identity_mark, room_left
 from ragc.targets.token_price import FREE, Price
+from ragc.targets.vllm.options import VllmOptions
 
 
 def check_reply_fits(request: ChatRequest, context: int, endpoint: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ragc.corpora.sources.base import Source
-from ragc.corpora.sources.recorded import RecordedSource, Recorder
+from ragc.corpora.sources.recorded.source import RecordedSource, Recorder
 from ragc.corpora.sources.web.engine import Ddgs, EngineBusy, WebResult, parse_result
 from ragc.corpora.sources.web.source import WebSource
 from ragc.errors import SourceError, UsageError

@@ -22,7 +22,7 @@ from ragc.core.extras import require
 from ragc.core.progress import Progress, Silent
 from ragc.corpora.embed.base import Embedder, Vectors, passage_text
 from ragc.corpora.sources.chunked import ChunkedSource
-from ragc.corpora.sources.faiss_index import BLOCK, VERSION, DenseIndex, IndexSettings
+from ragc.corpora.sources.dense.faiss_index import BLOCK, VERSION, DenseIndex, IndexSettings
 from ragc.corpora.storage.corpus import Corpus
 from ragc.corpora.storage.index_cache import IndexFolder, Step, open_or_build
 from ragc.corpora.storage.passages import encode_text, map_array, save_array

@@ -10,7 +10,7 @@ from typing import Any
 
 from ragc.core.display import describe, quantity
 from ragc.corpora.sources.base import current_question
-from ragc.corpora.sources.bm25 import K1, B, bm25_scores, settings_fingerprint
+from ragc.corpora.sources.bm25.source import K1, B, bm25_scores, settings_fingerprint
 from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.terms import passage_terms, query_terms
 from ragc.corpora.storage.corpus import Corpus

@@ -24,7 +24,7 @@ from ragc.corpora.files.records import data_error
 from ragc.corpora.files.row import Row, kind
 from ragc.corpora.files.rows import rows
 from ragc.corpora.sources.base import Source, parts_of
-from ragc.corpora.sources.bm25 import Bm25Source, bm25_scores
+from ragc.corpora.sources.bm25.source import Bm25Source, bm25_scores
 from ragc.corpora.sources.terms import ANALYZER, passage_terms, query_terms
 from ragc.corpora.storage.corpus import sample
 from ragc.errors import DataError, SourceError, UsageError, nearest

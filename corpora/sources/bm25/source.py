@@ -22,7 +22,7 @@ from typing import Any
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import Progress
-from ragc.corpora.sources.bm25_index import FORMAT, PLACES, Bm25Index, build_in_memory, open_index, write
+from ragc.corpora.sources.bm25.index import FORMAT, PLACES, Bm25Index, build_in_memory, open_index, write
 from ragc.corpora.sources.chunked import ChunkedSource
 from ragc.corpora.sources.terms import ANALYZER, passage_terms
 from ragc.corpora.storage.corpus import Corpus, DiskCorpus

@@ -1,0 +1,34 @@
+"""`bm25`: keyword search over a corpus with the scores of Lucene's BM25."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
+from ragc.corpora.sources.options import Bm25Parameters, HalfOptions, Positive, RerankOptions, TitleOptions
+
+
+class SparseOptions(Bm25Parameters):
+    """Keyword search: what `bm25` and the sparse part of `hybrid` share."""
+
+    kind = "bm25"
+
+    title_boost: Positive = Field(
+        default=1, description="How many times a title counts in the term frequency of its passage. From 1."
+    )
+
+
+class Bm25Options(SparseOptions, TitleOptions, RerankOptions, HalfOptions):
+    """Options of a source of kind `bm25`."""
+
+
+def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
+    """Builds the source over the passages of `inputs`."""
+    from ragc.corpora.sources.bm25.source import Bm25Source
+
+    return Bm25Source(inputs.passages, **options)
+
+
+KIND = SourceKind("bm25", Bm25Options, build, corpus="passages")

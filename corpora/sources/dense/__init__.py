@@ -1,0 +1,59 @@
+"""`dense`: vector search with an embedder and FAISS."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ragc.core.extras import EXTRAS
+from ragc.core.kinds.marks import HARMLESS
+from ragc.core.validation import Choice, Text, Whole
+from ragc.corpora import embed
+from ragc.corpora.embed.base import DEFAULT
+from ragc.corpora.sources.base import Source, SourceInputs, SourceKind
+from ragc.corpora.sources.options import ChunkOptions, HalfOptions, Positive, RerankOptions
+
+
+class VectorOptions(ChunkOptions):
+    """Search by meaning: what `dense` and the dense part of `hybrid` share."""
+
+    kind = "dense"
+
+    model: Annotated[str, Text(), embed.EMBEDDER] = Field(
+        default=DEFAULT,
+        description="Embedding model: the folder of an ONNX model, a folder or an id.",
+    )
+    index: Annotated[str, Choice("index of vectors", ("flat", "hnsw")), HARMLESS] = Field(
+        default="flat",
+        description="How vectors are searched: flat compares all, hnsw walks a graph and may miss some.",
+    )
+    m: Annotated[int, Whole(2), HARMLESS] = Field(
+        default=32, description="Neighbours of a node in an hnsw graph. From 2."
+    )
+    ef_construction: Positive = Field(
+        default=200, description="Candidates held while an hnsw graph is built. From 1."
+    )
+    ef_search: Positive = Field(
+        default=128, description="Candidates held while an hnsw graph is searched. From 1."
+    )
+
+
+class DenseOptions(VectorOptions, RerankOptions, HalfOptions):
+    """Options of a source of kind `dense`."""
+
+
+def build(inputs: SourceInputs, options: dict[str, Any]) -> Source:
+    """Builds the source over the passages of `inputs`; no model is loaded."""
+    from ragc.corpora.sources.dense.faiss_index import IndexSettings
+    from ragc.corpora.sources.dense.source import DenseSource
+
+    model = str(options.pop("model", DEFAULT))
+    names = ("index", "m", "ef_construction", "ef_search")
+    settings = IndexSettings(**{name: options.pop(name) for name in names if name in options})
+    folder = inputs.resolve(model)
+    embedder = embed.make(str(folder) if folder.is_dir() else model)
+    return DenseSource(inputs.passages, embedder, settings=settings, **options)
+
+
+KIND = SourceKind("dense", DenseOptions, build, lambda options: EXTRAS["dense"], "passages")

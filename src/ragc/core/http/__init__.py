@@ -1,0 +1,1 @@
+"""HTTP: a connection pool for one server, and reply bodies of limited size."""

@@ -1,0 +1,103 @@
+"""Kinds that a user names: a record each, in a module that is imported when the kind is named first.
+
+    name ──► the module of ragc that `Registry` lists, or an entry point of an installed package ──► record
+
+An entry point runs code of another package. It is loaded for a recipe or a call of the user's own, and for a
+compiled program from elsewhere only where its code is allowed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from ragc.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+R = TypeVar("R")
+
+
+class Registry(Collection[str], Generic[R]):
+    """The kinds of one family: what each of ragc's own is, by name, and the record of each.
+
+    `group` is the group of entry points by which other packages add kinds, `noun` how errors call a kind,
+    `record` the class of its record. `listed` gives, by name, the module whose `KIND` is the record, and one
+    line about the kind. Iterating gives the names of these; neither that nor `about` imports anything.
+    """
+
+    def __init__(self, group: str, noun: str, record: type[R], listed: Mapping[str, tuple[str, str]]) -> None:
+        self.group, self.noun, self.record = group, noun, record
+        self._listed = dict(listed)
+        self._installed: dict[str, R] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._listed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._listed)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+    def about(self) -> dict[str, str]:
+        """Returns one line about each kind, by name: those of ragc, then those of installed packages."""
+        own = {name: about for name, (_, about) in self._listed.items()}
+        return own | {name: _package(point) for name, point in self._entry_points().items()}
+
+    def get_about(self, name: str) -> str:
+        """Returns one line about a kind, of ragc's or of an installed package. Raises KeyError."""
+        return self._listed[name][1] if name in self._listed else self.about()[name]
+
+    def is_known(self, name: str) -> bool:
+        """Returns whether ragc or an installed package has the kind; nothing is imported."""
+        return name in self._listed or name in self._entry_points()
+
+    def loaded(self, name: str) -> R | None:
+        """Returns the record of a kind of ragc's, or of one that `get` has loaded; None for any other."""
+        if name not in self._listed:
+            return self._installed.get(name)
+        return cast(R, importlib.import_module(self._listed[name][0]).KIND)
+
+    def get(self, name: str) -> R:
+        """Returns the record of a kind, with that of an installed package loaded.
+
+        Raises UnknownName, with the nearest name, and UsageError where the package cannot be loaded or has
+        no record of this family.
+        """
+        if (record := self.loaded(name)) is not None:
+            return record
+        points = self._entry_points()
+        if name not in points:
+            raise UnknownName(self.noun, name, [*self, *points])
+        self._installed[name] = record = self._load(points[name])
+        return record
+
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        """Returns what installed packages add, by name; a name of ragc's stays ragc's."""
+        from importlib.metadata import entry_points
+
+        points = sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value))
+        return {point.name: point for point in points if point.name not in self._listed}
+
+    def _load(self, point: EntryPoint) -> R:
+        subject = f"The {self.noun} {point.name!r} of the package {_package(point)}"
+        try:
+            record: Any = point.load()
+        except Exception as error:  # whatever the code of another package raises
+            raise UsageError(
+                f"{subject} cannot be loaded: {type(error).__name__}: {error}; mend or uninstall the package."
+            ) from error
+        if not isinstance(record, self.record):
+            raise UsageError(
+                f"{subject} is a {type(record).__name__}, and a {self.record.__name__} is needed; mend or "
+                "uninstall the package."
+            )
+        return record
+
+
+def _package(point: EntryPoint) -> str:
+    """Returns the name and version of the package that has the entry point."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value

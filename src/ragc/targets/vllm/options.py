@@ -1,0 +1,75 @@
+"""The options of a target of kind `vllm`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from ragc.core.kinds.marks import HARMLESS, Runs
+from ragc.core.validation import JsonTable, Switch, Text, sentence
+from ragc.errors import UsageError
+from ragc.targets.options import Duration, ServerOptions
+
+_SERVED = frozenset(
+    {"host", "port", "uds", "model", "dtype", "max-model-len", "served-model-name", "api-key"}
+)
+
+
+def _check_flags(flags: Mapping[str, Any]) -> Mapping[str, Any]:
+    if served := {name.replace("_", "-").lstrip("-") for name in flags} & _SERVED:
+        raise sentence(
+            UsageError(
+                f"Option flags of a vllm target cannot set {', '.join(sorted(served))}: ragc does, from "
+                "model, dtype and context_tokens."
+            )
+        )
+    return flags
+
+
+Flags = Annotated[
+    Mapping[str, Any], JsonTable(), AfterValidator(_check_flags), Runs("sets flags of that program")
+]
+
+
+class VllmOptions(ServerOptions):
+    """Options of a target of kind `vllm`: a running server, one that ragc starts, or vLLM in this process."""
+
+    kind = "vllm"
+
+    serve: Annotated[bool, Switch(), Runs("starts a server")] = Field(
+        default=False, description="Whether to start a vLLM server, or use the one that ragc started before."
+    )
+    offline: Annotated[bool, Switch(), Runs("loads vLLM into this process")] = Field(
+        default=False, description="Whether to run vLLM's engine inside this process instead of a server."
+    )
+    python: Annotated[str, Text(empty=True), Runs("names the program that serves")] = Field(
+        default="", description="Interpreter that runs vLLM with serve = true. Empty is the current one."
+    )
+    dtype: Annotated[str, Text(empty=True), HARMLESS] = Field(
+        default="", description="Number format of the weights, as vLLM names it. Empty lets vLLM choose."
+    )
+    flags: Flags = Field(
+        default_factory=dict, description="Further flags of vLLM by name, without dashes in front."
+    )
+    start_s: Duration = Field(
+        default=1200.0, description="Seconds until a server that is started must be ready. Above 0."
+    )
+
+    @model_validator(mode="after")
+    def _check_loading(self) -> Self:
+        if self.serve and self.offline:
+            raise sentence(UsageError("A vllm target has serve = true or offline = true, not both."))
+        loading = [name for name in ("python", "dtype", "flags") if getattr(self, name)]
+        if loading and not (self.serve or self.offline):
+            raise sentence(
+                UsageError(f"Option {loading[0]} of a vllm target loads a model and needs serve = true.")
+            )
+        if self.offline and self.python:
+            raise sentence(
+                UsageError(
+                    "Option python of a vllm target names who serves; offline = true runs in this one."
+                )
+            )
+        return self
