@@ -27,9 +27,9 @@ from typing import Any
 
 from ragc.compiled.base import CompiledProgram, refuse_foreign, state_of
 from ragc.compiled.contamination import CLEAN, Contamination, check_compile
-from ragc.compiled.evaluate import look_at_test
+from ragc.compiled.evaluate import showing_of
 from ragc.compiled.study_rows import write_questions, write_results, write_trials
-from ragc.compiled.verdict import choose_example, compare, intervals_to_json
+from ragc.compiled.verdict import after_looks, choose_example, compare, intervals_to_json
 from ragc.core import event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe, figure
@@ -143,7 +143,8 @@ class Compiled:
 
     `baseline` and `test` hold an interval a metric on the test split. Without a test split, or if the budget
     ran out, both are empty and the verdict says so. `failures` are the unanswered questions, by split ("dev",
-    "test") and program ("baseline", "winner"). `example` is one question of the test split as the
+    "test") and program ("baseline", "winner"). Verdict and differences are adjusted for earlier looks at the
+    test questions; provenance has those of one look. `example` is one question of the test split as the
     baseline and as the winner answered it. `look` says how often the test questions were looked at on this
     machine; None if they were not. `contamination` says which test questions were used before as train or
     dev, and whether they were left out.
@@ -415,11 +416,9 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
         note = f"The baseline is kept: {why}."
     if measured and seen.mark:
         verdict = f"{verdict} ({seen.mark})"
-    look = (
-        await asyncio.to_thread(look_at_test, task, programs.values(), prepared.out, work="compile")
-        if measured
-        else None
-    )
+    answered = [(program, rows[name]) for name, program in programs.items()]
+    showing = showing_of(task, answered, prepared.out, work="compile") if measured else None
+    look = await asyncio.to_thread(showing.count) if showing else None
     if look and look.warning:
         progress.note(look.warning)
     return Verified(rows, scores, differences, failures, verdict, note, look)
@@ -449,7 +448,11 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
         "search": dict(selected.facts),
         "counters": total_cost(selected.costs, rows),
     }
+    primary = task.objectives[0].metric.id
+    differences, verdict = after_looks(verified.look, verified.differences, verified.verdict, primary)
     run = _run_facts(task, cost, verified.look)
+    if differences != verified.differences:
+        run["after_looks"] = {"verdict": verdict, "differences": differences}
     compiled = CompiledProgram.of(selected.best, provenance=provenance, recipe=task.recipe.to_toml(), run=run)
     compiled.save(prepared.out, selected.best)
     if task.recipe.study.keep:
@@ -459,10 +462,10 @@ def write(prepared: Prepared, selected: Selected, verified: Verified, cost: Cost
     return Compiled(
         path=prepared.out,
         program=compiled,
-        verdict=verified.verdict,
+        verdict=verdict,
         baseline=verified.scores["baseline"],
         test=verified.scores["winner"],
-        differences=verified.differences,
+        differences=differences,
         note=verified.note,
         counters=cost.to_json(),
         example=choose_example(task.objectives[0], verified.rows["baseline"], verified.rows["winner"]),

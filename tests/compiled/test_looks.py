@@ -27,6 +27,7 @@ from ragc.store import looks
 from ragc.store.call_store import CallStore
 from ragc.store.looks import SKETCH, Look, old_file, read
 from ragc.store.uses import ledger_file
+from ragc.targets.base import ChatRequest
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Killed, Run, dying, identical, needs_demos, written
 from tests.support.rows import read_rows, write_rows
@@ -92,7 +93,7 @@ def test_other_programs_recipes_and_seeds_are_further_looks(
         "problem": "",
     }
     console.print_compiled(third)
-    assert "Look 3 at these questions; multiply p by 3." in capsys.readouterr().out
+    assert "Look 3 at these questions; p is multiplied by 5 for the looks before." in capsys.readouterr().out
     console.print_evaluation(evaluated(folder, "recipe.toml", *OTHER))
     assert "Look 2 at these questions, the same again." in capsys.readouterr().out
 
@@ -107,11 +108,119 @@ def test_other_ids_and_files_are_the_same_questions_and_a_part_overlaps(run: Run
     write_rows(folder / "renamed.jsonl", [*fresh, *test[:20]])
     write_rows(folder / "wider.jsonl", [*fresh, *test, *new])
     renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
+    assert renamed == Look(2, 20, seen=20)  # the model answers the other spelling in another way
+    test[0]["question"] = rows[[row["split"] for row in rows].index("test")]["question"]
+    write_rows(folder / "renamed.jsonl", [*fresh, *test[:20]])
+    renamed = evaluated(folder, "recipe.toml", 'data.questions="renamed.jsonl"', *PLAIN).look
     assert renamed == Look(1, 20, again=True)
+    test[0]["question"] = f"  {test[0]['question']} "
+    write_rows(folder / "wider.jsonl", [*fresh, *test, *new])
     wider = evaluated(folder, "recipe.toml", 'data.questions="wider.jsonl"', *PLAIN).look
     assert wider is not None
-    assert wider == Look(2, 30, seen=25)
-    assert wider.text == "look 2 at these questions, 25 of which were looked at before"
+    assert wider == Look(3, 30, seen=25)
+    assert wider.text == "look 3 at these questions, 25 of which were looked at before"
+
+
+def showing(program: str, replies: dict[str, str], *, drawn: bool, keep: bool = True) -> Look:
+    marks = looks.reply_marks(replies.items())
+    shown = (looks.Shown(program, marks, drawn),)
+    return looks.Showing(tuple(replies), shown, older=normalise, keep=keep).count()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_only_the_same_replies_are_the_same_look_again(folder: Path, keep: bool) -> None:
+    first, other = dict.fromkeys(questions(*range(10)), "blue"), dict.fromkeys(questions(*range(10)), "red")
+    assert showing("one", first, drawn=True, keep=keep) == Look(1, 10)
+    assert showing("one", first, drawn=True, keep=keep) == Look(1, 10, again=True)
+    assert showing("one", other, drawn=False, keep=keep).again
+    assert showing("one", other, drawn=True, keep=keep) == Look(2, 10, seen=10)
+    assert showing("one", other, drawn=True, keep=keep) == Look(2, 10, seen=10, again=True)
+    part = dict(list(first.items())[:5])
+    assert showing("one", part, drawn=True, keep=keep).again is keep
+
+
+def test_asked_anew_with_other_replies_is_a_further_look(folder: Path) -> None:
+    replies = iter(range(1000))
+
+    def restless(request: ChatRequest) -> dict[str, Any]:
+        return {"answer": f"colour {next(replies)}"}
+
+    def again(*, anew: bool) -> Look | None:
+        store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(restless)}
+        opened = open_program(folder / "recipe.toml", PLAIN, store=store, targets=targets)
+        if anew:
+            opened.ask_anew()
+        return score(opened).look
+
+    assert again(anew=False) == Look(1, 25)
+    assert again(anew=False) == Look(1, 25, again=True)
+    assert again(anew=True) == Look(2, 25, seen=25)
+
+
+def test_factors_of_looks_add_up_to_two_and_a_fifth() -> None:
+    factors = [looks.look_factor(number) for number in range(1, 200)]
+    assert factors[:8] == [1, 2, 5, 5, 5, 20, 40, 80]
+    assert sum(1 / factor for factor in factors) == pytest.approx(2.2)
+
+
+def test_p_after_earlier_looks_is_shown_and_provenance_has_that_of_one_look(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n in range(30):
+        count_look([f"What colour is thing number{n}?" for n in range(60)], [f"other {n}"])
+    result = run()
+    assert number(result.look) == 31
+    written_run = json.loads((folder / "out" / "run.json").read_text())
+    provenance = json.loads((folder / "out" / "provenance.json").read_text())
+    assert provenance["verdict"] == "better"
+    assert provenance["test"]["differences"]["em"]["p"] < 0.05
+    assert "p_looks" not in provenance["test"]["differences"]["em"]
+    assert result.verdict == written_run["after_looks"]["verdict"] == "not shown to be better"
+    gap = written_run["after_looks"]["differences"]["em"]
+    assert gap["p_looks"] == result.differences["em"]["p_looks"] == 1
+    assert gap["ci_looks"][0] <= 0 <= gap["ci_looks"][1]
+    console.print_compiled(result)
+    assert "Verdict on test (25 questions): not shown to be better." in capsys.readouterr().out
+    assert "not shown to be better" in result._repr_html_()
+    page = ragc.report(folder / "out", out=folder / "r.html").page.read_text("utf-8")
+    assert "Not shown to be better than the baseline" in page
+
+
+def test_two_new_programs_in_one_comparison_are_one_look(folder: Path) -> None:
+    (folder / "other.toml").write_text((folder / "recipe.toml").read_text(), "utf-8")
+
+    def scored(path: Path) -> Evaluation:
+        sets = OTHER if path.name == "other.toml" else PLAIN
+        store, targets = CallStore(folder / "store"), {"main": ScriptedTarget(needs_demos)}
+        return score(open_program(path, sets, store=store, targets=targets), count=False)
+
+    first = comparison.compare(folder / "recipe.toml", folder / "other.toml", scored)
+    assert first.look == Look(1, 25)
+    assert read().count == 1
+    again = comparison.compare(folder / "recipe.toml", folder / "other.toml", scored)
+    assert again.look == Look(1, 25, again=True)
+
+
+def test_a_comparison_at_a_later_look_multiplies_p_and_widens_the_interval(folder: Path) -> None:
+    rows = {"a": [0, 0, 1, 0, 0, 1, 0, 0, 1, 0], "b": [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]}
+    for name, scores in rows.items():
+        write_rows(
+            folder / f"{name}.jsonl",
+            [
+                {"id": str(n), "question": f"q{n}", "answers": ["x"], "prediction": "x", "scores": {"em": s}}
+                for n, s in enumerate(scores)
+            ],
+        )
+    alone = ragc.compare(folder / "a.jsonl", folder / "b.jsonl")
+    later = alone.at(Look(3, 10, seen=10))
+    before, after = alone.rows[0], later.rows[0]
+    assert before.judged is not None
+    assert after.judged is not None
+    assert (before.verdict, after.verdict) == ("better", "not shown to be better")
+    assert after.judged.adjusted == pytest.approx(5 * before.judged.adjusted)
+    assert after.judged.result.p == before.judged.result.p
+    assert after.judged.low <= 0 < before.judged.low
+    assert after.judged.high > before.judged.high
 
 
 def test_dev_questions_are_no_look_and_the_chosen_program_is_flattered_there(
@@ -163,7 +272,7 @@ def test_two_programs_compared_on_test_count_their_looks(run: Run, folder: Path)
     report = comparison.compare(folder / "out", folder / "recipe.toml", scored)
     assert number(report.look) == 2
     assert report.to_json()["look"]["number"] == 2
-    assert "Look 2 at these questions; multiply p by 2." in report.notes()
+    assert "Look 2 at these questions; p is multiplied by 2 for the looks before." in report.notes()
 
 
 @pytest.mark.parametrize("after", [80, 110])

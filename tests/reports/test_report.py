@@ -362,7 +362,7 @@ def test_the_first_look_at_test_questions_is_said_in_plain_words() -> None:
     first = {"look": {"number": 1, "questions": 40, "seen": 0}}
     assert compiled.look_in(first) == "Nobody had looked at the scores of these test questions before."
     third = {"look": {"number": 3, "questions": 40, "seen": 40}}
-    assert compiled.look_in(third) == "Look 3 at these questions; multiply p by 3."
+    assert compiled.look_in(third) == "Look 3 at these questions; p is multiplied by 5 for the looks before."
     assert compiled.look_in({}) == ""
 
 

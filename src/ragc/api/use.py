@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,24 +117,21 @@ def compare(
     Each is a compiled program, a recipe, or a file of rows written by `ragc eval --out`. The questions that
     changed most are ranked by the metric `by`, by default the first common one. `seed` is the seed of the
     resampling. The other arguments are those of `evaluate` and apply to both. Returns a RunComparison with a
-    row per metric: both intervals, the paired difference, its p-value adjusted over all metrics, and a
-    verdict.
+    row per metric: both intervals, the paired difference, its p-value adjusted over all metrics and for the
+    looks at the same test questions before, and a verdict.
 
         ragc.compare("compiled/old", "compiled/new", split="dev").rows[0].verdict
 
     Raises UsageError where the runs share no question or no metric, and what `evaluate` raises.
     """
     from ragc.compiled import comparison
+    from ragc.compiled import evaluate as examples
 
-    score = partial(
-        evaluate,
-        split=split,
-        sets=sets,
-        progress=progress,
-        access=access,
-        include_seen=include_seen,
-        allow_loss=allow_loss,
-    )
+    def score(path: Path) -> Evaluation:
+        program = examples.open_program(path, sets, access=access, allow_loss=allow_loss)
+        shown = progress or examples.SILENT
+        return examples.score(program, split, progress=shown, include_seen=include_seen, count=False)
+
     return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)
 
 

@@ -190,13 +190,15 @@ def headroom_plan(planned: dict[str, Any]) -> None:
 
 def print_compiled(result: Compiled) -> None:
     """Print the before/after table, the verdict, the fitted thresholds, and one answered question."""
+    from ragc.compiled.verdict import shown_ends, shown_p
+
     if result.test:
         rows = [("metric", "baseline", "compiled", "difference (95% interval)", "p")]
         for name, before in result.baseline.items():
             after, change = result.test[name], result.differences.get(name)
             if change is None:
                 continue
-            low, high = change.get("ci_simultaneous", change["ci"])
+            low, high = shown_ends(change)
             gap = f"{signed(name, change['mean'])} [{signed(name, low)}, {signed(name, high)}]"
             rows.append(
                 (
@@ -204,7 +206,7 @@ def print_compiled(result: Compiled) -> None:
                     _interval(name, before),
                     _interval(name, after),
                     gap,
-                    f"{change.get('p_adjusted', change['p']):.4f}",
+                    f"{shown_p(change):.4f}",
                 )
             )
         print_table(rows)

@@ -167,7 +167,7 @@ class CompiledProgram:
         changed = {name: value for name, value in state.knobs.items() if defaults.get(name) != value}
         demos = sum(len(predictor.demos) for predictor in state.predictors.values())
         where = repr(str(self.path)) if self.path else None
-        verdict = self.provenance.get("verdict")
+        verdict = self.judged.get("verdict")
         shown = {"program": state.method, **changed, "demos": demos or None, "verdict": verdict}
         return describe("CompiledProgram", where, **shown)
 
@@ -175,6 +175,15 @@ class CompiledProgram:
         from ragc.compiled import notebook
 
         return notebook.of_program(self)
+
+    @property
+    def judged(self) -> Mapping[str, Any]:
+        """The table that has the `verdict` people are shown.
+
+        That of `run.json` where it is adjusted for earlier looks at the test questions, else provenance.
+        """
+        adjusted = self.run.get("after_looks")
+        return adjusted if isinstance(adjusted, dict) else self.provenance
 
     def __call__(self, question: str, **context: Any) -> Row:
         """Answers `question`; `context` are the other inputs of a data row. Raises RagcError."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ragc.compiled.evaluate import Evaluation
 from ragc.metrics.reports import compare_runs, runs
 from ragc.metrics.reports.compare_runs import RunComparison
 from ragc.metrics.reports.runs import Run
+from ragc.store.looks import Look
 
 ROWS = ".jsonl"
 """The suffix of a file of scored rows."""
@@ -20,7 +20,8 @@ def compare(
 ) -> RunComparison:
     """Compares the run `b` with the run `a`. A path that is no file of rows is scored with `evaluate` first.
 
-    Raises RagcError.
+    Where `evaluate` leaves looks at test questions uncounted, both programs are one look; p and intervals are
+    adjusted for the looks before. Raises RagcError.
     """
     evaluations: dict[Path, Evaluation] = {}
 
@@ -32,8 +33,17 @@ def compare(
 
     files = {path: read_or_score(path) for path in (a, b) if path.suffix == ROWS}  # before anything is sent
     first, second = (files[path] if path in files else read_or_score(path) for path in (a, b))
-    looks = [one.look for one in evaluations.values() if one.look]
-    return replace(
-        compare_runs.compare(first, second, by=by, seed=seed),
-        look=max(looks, key=lambda look: look.number or 0, default=None),
-    )
+    return compare_runs.compare(first, second, by=by, seed=seed).at(_look_of(list(evaluations.values())))
+
+
+def _look_of(evaluations: Sequence[Evaluation]) -> Look | None:
+    """The look of a comparison: of what is new in it the first, else the last of those before."""
+    showings = [one.showing for one in evaluations if one.showing]
+    if len(showings) == 2 and (both := showings[0].with_program_of(showings[1])):
+        showings = [both]
+    looks = [*(one.look for one in evaluations if one.look), *(one.count() for one in showings)]
+    unknown = next((look for look in looks if look.number is None), None)
+    new = [look for look in looks if not look.again]
+    if unknown or new:
+        return unknown or min(new, key=lambda look: look.number or 0)
+    return max(looks, key=lambda look: look.number or 0, default=None)

@@ -37,7 +37,7 @@ from ragc.programs.base import RagProgram
 from ragc.programs.trace import by_call
 from ragc.records import Question
 from ragc.store.call_store import CallStore
-from ragc.store.looks import Look, count_look
+from ragc.store.looks import Look, Showing, Shown, reply_marks
 from ragc.store.uses import EVALUATION
 from ragc.targets.base import Target
 from ragc.task.answering import Row, answer, failures_of, groups_of
@@ -138,6 +138,7 @@ class Evaluation:
     `look` says how often test questions were looked at on this machine; None for other splits. `remark` is a
     sentence on what the scores cannot show, "" for none. `contamination` says which test questions taught or
     chose the program, and whether they were left out. `seed` is that of the resampling of `metrics`.
+    `showing` is a look at test questions that is not counted yet.
     """
 
     rows: tuple[Row, ...]
@@ -149,6 +150,7 @@ class Evaluation:
     remark: str = ""
     contamination: Contamination = CLEAN
     seed: int = 0
+    showing: Showing | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         failures = quantity(self.failures.n, "failure") if self.failures.n else None
@@ -311,12 +313,18 @@ async def answer_question(
 
 
 def score(
-    opened: OpenProgram, split: str = "test", *, progress: Progress = SILENT, include_seen: bool = False
+    opened: OpenProgram,
+    split: str = "test",
+    *,
+    progress: Progress = SILENT,
+    include_seen: bool = False,
+    count: bool = True,
 ) -> Evaluation:
     """Scores the program on `split` with the metrics of its recipe.
 
     Test questions that taught or chose the compiled program are left out, or with `include_seen` scored and
-    marked. Raises UsageError for an empty split, or where no test question is left.
+    marked. Without `count` the look at test questions is left for the caller to count, as that of two
+    programs. Raises UsageError for an empty split, or where no test question is left.
     """
     provenance = opened.compiled.provenance if opened.compiled else None
     task, contamination = check_evaluation(opened.task, provenance, split, include_seen=include_seen)
@@ -341,8 +349,9 @@ def score(
     cost = {**measured.to_json(), **measured.cached}
     means = task.summarize([row.scores for row in rows], groups_of(rows))
     home = opened.compiled.path if opened.compiled else None
-    look = look_at_test(task, [opened.program], home) if split == "test" else None
-    warning = look.warning if look else record(task, EVALUATION, [split])
+    showing = showing_of(task, [(opened.program, rows)], home) if split == "test" else None
+    look = showing.count() if showing and count else None
+    warning = look.warning if look else "" if showing else record(task, EVALUATION, [split])
     if warning:
         progress.note(warning)
     since = measure_score_shift(provenance, task.facts, split, means) if provenance else None
@@ -350,24 +359,43 @@ def score(
         since = replace(since, same_questions=False)
     remark = " ".join(_remarks(opened, split, contamination))
     shown = contamination if split == "test" else CLEAN
-    return Evaluation(rows, means, cost, task.scorer.backends, since, look, remark, shown, task.seed)
+    left = None if look else showing
+    return Evaluation(rows, means, cost, task.scorer.backends, since, look, remark, shown, task.seed, left)
 
 
-def look_at_test(
-    task: Task, programs: Iterable[RagProgram], home: Path | None = None, *, work: str = EVALUATION
-) -> Look:
-    """Counts the look at the test questions by `programs`, whose scores are about to be shown.
+def showing_of(
+    task: Task,
+    answered: Iterable[tuple[RagProgram, Sequence[Row]]],
+    home: Path | None = None,
+    *,
+    work: str = EVALUATION,
+) -> Showing:
+    """The look at the test questions by programs and their rows, whose scores are about to be shown.
 
     `home` is the directory of the compiled program. `work` is what shows them: a compile or an evaluation.
     """
-    return count_look(
-        [question.question for question in task.test],
-        [shown_as(program, task.facts) for program in programs],
+    return Showing(
+        tuple(question.question for question in task.test),
+        tuple(
+            Shown(shown_as(program, task.facts), _replies_of(rows), any(row.total_cost.sent for row in rows))
+            for program, rows in answered
+        ),
         older=normalise,
         recipe=recipe_digest(task),
         work=work,
         keep=task.recipe.study.keep,
         beside=home,
+    )
+
+
+def _replies_of(rows: Iterable[Row]) -> str:
+    """The digests of the answers in `rows` and of what was found in them, in ascending order, joined."""
+    return reply_marks(
+        (
+            row.question.question,
+            [row.prediction, {family: finding.value for family, finding in row.findings.items()}],
+        )
+        for row in rows
     )
 
 

@@ -69,11 +69,12 @@ class Asking:
     progress: Progress = SILENT
 
     def evaluate(self, path: Path, *, again: bool = False) -> Evaluation:
-        """Scores the program at `path`; with `again` the models are asked anew."""
+        """Scores the program at `path`, without counting the look; with `again` the models are asked anew."""
         opened = open_program(path, self.sets, access=self.access, allow_loss=self.allow_loss)
         if again:
             opened.ask_anew()
-        return score(opened, self.split, progress=self.progress, include_seen=self.include_seen)
+        seen = self.include_seen
+        return score(opened, self.split, progress=self.progress, include_seen=seen, count=False)
 
     def groups(self, path: Path) -> dict[str, str]:
         """The label of the group of each question that `evaluate` would score, by id. Sends nothing."""

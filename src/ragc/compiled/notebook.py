@@ -50,8 +50,10 @@ def of_program(program: CompiledProgram) -> str:
         f"Settings: {settings}." if settings else "",
         f"Directory: {program.path}" if program.path else "",
     ]
-    rows = _before_and_after(_mapping(program.provenance.get("test")))
-    return notebook.table(_verdict(program.provenance.get("verdict")), _HEAD, rows, notes)
+    test = _mapping(program.provenance.get("test"))
+    changes = _mapping(program.run.get("after_looks")).get("differences") or test.get("differences")
+    rows = _before_and_after({**test, "differences": changes})
+    return notebook.table(_verdict(program.judged.get("verdict")), _HEAD, rows, notes)
 
 
 def of_evaluation(evaluation: Evaluation) -> str:
@@ -78,13 +80,13 @@ def _before_and_after(test: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
     before, after, changes = (_mapping(test.get(name)) for name in ("baseline", "winner", "differences"))
     for name, value in after.items():
         change = _mapping(changes.get(name))
-        low, high = _ends(change.get("ci_simultaneous", change.get("ci")))
+        low, high = _ends(change.get("ci_looks", change.get("ci_simultaneous", change.get("ci"))))
         gap = (
             f"{_signed(change.get('mean'), name)} [{_signed(low, name)}, {_signed(high, name)}]"
             if change
             else ""
         )
-        p = change.get("p_adjusted", change.get("p"))
+        p = change.get("p_looks", change.get("p_adjusted", change.get("p")))
         yield (
             str(name),
             _interval(before.get(name), str(name)),

@@ -4,6 +4,9 @@ The first objective is the primary metric: the recipe named it before anything w
 rests on it alone, so its p and its interval are not adjusted. Whoever looks through the other metrics for a
 difference finds one by chance, so their p-values are adjusted and their intervals simultaneous, over the
 family of all metrics that are reported, as in `ragc eval A B` (`ragc.metrics.stats.multiple`).
+
+Provenance holds the verdict and the p of one look, which do not depend on a machine's past. What people are
+shown is adjusted for the looks at the same test questions before (`after_looks`).
 """
 
 from __future__ import annotations
@@ -15,13 +18,24 @@ from typing import Any
 from ragc.metrics import Metric
 from ragc.metrics.base import Objective
 from ragc.metrics.short_answer import acc, f1
-from ragc.metrics.stats.intervals import Interval, Paired, groups_json, paired, power_note, verdict
+from ragc.metrics.stats.intervals import (
+    Interval,
+    Paired,
+    Verdict,
+    groups_json,
+    paired,
+    power_note,
+    verdict,
+)
 from ragc.metrics.stats.multiple import Contrast, holm, judge, widen
+from ragc.metrics.stats.multiple import after_looks as adjusted_for
 from ragc.metrics.stats.ratios import pooled_paired
+from ragc.store.looks import Look
 from ragc.task.answering import Row, groups_of
 from ragc.task.base import Task, columns_of
 
 NOT_MEASURED = "not measured"
+_NOT_SHOWN: Verdict = "not shown to be better"
 
 
 def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
@@ -58,6 +72,41 @@ def compare(
     sides = {"better": "worse", "worse": "better"} if primary.sign < 0 else {}
     outcome = verdict(decisive)
     return differences, sides.get(outcome, outcome), power_note(decisive)
+
+
+def after_looks(
+    look: Look | None, differences: Mapping[str, Mapping[str, Any]], verdict: str, primary: str
+) -> tuple[dict[str, dict[str, Any]], str]:
+    """The `differences` and the verdict on the metric `primary`, adjusted for the looks before `look`.
+
+    Where there were any, each difference also has `p_looks` and `ci_looks`. What follows the verdict, such as
+    how many questions were seen before, stays.
+    """
+    factor = look.factor if look else 1
+    out = {name: dict(value) for name, value in differences.items()}
+    if factor == 1:
+        return out, verdict
+    for value in out.values():
+        low, high = value.get("ci_simultaneous", value["ci"])
+        p, *ends = adjusted_for(factor, value["mean"], value.get("p_adjusted", value["p"]), (low, high))
+        value |= {"p_looks": p, "ci_looks": ends}
+    decisive = out.get(primary)
+    plain = next((one for one in ("better", "worse") if verdict.partition(" (")[0] == one), "")
+    if decisive and plain and decisive["p_looks"] >= 0.05:
+        verdict = f"{_NOT_SHOWN}{verdict[len(plain) :]}"
+    return out, verdict
+
+
+def shown_p(difference: Mapping[str, Any]) -> float:
+    """The p of a difference that people are shown: adjusted for metrics and looks, where either is."""
+    p: float = difference.get("p_looks", difference.get("p_adjusted", difference["p"]))
+    return p
+
+
+def shown_ends(difference: Mapping[str, Any]) -> tuple[float, float]:
+    """The interval of a difference that people are shown, which agrees with `shown_p`."""
+    low, high = difference.get("ci_looks", difference.get("ci_simultaneous", difference["ci"]))
+    return low, high
 
 
 def _adjust(

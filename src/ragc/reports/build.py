@@ -7,9 +7,10 @@ ROWS       answers by question with traces; of two files or more the first and t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ragc.compiled import base as programs
 from ragc.compiled.base import CompiledProgram
@@ -139,7 +140,7 @@ def _shown_trials(trials: Sequence[Trial]) -> tuple[Trial, ...]:
 def _summary(held: Inputs, report: Report) -> Iterator[Fact]:
     return summary.facts_of_summary(
         provenance=_provenance(held),
-        run=held.program.run if held.program else {},
+        run=_run_json(held),
         recipe=held.recipe,
         questions=len(report.questions),
         split=report.split,
@@ -222,7 +223,7 @@ def _scores(
 ) -> tuple[tuple[Score, ...], tuple[Difference, ...]]:
     provenance = _provenance(held)
     scores = list(compiled_files.scores_in(provenance))
-    differences = list(compiled_files.differences_in(provenance, metric))
+    differences = list(compiled_files.differences_in(provenance, metric, _run_json(held)))
     known = {(score.run, score.split) for score in scores}
     fresh = [one for one in runs if (one.name, split) not in known]
     scores += questions.scores_of(fresh, split, names)
@@ -230,6 +231,11 @@ def _scores(
         gaps = questions.differences_of(runs[0].run, runs[-1].run, split, names)
         differences += sorted(gaps, key=lambda one: one.metric != metric)
     return _decided(scores, metric), tuple(differences)
+
+
+def _run_json(held: Inputs) -> Mapping[str, Any]:
+    """The content of `run.json` of a compiled program; {} without one."""
+    return held.program.run if held.program else {}
 
 
 def _decided(scores: Sequence[Score], metric: str) -> tuple[Score, ...]:
@@ -262,7 +268,7 @@ def _importances(
 
 
 def _costs(held: Inputs, runs: Sequence[RunRows], trials: Sequence[Trial]) -> tuple[Cost, ...]:
-    costs = list(compiled_files.costs_in(_provenance(held), held.program.run if held.program else {}))
+    costs = list(compiled_files.costs_in(_provenance(held), _run_json(held)))
     if trials:
         total: dict[str, float] = {}
         for trial in trials:

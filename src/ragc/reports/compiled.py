@@ -11,6 +11,7 @@ from typing import Any
 
 from ragc.core.redact import redact
 from ragc.metrics.stats.intervals import too_few
+from ragc.metrics.stats.multiple import after_looks
 from ragc.reports.questions import metric_of
 from ragc.reports.report import Cost, Difference, Fact, Score, Threshold
 from ragc.reports.values import amount, entries, mapping, number, text
@@ -46,8 +47,15 @@ def scores_in(provenance: Mapping[str, Any]) -> Iterator[Score]:
                     yield Score(run, split, metric, mean, *ends, int(amount(held.get("n"))))
 
 
-def differences_in(provenance: Mapping[str, Any], metric: str) -> Iterator[Difference]:
-    """The differences on test; `metric` decides."""
+def differences_in(
+    provenance: Mapping[str, Any], metric: str, run: Mapping[str, Any] | None = None
+) -> Iterator[Difference]:
+    """The differences on test; `metric` decides.
+
+    They are adjusted for the looks at the test questions before, by `run.json`.
+    """
+    look = _look_in(run or {})
+    factor = look.factor if look else 1
     listed = mapping(mapping(provenance.get("test")).get("differences"))
     for name, value in sorted(listed.items(), key=lambda item: item[0] != metric):
         held = mapping(value)
@@ -56,6 +64,7 @@ def differences_in(provenance: Mapping[str, Any], metric: str) -> Iterator[Diffe
         p = number(held.get("p_adjusted", held.get("p")))
         if mean is None or ends is None or p is None:
             continue
+        p, low, high = after_looks(factor, mean, p, ends)
         better = (mean > 0) == metric_of(name, ())[0]
         verdict = "not shown to be better" if p >= 0.05 else "better" if better else "worse"
         if too_few(int(amount(held["groups"])) if "groups" in held else None):
@@ -67,7 +76,8 @@ def differences_in(provenance: Mapping[str, Any], metric: str) -> Iterator[Diffe
             RUNS["baseline"],
             RUNS["winner"],
             mean,
-            *ends,
+            low,
+            high,
             p,
             n,
             adjusted,
@@ -83,18 +93,27 @@ def _ends(value: Any) -> tuple[float, float] | None:
 
 def look_in(run: Mapping[str, Any]) -> str:
     """The sentence on the look at the test questions in `run.json`; "" without one."""
+    look = _look_in(run)
+    if look is None:
+        return ""
+    if look.number == 1 and not look.again:
+        return "Nobody had looked at the scores of these test questions before."
+    return look.sentence
+
+
+def _look_in(run: Mapping[str, Any]) -> Look | None:
+    """The look at the test questions in `run.json`."""
     held = mapping(run.get("look"))
     count = number(held.get("number"))
     if count is None:
-        return ""
-    again = held.get("again") is True
-    if count == 1 and not again:
-        return "Nobody had looked at the scores of these test questions before."
-    seen = int(amount(held.get("seen")))
-    estimated = held.get("estimated") is True
+        return None
     return Look(
-        int(count), int(amount(held.get("questions"))), seen, estimated=estimated, again=again
-    ).sentence
+        int(count),
+        int(amount(held.get("questions"))),
+        int(amount(held.get("seen"))),
+        estimated=held.get("estimated") is True,
+        again=held.get("again") is True,
+    )
 
 
 def thresholds_in(search: Any) -> Iterator[Threshold]:

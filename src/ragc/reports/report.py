@@ -81,7 +81,8 @@ class Score:
 class Difference:
     """The mean difference of `metric` between two runs on `n` common questions, with its 95% interval.
 
-    `p` and the interval are adjusted where `adjusted` says so. `decides` marks the metric of the verdict.
+    `p` and the interval are adjusted for earlier looks, and for all metrics where `adjusted` says so.
+    `decides` marks the metric of the verdict.
     """
 
     metric: str

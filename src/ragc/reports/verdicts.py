@@ -67,8 +67,10 @@ def compiled_verdict(provenance: Mapping[str, Any], run: Mapping[str, Any], metr
     plain, bracket, seen = held.partition(" (")  # behind it: how many questions were seen before
     plain, mark = (plain, bracket + seen) if plain in _TONES else (held, "")
     tone = _TONES.get(plain, "none")
-    gaps, scores = list(differences_in(provenance, metric)), list(scores_in(provenance))
+    gaps, scores = list(differences_in(provenance, metric, run)), list(scores_in(provenance))
     gap = next((one for one in gaps if one.metric == metric), None)
+    if gap and gap.verdict == "not shown to be better" and plain in ("better", "worse"):  # by earlier looks
+        plain, tone = gap.verdict, "open"
     sentences, advice = [], ""
     if gap:
         names = {RUNS["baseline"]: "the baseline", RUNS["winner"]: "the compiled program"}

@@ -1,9 +1,10 @@
 """Looks at test questions: how often their scores were shown on this machine, by the ledger of uses.
 
 Whoever looks at the same test questions often enough finds a gain by chance. A look is counted once for each
-new program (or pair of programs) whose scores on test questions are shown. The same programs on the same
-questions, or on some of them, are the same look again. Questions are recognised by their marks, whatever
-their ids and files are (`ragc.store.uses`).
+new program (or pair of programs) whose scores on test questions are shown. The same replies of the same
+programs to the same questions, or to some of them, are the same look again; replies drawn anew are a new
+look, unless they are the same. Questions are recognised by their marks, whatever their ids and files are
+(`ragc.store.uses`).
 
 Earlier versions kept looks in the cache:
 
@@ -33,6 +34,25 @@ SKETCH = 4096
 """The most marks of a set in the file of earlier versions; of larger sets the smallest."""
 
 _DIGITS = 12
+_REPLY_DIGITS = 8
+
+_FIRST_FACTORS = (1, 2, 5, 5, 5)
+_NEXT_FACTOR = 20
+_MAX_DOUBLINGS = 60
+"""Doublings after which every p is 1 already."""
+
+
+def look_factor(number: int) -> int:
+    """The factor of p at the `number`-th look at the same questions, from 1: 1, 2, 5, 5, 5, 20, 40, 80 ...
+
+    All looks share one error, as in alpha spending (Lan and DeMets 1983, doi:10.1093/biomet/70.3.659): the
+    reciprocals of the factors add up to 2.2 over any number of looks, so that the chance of a false "better",
+    half of .05 at one look, stays about .05 over all. `experiments/benchmarks/scoring/looks.py` compares
+    other factors.
+    """
+    if number <= len(_FIRST_FACTORS):
+        return _FIRST_FACTORS[max(number, 1) - 1]
+    return _NEXT_FACTOR << min(number - len(_FIRST_FACTORS) - 1, _MAX_DOUBLINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +60,8 @@ class Look:
     """A look at `questions` test questions: the `number`-th at these or at some of these on this machine.
 
     `seen` counts those that earlier looks showed, and is `estimated` where a set is large. `again` says that
-    the same programs were shown on them before, so that nothing new was counted. `number` is None where the
-    ledger could not be used. `problem` says what is wrong with the ledger, "" for nothing.
+    the same replies of the same programs were shown before, so that nothing new was counted. `number` is None
+    where the ledger could not be used. `problem` says what is wrong with the ledger, "" for nothing.
     """
 
     number: int | None
@@ -70,16 +90,16 @@ class Look:
         return f"{what}: {self.problem}." if self.problem else ""
 
     @property
-    def sentence(self) -> str:
-        """The look with what it means for a p-value, for reports; "" without a number.
+    def factor(self) -> int:
+        """The factor of p for the looks before this one; 1 where their number is unknown."""
+        return 1 if self.number is None else look_factor(self.number)
 
-        Where fewer than half of the questions were seen before, the earlier looks say little about this one.
-        """
+    @property
+    def sentence(self) -> str:
+        """The look with what it does to a p-value, for reports; "" without a number."""
         if self.number is None:
             return ""
-        price = (
-            f"; multiply p by {self.number}" if self.number > 1 and 2 * self.seen >= self.questions else ""
-        )
+        price = f"; p is multiplied by {self.factor:,} for the looks before" if self.factor > 1 else ""
         return f"{self.text[:1].upper()}{self.text[1:]}{price}."
 
     @property
@@ -141,37 +161,71 @@ def read() -> LookLog:
     return _log(uses.read(uses.ledger_file()))
 
 
-def count_look(
-    texts: Sequence[str],
-    programs: Iterable[str],
-    *,
-    older: Callable[[str], str],
-    recipe: str = "",
-    work: str = uses.EVALUATION,
-    keep: bool = True,
-    beside: Path | None = None,
-) -> Look:
-    """Counts a look at the questions with these `texts` by `programs`, which are digests.
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A program whose scores are shown: its digest, and its `replies` as `reply_marks` gives them.
+
+    `drawn` says that any of these replies was drawn in this run, so that they may differ from those before.
+    """
+
+    program: str
+    replies: str = ""
+    drawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """Scores on the questions with these `texts`, of which nothing is counted yet.
 
     `older` normalises a text as earlier versions did. `recipe` and `work` are those of `Use`. With `keep`
     False no mark of a single question is stored. A ledger inside the directory `beside`, that of the compiled
-    program, is not believed. Never raises for a ledger that cannot be used: the look says so.
+    program, is not believed.
     """
-    texts = list({marks_of(text)[0]: text for text in texts}.values())
-    index, shown = QuestionIndex(texts), frozenset(programs)
-    n = index.questions.n
-    path = uses.ledger_file()
-    if beside is not None and path.resolve().is_relative_to(beside.resolve()):
-        return Look(None, n, problem=f"{path} lies in {beside}, so it is not believed")
-    try:
-        with uses.opened() as ledger:
-            counted = _count(_log(ledger.content), index, _OldIndex([older(text) for text in texts]), shown)
-            if not counted.again:
-                stored = index.questions if keep else index.questions.unmarked
-                ledger.append([Use("test", work, stored, recipe, shown)])
-    except UnusableLedger as error:
-        return Look(None, n, problem=error.reason)
-    return counted
+
+    texts: tuple[str, ...] = field(repr=False)
+    shown: tuple[Shown, ...]
+    older: Callable[[str], str]
+    recipe: str = ""
+    work: str = uses.EVALUATION
+    keep: bool = True
+    beside: Path | None = None
+
+    def count(self) -> Look:
+        """Counts the look. Never raises for a ledger that cannot be used: the look says so."""
+        texts = list({marks_of(text)[0]: text for text in self.texts}.values())
+        index = QuestionIndex(texts)
+        n = index.questions.n
+        path = uses.ledger_file()
+        if self.beside is not None and path.resolve().is_relative_to(self.beside.resolve()):
+            return Look(None, n, problem=f"{path} lies in {self.beside}, so it is not believed")
+        old = _OldIndex([self.older(text) for text in texts])
+        programs = frozenset(one.program for one in self.shown)
+        kept = self.keep
+        replies = {
+            one.program: one.replies if kept else whole(one.replies) for one in self.shown if one.replies
+        }
+        try:
+            with uses.opened() as ledger:
+                counted = _count(_log(ledger.content), index, old, self.shown)
+                if not counted.again:
+                    stored = index.questions if self.keep else index.questions.unmarked
+                    ledger.append([Use("test", self.work, stored, self.recipe, programs, replies)])
+        except UnusableLedger as error:
+            return Look(None, n, problem=error.reason)
+        return counted
+
+    def with_program_of(self, other: Showing) -> Showing | None:
+        """Both as one look; None where they show other questions."""
+        if {marks_of(text)[0] for text in self.texts} != {marks_of(text)[0] for text in other.texts}:
+            return None
+        return replace(self, shown=(*self.shown, *other.shown))
+
+
+def count_look(
+    texts: Sequence[str], programs: Iterable[str], *, older: Callable[[str], str], keep: bool = True
+) -> Look:
+    """Counts a look at the questions with these `texts` by `programs`, which are digests; see `Showing`."""
+    return Showing(tuple(texts), tuple(map(Shown, programs)), older, keep=keep).count()
 
 
 def _log(ledger: UseLedger) -> LookLog:
@@ -203,16 +257,16 @@ class _OldIndex:
         return hits, len(hits) / sample if sample else 0.0
 
 
-def _count(log: LookLog, index: QuestionIndex, old: _OldIndex, shown: frozenset[str]) -> Look:
+def _count(log: LookLog, index: QuestionIndex, old: _OldIndex, shown: Iterable[Shown]) -> Look:
     """The look at the questions of `index` by `shown`; `old` finds them in the looks of earlier versions."""
     n = index.questions.n
     damage = uses.damage_text(log.damaged)
     problem = f"{damage}, so there may have been more" if damage else ""
     left, number, share = set(shown), 1, 0.0
     seen: frozenset[int] = frozenset()
-    for hits, estimate, programs in _hits(log, index, old):
+    for hits, estimate, use in _hits(log, index, old):
         covered = len(hits) if estimate is None else round(estimate * n)
-        left -= programs if covered == n else frozenset()
+        left = {one for one in left if covered < n or not _was_shown(one, use)}
         if not left:
             known = max(len(seen), round(share * n))
             return Look(number, n, known, bool(share), again=True, problem=problem)
@@ -222,17 +276,47 @@ def _count(log: LookLog, index: QuestionIndex, old: _OldIndex, shown: frozenset[
     return Look(number, n, max(len(seen), round(share * n)), bool(share), problem=problem)
 
 
+def _was_shown(one: Shown, use: Use | OldLook) -> bool:
+    """Whether the earlier `use`, at all of the questions, showed the same replies.
+
+    Replies that were not drawn in this run are those that were kept, hence those that were shown.
+    """
+    if one.program not in use.programs:
+        return False
+    if not one.drawn:
+        return True
+    earlier = "" if isinstance(use, OldLook) else use.replies.get(one.program, "")
+    if earlier == whole(one.replies):  # of a set without marks
+        return bool(one.replies)
+    return bool(one.replies) and set(_replies_in(one.replies)) <= set(_replies_in(earlier))
+
+
+def reply_marks(replies: Iterable[tuple[str, Any]]) -> str:
+    """The digests of pairs of a question's text and a JSON value of the reply, in ascending order, joined."""
+    every = {digest([marks_of(text)[0], reply])[:_REPLY_DIGITS] for text, reply in replies}
+    return "".join(sorted(every))
+
+
+def whole(replies: str) -> str:
+    """One digest of all `replies`, for a ledger that keeps nothing of single questions."""
+    return digest(["ragc.replies", replies])[:32]
+
+
+def _replies_in(joined: str) -> Iterator[str]:
+    return (joined[at : at + _REPLY_DIGITS] for at in range(0, len(joined), _REPLY_DIGITS))
+
+
 def _hits(
     log: LookLog, index: QuestionIndex, old: _OldIndex
-) -> Iterator[tuple[frozenset[int], float | None, frozenset[str]]]:
-    """For each look the positions of the questions that it showed, an estimated share, and the programs."""
+) -> Iterator[tuple[frozenset[int], float | None, Use | OldLook]]:
+    """For each look the positions of the questions that it showed, an estimated share, and the look."""
     for look in log.old:
-        yield *old.positions_of(look), look.programs
+        yield *old.positions_of(look), look
     known: dict[QuestionSet, frozenset[int]] = {}
     for use in log.new:
         if use.questions not in known:
             known[use.questions] = index.positions_of(use.questions)
-        yield known[use.questions], None, use.programs
+        yield known[use.questions], None, use
 
 
 def _read_old(path: Path) -> tuple[tuple[OldLook, ...], int]:

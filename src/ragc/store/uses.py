@@ -86,6 +86,8 @@ class Use:
     """A use of `questions`: their role, and the work that used them, such as "compile" or "eval".
 
     `recipe` is the digest of its recipe, and `programs` those of the programs whose scores were shown.
+    `replies` has digests of the replies of each program, joined, by the digest of the program; it is empty in
+    lines of earlier versions.
     """
 
     role: Role
@@ -93,6 +95,7 @@ class Use:
     questions: QuestionSet
     recipe: str = ""
     programs: frozenset[str] = frozenset()
+    replies: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +227,8 @@ def _with_marks(use: Use, marks: Mapping[str, str]) -> Use:
 
 
 def _key(use: Use) -> tuple[object, ...]:
-    return use.role, use.work, use.recipe, use.questions.digest, use.programs
+    replies = tuple(sorted(use.replies.items()))
+    return use.role, use.work, use.recipe, use.questions.digest, use.programs, replies
 
 
 def _line(use: Use, *, marks: bool) -> bytes:
@@ -235,6 +239,7 @@ def _line(use: Use, *, marks: bool) -> bytes:
         "work": use.work,
         "recipe": use.recipe,
         "programs": sorted(use.programs),
+        **({"replies": dict(sorted(use.replies.items()))} if use.replies else {}),
         "questions": questions.digest,
         "n": questions.n,
         "kept": bool(questions.marks),
@@ -266,8 +271,10 @@ def _parse(line: bytes) -> tuple[Use, bool] | None:
         questions = QuestionSet(str(row["questions"]), int(row["n"]), str(row["marks"]))
         programs = frozenset(map(str, row["programs"]))
         role = cast(Role, row["role"])
-        return Use(role, str(row["work"]), questions, str(row["recipe"]), programs), row["kept"] is True
-    except (ValueError, KeyError, TypeError, RecursionError):
+        replies = {str(program): str(content) for program, content in row.get("replies", {}).items()}
+        use = Use(role, str(row["work"]), questions, str(row["recipe"]), programs, replies)
+        return use, row["kept"] is True
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

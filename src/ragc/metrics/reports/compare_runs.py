@@ -6,7 +6,7 @@ The report lists the metrics and the changed questions, as JSON and as text tabl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragc.core.display import describe, quantity
@@ -40,8 +40,14 @@ class MetricRow:
     matching: Matching
     verdict: Verdict
 
+    def after_looks(self, factor: int) -> MetricRow:
+        """Returns the row with p, interval and verdict adjusted by the `factor` of a look."""
+        metric = get(self.metric)
+        judged = self.judged and self.judged.after_looks(factor, metric.bounds)
+        return replace(self, judged=judged, verdict=_decided(judged, metric.higher_is_better))
+
     def to_json(self) -> dict[str, Any]:
-        """JSON values; the difference is b - a, `p_adjusted` over all metrics of the comparison."""
+        """JSON values; the difference is b - a, `p_adjusted` over all metrics and for earlier looks."""
         sides = {name: _interval(side) for name, side in (("a", self.a), ("b", self.b)) if side}
         numbers = self.judged.to_json() if self.judged else {"n": 0}
         note = power_note(self.judged.result) if self.judged else ""
@@ -90,6 +96,12 @@ class RunComparison:
     skipped: tuple[str, ...]
     look: Look | None = field(default=None, compare=False)
     remarks: tuple[str, ...] = ()
+
+    def at(self, look: Look | None) -> RunComparison:
+        """Returns the comparison as a `look` at test questions: p and intervals adjusted for those before."""
+        if look is None or look.factor == 1:
+            return replace(self, look=look)
+        return replace(self, look=look, rows=tuple(row.after_looks(look.factor) for row in self.rows))
 
     def __repr__(self) -> str:
         shown = {"rose": self.rose, "fell": self.fell, "by": self.by}
@@ -152,8 +164,8 @@ class RunComparison:
             if run.failures.n:
                 sentences.append(f"{run.name}: {run.failures.text}.")
         sentences += self.remarks
-        if self.look and self.look.number:
-            sentences.append(self.look.sentence)
+        if self.look:
+            sentences += filter(None, [self.look.sentence, self.look.warning])
         rose = quantity(self.rose, "question")
         sentences.append(f"{self.by}: {rose} rose and {self.fell} fell from {self.a.name}.")
         first = next((row.judged for row in self.rows if row.metric == self.by and row.judged), None)

@@ -15,12 +15,15 @@ correlations, hence for many questions (Romano and Wolf 2005, doi:10.1111/j.1468
 Contrasts are pairs of score columns judged as one family, with questions matched by id. Questions in groups
 share the sign of their group, and each comparison has an interval for as many independent questions as its
 differences are worth (`clusters`).
+
+Repeated looks at the same questions are a family too: `after_looks` adjusts for those before, by the factor
+of `ragc.store.looks`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -164,6 +167,13 @@ class ContrastResult:
             return "not shown to be better"
         return "better" if (self.result.diff > 0) == higher_is_better else "worse"
 
+    def after_looks(self, factor: int, bounds: Bounds) -> ContrastResult:
+        """Returns the result, also adjusted by the `factor` of a look."""
+        alone, span = self.result, _span(bounds)
+        ends = (self.low, self.high)
+        p, low, high = after_looks(factor, alone.diff, self.adjusted, ends, confidence=alone.confidence)
+        return replace(self, adjusted=p, low=max(-span, low), high=min(span, high))
+
     def to_json(self) -> dict[str, Any]:
         """JSON values; `ci` is simultaneous, `ci_unadjusted` that of the contrast alone."""
         alone = self.result
@@ -283,8 +293,29 @@ def _simultaneous(result: Paired, adjusted: float, stretch: float, span: float) 
 
 def widen(result: Paired, adjusted: float, stretch: float) -> tuple[float, float]:
     """The interval of `result`, `stretch` times as wide; the end nearer to 0 agrees with the `adjusted` p."""
-    low = result.diff - stretch * (result.diff - result.low)
-    high = result.diff + stretch * (result.high - result.diff)
-    if adjusted < 1 - result.confidence:
-        return (max(low, 0.0), high) if result.diff > 0 else (low, min(high, 0.0))
+    return _stretched(result.diff, (result.low, result.high), adjusted, stretch, result.confidence)
+
+
+def _stretched(
+    diff: float, ends: tuple[float, float], adjusted: float, stretch: float, confidence: float
+) -> tuple[float, float]:
+    low, high = diff - stretch * (diff - ends[0]), diff + stretch * (ends[1] - diff)
+    if adjusted < 1 - confidence:
+        return (max(low, 0.0), high) if diff > 0 else (low, min(high, 0.0))
     return min(low, 0.0), max(high, 0.0)
+
+
+def after_looks(
+    factor: int, diff: float, p: float, ends: tuple[float, float], *, confidence: float = 0.95
+) -> tuple[float, float, float]:
+    """`p` and the `ends` of the interval of `diff`, adjusted by the `factor` of a look; unchanged by 1.
+
+    The interval is as many times as wide as its critical value is greater, and excludes 0, or ends at it,
+    exactly when the adjusted p is below 1 - `confidence`.
+    """
+    if factor == 1:
+        return p, *ends
+    adjusted = min(1.0, factor * p)
+    normal, tail = NormalDist(), (1 - confidence) / 2
+    stretch = normal.inv_cdf(tail / factor) / normal.inv_cdf(tail)
+    return adjusted, *_stretched(diff, ends, adjusted, stretch, confidence)
