@@ -10,6 +10,10 @@
     answers       one answer on the process's loop, cancelled when its client leaves
     openai_api    answers in OpenAI's shapes
     streaming     answers while they are written
+    history       earlier turns made a whole question
+    spending      what each key may spend in a day
+    workers       several processes behind one address
+    page          the page at /
     errors        errors in OpenAI's shape
     metrics       what was done, for Prometheus
 
