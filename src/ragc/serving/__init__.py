@@ -13,6 +13,7 @@
     history       earlier turns made a whole question
     spending      what each key may spend in a day
     workers       several processes behind one address
+    mcp           a program and its sources as tools of agents: `ragc mcp`
     page          the page at /
     errors        errors in OpenAI's shape
     metrics       what was done, for Prometheus
