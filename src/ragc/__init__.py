@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ragc.api.recipes import examine, index, recipe_schema
     from ragc.api.studies import compile, headroom, join_study, objective, study, study_status
     from ragc.api.training import train, training_data, write_base
-    from ragc.api.use import ask, compare, evaluate, load, report, serve, summarize
+    from ragc.api.use import ask, compare, evaluate, load, mcp, report, serve, summarize
     from ragc.compiled.base import CompiledProgram
     from ragc.compiled.evaluate import Evaluation
     from ragc.compiled.gate import Gate
@@ -150,6 +150,7 @@ __all__ = [
     "join_study",
     "list_names",
     "load",
+    "mcp",
     "merge_grids",
     "new",
     "number",
@@ -185,7 +186,7 @@ _NAMES_OF = {
     "ragc.api.recipes": ("examine", "index", "recipe_schema"),
     "ragc.api.studies": ("compile", "headroom", "join_study", "objective", "study", "study_status"),
     "ragc.api.training": ("train", "training_data", "write_base"),
-    "ragc.api.use": ("ask", "compare", "evaluate", "load", "report", "serve", "summarize"),
+    "ragc.api.use": ("ask", "compare", "evaluate", "load", "mcp", "report", "serve", "summarize"),
     "ragc.compiled.base": ("CompiledProgram",),
     "ragc.compiled.evaluate": ("Evaluation",),
     "ragc.compiled.gate": ("Gate",),

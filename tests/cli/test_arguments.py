@@ -69,6 +69,12 @@ def refused(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
             "ask recipe.toml Why so",
             "ragc: ragc ask does not take 'so'; put an argument with blanks in quotes.",
         ),
+        ("mcp", "ragc: ragc mcp needs COMPILED; see ragc mcp --help."),
+        (
+            "mcp out --transport smoke",
+            "ragc: No transport is named 'smoke'. Known: stdio, http.",
+        ),
+        ("serve out --workers many", "ragc: --workers must be a whole number, found 'many'."),
         ("export out", "ragc: ragc export needs --to or --check; see ragc export --help."),
         ("export out --to python --check out", "ragc: ragc export takes --to or --check, not both."),
     ],
@@ -87,6 +93,7 @@ def test_a_mistyped_command_is_one_sentence(
         ("compile recipe.toml --set search.trials", "it has no value; write search.trials=VALUE"),
         ("compile recipe.toml --set =3", "write it as key.path=value"),
         ("ask outt Why", "the recipe or compiled program 'outt': there is no such file or folder. Did"),
+        ("mcp outt", "the recipe or compiled program 'outt': there is no such file or folder. Did"),
         ("trust outt", "the compiled program 'outt': there is no such folder. Did you mean 'out'?"),
         (
             "eval row.jsonl",

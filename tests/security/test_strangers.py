@@ -207,6 +207,7 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
             ["ask", f"{d}/../stranger", "Which?"],
         ],
         "serve": [["serve", d, d], ["serve", d, "--host", "0.0.0.0"]],  # two of one name; no keys
+        "mcp": [["mcp", d], ["mcp", d, "--transport", "http", "--host", "0.0.0.0"]],  # stdin is empty
         "gate": [
             ["gate", d, "--against", d], ["gate", d, "--against", d, "--dry-run"],
             ["gate", d, "--against", f"{d}/corpus.jsonl", "--markdown", f"{out}/gate.md"],

@@ -168,7 +168,7 @@ def test_no_preflight_succeeds(server: Running) -> None:
 
 
 def test_unknown_addresses(server: Running) -> None:
-    for path in ("/", "/docs", "/openapi.json", "/v1", "/v1/embeddings"):
+    for path in ("/docs", "/openapi.json", "/v1", "/v1/embeddings"):
         assert refusal(httpx.get(server.address + path), 404)["code"] == "not_found"
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragc.compiled.access import Access
 from ragc.core.progress import SILENT
+from ragc.errors import UsageError
 
 if TYPE_CHECKING:
     from ragc.compiled.base import CompiledProgram
@@ -207,3 +208,40 @@ def serve(
     else:
         from ragc.serving.run import serve as serve_them
     serve_them(paths, chosen, sets=sets, access=access, listening=listening)
+
+
+def mcp(
+    path: str | Path,
+    *,
+    transport: Literal["stdio", "http"] = "stdio",
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    sets: Sequence[str] = (),
+    access: Access = Access(),
+    listening: Callable[[str], object] = lambda address: None,
+    **settings: Any,
+) -> None:
+    """Offers the compiled program at `path` to agents by the Model Context Protocol.
+
+    Its tools are `ask` (argument `question`) and one `search_SOURCE` (argument `query`, and `k`, 1 to 20
+    passages) for each source. Over stdio it serves until stdin is closed, over streamable HTTP at `/mcp`
+    until SIGTERM or SIGINT, with the keys and checks of `serve`. `settings` are those of `serve` that are not
+    about OpenAI's interface. `listening` is called with the address for HTTP.
+
+        ragc.mcp("compiled/mine", transport="http", port=8080)
+
+    Raises UsageError, also for a host beyond loopback without keys, and Untrusted.
+    """
+    from ragc.core.extras import require
+
+    for module in ("mcp", "uvicorn"):
+        require(module, "Serving agents")
+    from ragc.serving import mcp as agents
+    from ragc.serving.settings import Settings, key_digests
+
+    if transport not in ("stdio", "http"):
+        raise UsageError(f"transport must be stdio or http, found {transport!r}.")
+    chosen = Settings.of(host=host, port=port, key_digests=key_digests(), **settings)
+    if chosen.workers > 1:
+        raise UsageError("ragc.mcp serves in one process; leave workers out.")
+    agents.serve(path, chosen, http=transport == "http", sets=tuple(sets), access=access, listening=listening)

@@ -24,6 +24,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
     "vllm": ("vllm",),
     "train": ("trl", "peft", "gguf"),
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
+    "mcp": ("mcp",),
     "ray": ("ray",),
     "redis": ("redis",),
     "postgres": ("psycopg",),

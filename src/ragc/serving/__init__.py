@@ -10,6 +10,11 @@
     answers       one answer on the process's loop, cancelled when its client leaves
     openai_api    answers in OpenAI's shapes
     streaming     answers while they are written
+    history       earlier turns made a whole question
+    spending      what each key may spend in a day
+    workers       several processes behind one address
+    mcp           a program and its sources as tools of agents: `ragc mcp`
+    page          the page at /
     errors        errors in OpenAI's shape
     metrics       what was done, for Prometheus
 

@@ -23,6 +23,7 @@ from ragc.serving.conversation import Interface, read_conversation
 from ragc.serving.errors import ApiError, JsonResponse, api_error
 from ragc.serving.guards import Guards, client
 from ragc.serving.metrics import Metrics
+from ragc.serving.page import FILES, Page
 from ragc.serving.programs import ServedProgram, program_named
 from ragc.serving.settings import Settings
 from ragc.serving.streaming import CLIENT_CLOSED, EventStream
@@ -214,6 +215,9 @@ def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Fast
     app.add_route("/healthz", service.health, methods=["GET"])
     app.add_route("/readyz", service.ready, methods=["GET"])
     app.add_route("/metrics", service.metrics, methods=["GET"])
+    page = Page()
+    for address in FILES:
+        app.add_route(address, page.file, methods=["GET"])
     app.add_route("/v1/models", service.models, methods=["GET"])
     app.add_route("/v1/models/{name:path}", service.model, methods=["GET"])
     for kind in (ApiError, RagcError, TimeoutError, ClientLeft, HTTPException, Exception):

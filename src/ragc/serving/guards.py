@@ -18,10 +18,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragc.serving.errors import ApiError, JsonResponse
+from ragc.serving.page import FILES
 from ragc.serving.settings import Settings
 
-OPEN_PATHS = ("/healthz", "/readyz")
-"""Paths that need no key."""
+OPEN_PATHS = ("/healthz", "/readyz", *FILES)
+"""Paths that need no key: they say nothing of the programs, and the page asks its user for one."""
 
 BODY_SECONDS = 30.0
 """Seconds in which a body must have arrived."""

@@ -30,12 +30,11 @@ TURNS = 20
 def rewriter(opened: OpenProgram) -> RagPredict:
     """Returns the call that rewrites questions for `opened`, with the wording and layout of its program."""
     knobs: Any = getattr(opened.program, "knobs", None)
-    layout = getattr(knobs, "layout", "")
     call = RagPredict(
         worded(StandaloneQuestion, getattr(knobs, "wording", "full")),
         opened.task.runtime,
+        layout=getattr(knobs, "layout", "minimal"),
         sampling=Sampling(temperature=0.0, max_tokens=REPLY_TOKENS),
-        **({"layout": layout} if layout else {}),
     )
     call.name = "standalone"
     return call

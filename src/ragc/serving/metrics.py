@@ -77,5 +77,5 @@ class Metrics:
         if WORKERS_ENV not in os.environ:
             return generate_latest(self._registry)
         registry = CollectorRegistry()
-        MultiProcessCollector(registry)
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)

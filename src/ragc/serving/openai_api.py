@@ -76,7 +76,7 @@ def own_fields(row: Row, conversation: Conversation, shown: str | None = None) -
     rewritten = row.question.question != conversation.question
     return {
         **({"question": row.question.question} if rewritten and conversation.earlier else {}),
-        "passages": [{"id": passage.id, "title": passage.title} for passage in row.passages],
+        "passages": [_passage(passage, whole=conversation.trace) for passage in row.passages],
         "replayed": was_replayed(row),
         "calls": counters.get("lm_calls", 0),
         "searches": counters.get("searches", 0),
@@ -85,6 +85,11 @@ def own_fields(row: Row, conversation: Conversation, shown: str | None = None) -
         **({"text": text} if revised else {}),
         **({"trace": [whole_json(event) for event in row.trace]} if conversation.trace else {}),
     }
+
+
+def _passage(passage: Passage, *, whole: bool) -> dict[str, str]:
+    """A passage as it stands beside an answer, with its text where `whole`."""
+    return {"id": passage.id, "title": passage.title, **({"text": passage.text} if whole else {})}
 
 
 def finish_reason(row: Row) -> str:

@@ -120,7 +120,7 @@ class _Workers:
     def _replace_dead(self) -> None:
         for worker in [one for one in self._running if one.poll() is not None]:
             lived = time.monotonic() - self._running.pop(worker)
-            mark_process_dead(worker.pid, self._folder)
+            mark_process_dead(worker.pid, self._folder)  # type: ignore[no-untyped-call]
             self._early = self._early + 1 if lived < EARLY_S else 0
             if self._early >= EARLY_DEATHS:
                 raise RagcError(

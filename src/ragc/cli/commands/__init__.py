@@ -15,6 +15,7 @@ COMMANDS: Mapping[str, str] = {
     "headroom": "measure on a few dev questions what a study of a recipe can show",
     "ask": "answer one question",
     "serve": "answer questions over HTTP, as OpenAI's interface does",
+    "mcp": "offer a program and its sources to agents as tools",
     "eval": "score a program on a split",
     "gate": "tell whether a program is shown to lose less than is allowed against another",
     "export": "write a compiled program's prompts for other systems",
