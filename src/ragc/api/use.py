@@ -130,7 +130,7 @@ def compare(
 
     def score(path: Path) -> Evaluation:
         program = examples.open_program(path, sets, access=access, allow_loss=allow_loss)
-        shown = progress or examples.SILENT
+        shown = progress or SILENT
         return examples.score(program, split, progress=shown, include_seen=include_seen, count=False)
 
     return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)

@@ -13,14 +13,13 @@ from dataclasses import dataclass, make_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from ragc.task.space import Candidate, ProgramSpace, SearchSpace
-
 from experiments.benchmarks.search.choosing.worlds import Pick, World
 from ragc import recipe as recipes
 from ragc.core.progress import Silent
 from ragc.errors import BudgetExhausted
 from ragc.metrics.scoring import Scorer
 from ragc.optimizers.candidates.dev_order import shuffle_dev
+from ragc.optimizers.candidates.space import Candidate, ProgramSpace, SearchSpace
 from ragc.optimizers.candidates.trial import TrialResult, result_of
 from ragc.optimizers.search.selection import expected_of_choice, select
 from ragc.optimizers.search.study import Study
