@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +72,14 @@ def test_what_was_kept_in_another_form_is_as_never_measured(folder: Path) -> Non
     assert not dry_run(folder, PRICE)[0]["measured"]
 
 
-def answering(folder: Path, *sets: str) -> Recipe:
-    return recipes.load(folder / "recipe.toml", sets)
+def answering(folder: Path) -> Recipe:
+    return recipes.load(folder / "recipe.toml")
+
+
+def opened(folder: Path, target: Target) -> AbstractContextManager[MeasuredRun]:
+    recipe = answering(folder)
+    ledger = FileLedger(None, recipe.budget)
+    return open_run(recipe, ledger, store=CallStore(None), targets={"main": target})
 
 
 async def answered(run: MeasuredRun) -> Measurement:
@@ -87,7 +93,7 @@ async def answered(run: MeasuredRun) -> Measurement:
 def test_a_run_counts_what_it_sends_and_records_its_speed(folder: Path) -> None:
     (folder / "home").mkdir()
     target = ScriptedTarget(needs_demos)
-    with open_run(answering(folder), store=CallStore(None), targets={"main": target}) as run:
+    with opened(folder, target) as run:
         assert seconds_per_request(run.task) is None
         measured = event_loop.run(answered(run))
         sent = len(target.requests)
@@ -111,7 +117,7 @@ def test_a_run_that_fails_records_no_speed_and_leaves_all_as_it_was(folder: Path
                 raise ZeroDivisionError
         assert current.get() == ()
 
-    with open_run(answering(folder), store=CallStore(None), targets={"main": target}) as run:
+    with opened(folder, target) as run:
         event_loop.run(broken_off(run))
         assert seconds_per_request(run.task) is None
     assert gc.get_freeze_count() == 0

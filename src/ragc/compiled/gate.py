@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from typing import Any, Literal
 from ragc.compiled import comparison
 from ragc.compiled.access import Access
 from ragc.compiled.contamination import check_evaluation
-from ragc.compiled.evaluate import Evaluation, open_program, score
+from ragc.compiled.evaluate import Evaluation, OpenProgram, open_program, score
 from ragc.core.digest import digest
 from ragc.core.display import describe, quantity
 from ragc.core.progress import SILENT, Progress
@@ -70,7 +71,7 @@ class Asking:
 
     def evaluate(self, path: Path, *, again: bool = False) -> Evaluation:
         """Scores the program at `path`, without counting the look; with `again` the models are asked anew."""
-        opened = open_program(path, self.sets, access=self.access, allow_loss=self.allow_loss)
+        opened = self._open(path)
         if again:
             opened.ask_anew()
         seen = self.include_seen
@@ -80,13 +81,13 @@ class Asking:
         """The label of the group of each question that `evaluate` would score, by id. Sends nothing."""
         if path.suffix == comparison.ROWS:
             return runs.read(path).groups
-        opened = open_program(path, self.sets, access=self.access, allow_loss=self.allow_loss)
-        try:
+        with closing(self._open(path)) as opened:
             provenance = opened.compiled.provenance if opened.compiled else None
             task, _ = check_evaluation(opened.task, provenance, self.split, include_seen=self.include_seen)
             return {question.id: question.group for question in task.splits.get(self.split, ())}
-        finally:
-            opened.close()
+
+    def _open(self, path: Path) -> OpenProgram:
+        return open_program(path, self.sets, access=self.access, allow_loss=self.allow_loss)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from ragc.targets.token_price import price_of
 from ragc.targets.vllm.prefix_cache import increase, prefix_tokens
 from ragc.task.answering import Row, evaluate
 from ragc.task.base import Task, prepare
-from ragc.task.budget import FileLedger, StudyLedger
+from ragc.task.budget import StudyLedger
 from ragc.task.spare import longer
 
 
@@ -173,7 +173,7 @@ class MeasuredRun:
 @contextmanager
 def open_run(
     recipe: Recipe,
-    ledger: StudyLedger | None = None,
+    ledger: StudyLedger,
     *,
     store: CallStore | None = None,
     targets: Mapping[str, Target] | None = None,
@@ -181,15 +181,15 @@ def open_run(
     grouped: bool = True,
     rooms: Mapping[str, int] | None = None,
 ) -> Iterator[MeasuredRun]:
-    """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. The ledger is closed at exit.
+    """Opens a run of `recipe` as `task.base.prepare` does; nothing is sent. `ledger` is closed at exit.
 
-    Without a `ledger` nothing that was spent is kept. Raises UsageError and its subclasses.
+    Raises UsageError and its subclasses.
     """
-    with closing(ledger or FileLedger(None, recipe.budget)) as open_ledger:
+    with closing(ledger):
         task = prepare(
             recipe,
             store=store,
-            ledger=open_ledger,
+            ledger=ledger,
             targets=targets,
             progress=progress,
             grouped=grouped,
