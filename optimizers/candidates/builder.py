@@ -99,7 +99,7 @@ class ProgramBuilder:
             return built
         by_predictor = await self.demos(candidate, whole=_needs_all_demos(built, candidate))
         shown = set_demos(
-            built, {name: [one.values for one in demos] for name, demos in by_predictor.items()}
+            built, {name: [demo.values for demo in demos] for name, demos in by_predictor.items()}
         )
         if candidate.demo_kind == NEAREST:
             for name, predictor in shown.named_predictors():
@@ -170,12 +170,12 @@ class ProgramBuilder:
         if candidate.demo_kind != HELPFUL or not candidate.demos:
             return
         pool = await self._pool(candidate)
-        keys = {name: [_key(name, one) for one in demos] for name, demos in pool.filled.items()}
+        keys = {name: [_key(name, demo) for demo in demos] for name, demos in pool.filled.items()}
         for number in sorted({candidate.demos_of(name)[1] for name in keys}):
             attribute = self._helpful_name(candidate, number)
             if self._attributes.get(attribute) is not None:
                 continue
-            shown = [one for t in trials if (one := await self._shown(t, candidate.program)) is not None]
+            shown = [entry for t in trials if (entry := await self._shown(t, candidate.program)) is not None]
             every = sorted({key for known in keys.values() for key in known})
             effects = estimate_effects(shown, every, self.task.pick)
             rng = random.Random(f"helpful {self.task.seed} {attribute}")
@@ -196,7 +196,7 @@ class ProgramBuilder:
             for name, value in candidate.to_json().items()
             if not name.startswith(("demo", "own_"))
         }
-        keys = frozenset(_key(name, one) for name, ones in demos.items() for one in ones)
+        keys = frozenset(_key(name, demo) for name, ones in demos.items() for demo in ones)
         return Shown(trial, keys, digest(rest))
 
     async def demo_scores(self, candidate: Candidate) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class ProgramBuilder:
         """
         whole = bool(candidate.demos) and _needs_all_demos(await self._build(candidate), candidate)
         shown = await self.demos(candidate, whole=whole)
-        return {name: [one.score for one in demos] for name, demos in shown.items() if demos}
+        return {name: [demo.score for demo in demos] for name, demos in shown.items() if demos}
 
     async def proposals(self, program: str) -> Proposals:
         """The instruction candidates of `program`, proposed once a study for its baseline.
@@ -358,9 +358,9 @@ class ProgramBuilder:
         return await asyncio.shield(self._making[name])
 
 
-def _key(predictor: str, one: Demonstration) -> str:
+def _key(predictor: str, demo: Demonstration) -> str:
     """The identity of a demonstration of `predictor`."""
-    return f"{predictor}:{digest(dict(one.values))[:16]}"
+    return f"{predictor}:{digest(dict(demo.values))[:16]}"
 
 
 def _present(program: RagProgram) -> Proposals:

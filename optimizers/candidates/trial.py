@@ -139,7 +139,7 @@ class TrialResult:
             return series
         for size in self.groups:
             part = series[first : first + size]
-            means.append(next((one for one in part if abs(one) >= UNMEASURED), sum(part) / size))
+            means.append(next((score for score in part if abs(score) >= UNMEASURED), sum(part) / size))
             first += size
         return means
 
@@ -148,7 +148,7 @@ def _joined_groups(first: TrialResult, then: TrialResult) -> tuple[int, ...]:
     """The sizes of the groups of both, where any has several questions; `then` begins with another group."""
     if not (first.groups or then.groups):
         return ()
-    sizes = [one.groups or (1,) * len(one.scores) for one in (first, then)]
+    sizes = [trial.groups or (1,) * len(trial.scores) for trial in (first, then)]
     return (*sizes[0], *sizes[1])
 
 

@@ -183,7 +183,7 @@ async def _search(
         notes.append(f"{peer.title} knows one objective, here {bench.objective.metric.id}; it saw no other.")
     if ended:
         notes.append(ended)
-    trials = tuple(one.score for one in watch.evaluated) or (base.score,)
+    trials = tuple(evaluation.score for evaluation in watch.evaluated) or (base.score,)
     return best or base, trials, notes, ended
 
 
@@ -212,7 +212,7 @@ async def _run_optimizer(
 
 def _report_trial(evaluated: list[EvaluatedProgram], task: Task, progress: Progress) -> None:
     """Reports the last fully scored program as progress."""
-    last, best = evaluated[-1], max(one.score for one in evaluated)
+    last, best = evaluated[-1], max(evaluation.score for evaluation in evaluated)
     shown = [len(predictor.demos) for predictor in last.predictors.values()]
     of = max(task.trials, len(evaluated) - 1)
     most = max(shown, default=0)

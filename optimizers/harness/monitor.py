@@ -107,7 +107,7 @@ class SearchMonitor(BaseCallback):
     @property
     def best(self) -> EvaluatedProgram | None:
         """The full evaluation with the highest score, the earliest of equals; None if there is none."""
-        return max(self.evaluated, key=lambda one: one.score, default=None)
+        return max(self.evaluated, key=lambda evaluation: evaluation.score, default=None)
 
     def halt(self, error: RagcError | None = None) -> None:
         """Prevents new calls from starting; the first `error` is recorded."""

@@ -173,7 +173,12 @@ def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None
         return None
     stored = study.user_attrs if study else {}
     held = [Round.of(value) for name, value in stored.items() if name.startswith(round_name(1)[:6])]
-    texts = sum(len(new) for one in held for by_name in one.texts.values() for new in by_name.values())
+    texts = sum(
+        len(new)
+        for instruction_round in held
+        for by_name in instruction_round.texts.values()
+        for new in by_name.values()
+    )
     return {"held": len(held), "of": recipe.search.instruction_rounds, "texts": texts}
 
 

@@ -85,7 +85,10 @@ class StudyStatus:
         yield "objectives", ", ".join(recipe["objectives"])
         yield "seed", str(recipe["seed"])
         beside = ", and the baseline" if done.get("baseline") else ""
-        yield "trials", f"{done['done']} of {done['wanted']}{beside}" + "".join(f", {one}" for one in others)
+        yield (
+            "trials",
+            f"{done['done']} of {done['wanted']}{beside}" + "".join(f", {other}" for other in others),
+        )
         if self.rounds:
             held = self.rounds
             yield (
@@ -99,8 +102,8 @@ class StudyStatus:
             if (where := Path(self.study) / BEST).exists():
                 yield "its program", str(where)
         yield from (("on the front", self._describe_trial(trial)) for trial in self.front)
-        for one in self.failing[:LINES]:
-            yield "failing", f"trial {one['trial']}: {Failures.from_json(one['failures']).text}"
+        for trial in self.failing[:LINES]:
+            yield "failing", f"trial {trial['trial']}: {Failures.from_json(trial['failures']).text}"
         if len(self.failing) > LINES:
             yield "", f"{len(self.failing) - LINES} trials more failed in some questions"
 

@@ -97,8 +97,8 @@ def _by_predictor(
 ) -> dict[str, tuple[Demonstration, ...]]:
     demos: dict[str, tuple[Demonstration, ...]] = {}
     for name, demo in taught:
-        one = Demonstration(demo, label=label_of(signatures[name], demo))
-        demos[name] = (*demos.get(name, ()), one)
+        demonstration = Demonstration(demo, label=label_of(signatures[name], demo))
+        demos[name] = (*demos.get(name, ()), demonstration)
     return demos
 
 
@@ -118,11 +118,11 @@ def _collect_judgements(
         for call in calls:
             values = {**call.inputs, **call.outputs}
             label = label_of(signatures[call.name], values)
-            one = Demonstration(values, score, label)
-            known = call.truncated or call.repaired or one in demos[call.name]
+            demonstration = Demonstration(values, score, label)
+            known = call.truncated or call.repaired or demonstration in demos[call.name]
             if label and not known and counts[call.name, label] < most:
                 counts[call.name, label] += 1
-                demos[call.name].append(one)
+                demos[call.name].append(demonstration)
     return {name: tuple(ones) for name, ones in demos.items() if ones}
 
 
@@ -193,8 +193,8 @@ def _bootstrap(
         compiled = teleprompter.compile(program.deepcopy(), trainset=[_example(question)])
         for name, predictor in compiled.named_predictors():
             for values in (_fields(predictor, demo) for demo in predictor.demos):
-                one = Demonstration(values, score, label_of(predictor.signature, values))
-                demos[name] = (*demos[name], one)
+                demonstration = Demonstration(values, score, label_of(predictor.signature, values))
+                demos[name] = (*demos[name], demonstration)
     return demos
 
 

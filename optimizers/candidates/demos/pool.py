@@ -62,13 +62,13 @@ def balance_labels(
     """
     rng = random.Random(f"balanced {seed} {number}")
     by_label: dict[str, list[Demonstration]] = {}
-    for one in demos:
-        by_label.setdefault(one.label, []).append(one)
+    for demo in demos:
+        by_label.setdefault(demo.label, []).append(demo)
     lists = [by_label[label] for label in sorted(by_label)]
     for members in lists if number else ():
         rng.shuffle(members)
     rng.shuffle(lists)
-    turns = [one for turn in zip_longest(*lists) for one in turn if one is not None][:size]
+    turns = [demo for turn in zip_longest(*lists) for demo in turn if demo is not None][:size]
     rng.shuffle(turns)
     return tuple(turns)
 
@@ -113,7 +113,7 @@ class DemoPool:
     @property
     def demos(self) -> dict[str, tuple[Demo, ...]]:
         """The values of the demonstrations in `filled`, by predictor."""
-        return {name: tuple(one.values for one in demos) for name, demos in self.filled.items()}
+        return {name: tuple(demo.values for demo in demos) for name, demos in self.filled.items()}
 
     @property
     def size(self) -> int:
@@ -127,7 +127,7 @@ class DemoPool:
         one question stay together if each predictor has one for it.
         """
         return [
-            {name: [one.values for one in self.select(name, number, size, seed)] for name in self.filled}
+            {name: [demo.values for demo in self.select(name, number, size, seed)] for name in self.filled}
             for number in range(count)
         ]
 
@@ -149,24 +149,24 @@ class DemoPool:
         demos = self._of_kind(kind, predictor)
         if order is not None:
             return tuple(demos[at] for at in order[:size])
-        if kind == BALANCED and any(one.label for one in demos):
+        if kind == BALANCED and any(demo.label for demo in demos):
             return balance_labels(demos, number, size, seed)
         return tuple(_shuffle(demos, number, seed)[:size])
 
     def _of_kind(self, kind: str, predictor: str) -> Sequence[Demonstration]:
         filled = self.filled.get(predictor, ())
         if kind == BOOTSTRAPPED:
-            return [one for one in filled if one.score is not None]
+            return [demo for demo in filled if demo.score is not None]
         if kind == LABELLED:
             return self.labelled_demos.get(predictor, ())
         if kind == BALANCED:
-            known = [one.values for one in filled]
-            return [*filled, *(one for one in self.by_label.get(predictor, ()) if one.values not in known)]
+            known = [demo.values for demo in filled]
+            return [*filled, *(demo for demo in self.by_label.get(predictor, ()) if demo.values not in known)]
         return filled
 
 
 def _pool_to_json(by_predictor: ByPredictor) -> dict[str, Any]:
-    return {name: [one.to_json() for one in demos] for name, demos in by_predictor.items()}
+    return {name: [demo.to_json() for demo in demos] for name, demos in by_predictor.items()}
 
 
 def _pool_from_json(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, ...]]:

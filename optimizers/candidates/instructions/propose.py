@@ -75,9 +75,9 @@ async def propose_instructions(program: RagProgram, task: Task, *, n: int) -> di
     return by_predictor
 
 
-def _alternating(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    longest = max(len(one), len(other))
-    return [part[at] for at in range(longest) for part in (one, other) if at < len(part)]
+def _alternating(first: Sequence[str], other: Sequence[str]) -> list[str]:
+    longest = max(len(first), len(other))
+    return [part[at] for at in range(longest) for part in (first, other) if at < len(part)]
 
 
 async def _propose_grounded(bench: Harness, program: RagProgram, count: int) -> dict[str, list[str]]:

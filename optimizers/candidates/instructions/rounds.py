@@ -200,13 +200,13 @@ class InstructionRounds:
             children.append(replace(candidate, instructions={**candidate.instructions, plan.predictor: at}))
         return texts, children
 
-    async def _plan_union(self, turn: int, one: TrialResult, other: TrialResult) -> _ChildPlan | None:
+    async def _plan_union(self, turn: int, first: TrialResult, other: TrialResult) -> _ChildPlan | None:
         """The plan to unite the texts of the first call where both parents have new ones; None if none."""
-        texts = await self._builder.instruction_texts(one.candidate.program)
-        for name, number in sorted(one.candidate.instructions.items()):
+        texts = await self._builder.instruction_texts(first.candidate.program)
+        for name, number in sorted(first.candidate.instructions.items()):
             second = other.candidate.instructions.get(name, 0)
             if number and second and number != second:
-                return _ChildPlan(turn, one, texts[name][second], name)
+                return _ChildPlan(turn, first, texts[name][second], name)
         return None
 
     async def _write(self, bench: Harness, plans: Sequence[_ChildPlan], steps: int) -> None:
@@ -241,7 +241,7 @@ class InstructionRounds:
         calls = {
             name: shown
             for name in texts
-            if (shown := [one for row in failed if (one := example_of(bench, row, name)) is not None])
+            if (shown := [example for row in failed if (example := example_of(bench, row, name)) is not None])
         }
         if not step and plan.predictor not in calls:
             plan.other, plan.predictor = "", list(calls)[plan.turn % len(calls)] if calls else ""
@@ -293,13 +293,13 @@ class InstructionRounds:
         return [plan for plan in plans if plan in changed]
 
 
-def combine(one: TrialResult, other: TrialResult) -> Candidate | None:
+def combine(first: TrialResult, other: TrialResult) -> Candidate | None:
     """The candidate of `one` with some instructions of `other`; None if that is no new combination.
 
     A call that only one parent rewrote has that text. Of the calls that both rewrote, in the order of their
     names, every second has the text of `other`.
     """
-    mine, theirs = one.candidate.instructions, other.candidate.instructions
+    mine, theirs = first.candidate.instructions, other.candidate.instructions
     differing = [name for name in sorted({*mine, *theirs}) if mine.get(name, 0) != theirs.get(name, 0)]
     both = [name for name in differing if mine.get(name) and theirs.get(name)]
     chosen: Mapping[str, Any] = {
@@ -309,4 +309,4 @@ def combine(one: TrialResult, other: TrialResult) -> Candidate | None:
     united = {**mine, **chosen}
     if united == dict(mine) or united == dict(theirs):
         return None
-    return replace(one.candidate, instructions=united)
+    return replace(first.candidate, instructions=united)
