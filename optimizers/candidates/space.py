@@ -187,8 +187,8 @@ class ProgramSpace:
                 yield from (replace(base, knobs=self.kind.settle(values, rest)) for values in changed)
         yield from (replace(base, instructions={name: 1}) for name in self.instruction_counts)
 
-    def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
-        """`candidate` with the first demonstration set whose digest is not in `tried`.
+    def next_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
+        """Returns `candidate` with the first demonstration set whose digest is not in `tried_marks`.
 
         None if it shows no demonstrations or all sets were tried. The set matters as much as most knobs, and
         a sampler cannot generalise from one set to another. Helpful ones follow the sets of its own kind.
@@ -199,10 +199,10 @@ class ProgramSpace:
             for kind in (kinds if candidate.demos else ())
             for number in self.sets(kind)
         )
-        return next((other for other in others if other.mark not in tried), None)
+        return next((other for other in others if other.mark not in tried_marks), None)
 
-    def next_own_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
-        """`candidate` with another set, or none, for one predictor; the first whose digest is not in `tried`.
+    def next_own_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
+        """Returns `candidate` with another set, or none, for one predictor: the first not in `tried_marks`.
 
         None if it shows no demonstrations, has one predictor, or all were tried.
         """
@@ -213,7 +213,7 @@ class ProgramSpace:
             for name in (self.predictors if candidate.demos else ())
             for count, number in choices
         )
-        return next((other for other in others if other.mark not in tried), None)
+        return next((other for other in others if other.mark not in tried_marks), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,13 +267,13 @@ class SearchSpace:
             candidates += part.screening()
         return candidates[:most]
 
-    def next_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+    def next_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
         """As `ProgramSpace.next_demo_set`, in the candidate's program."""
-        return self.part(candidate).next_demo_set(candidate, tried)
+        return self.part(candidate).next_demo_set(candidate, tried_marks)
 
-    def next_own_demo_set(self, candidate: Candidate, tried: Container[str]) -> Candidate | None:
+    def next_own_demo_set(self, candidate: Candidate, tried_marks: Container[str]) -> Candidate | None:
         """As `ProgramSpace.next_own_demo_set`, in the candidate's program."""
-        return self.part(candidate).next_own_demo_set(candidate, tried)
+        return self.part(candidate).next_own_demo_set(candidate, tried_marks)
 
     def with_instruction_counts(self, program: str, counts: Mapping[str, int], most: int = 0) -> SearchSpace:
         """The same space with `counts` instruction candidates by predictor in `program`.

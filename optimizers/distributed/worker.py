@@ -122,8 +122,8 @@ async def _run_job(job: str, number: int, candidate: str, rivals: str, span: str
     with counting(Counters()) as spent:
         try:
             runner = await _runner(job)
-            tried = await runner.run(number, trial_candidate, others, (ends[0], ends[1]) if ends else None)
-            payload: dict[str, Any] = {"tried": tried.to_json()}
+            result = await runner.run(number, trial_candidate, others, (ends[0], ends[1]) if ends else None)
+            payload: dict[str, Any] = {"tried": result.to_json()}
         except RagcError as error:
             kind = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS), "")
             payload = {"error": kind, "text": str(error)}

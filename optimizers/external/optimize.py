@@ -173,7 +173,7 @@ async def _search(
     watch = SearchMonitor(
         (question.id for question in task.dev),
         done=progress.step,
-        tried=lambda evaluated: _report_trial(evaluated, task, progress),
+        on_evaluated=lambda evaluated: _report_trial(evaluated, task, progress),
     )
     best, ended = await _run_optimizer(name, bench, student, watch)
     notes = [f"{peer.title} leaves {peer.leaves} as they are."]

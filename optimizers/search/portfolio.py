@@ -100,8 +100,8 @@ class PartOutcome:
     """The result of one optimizer. `program` is None if it has none, as the notes then say.
 
     `trials` and `stopped` count its trials without the baseline. `ended` says which budget ended it, "" for
-    none. `facts` are those of its own search for provenance, `costs` the counters of its parts, and `tried`
-    its trials as JSON values. `limits` are its share, set where that cut it off.
+    none. `facts` are those of its own search for provenance, `costs` the counters of its parts.
+    `trial_records` are its trials as JSON values. `limits` are its share, set where that cut it off.
     """
 
     program: RagProgram | None
@@ -111,7 +111,7 @@ class PartOutcome:
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     costs: Sequence[Mapping[str, float]] = ()
-    tried: Sequence[Mapping[str, Any]] = ()
+    trial_records: Sequence[Mapping[str, Any]] = ()
     limits: Budget = field(default_factory=Budget)
 
 

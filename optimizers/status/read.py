@@ -89,37 +89,31 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
             "--trust-targets."
         )
     study = _study(directory, recipe)
-    tried = _read_trials(study)
+    trials = _read_trials(study)
     objectives = [objective_of(name) for name in recipe.search.objectives]
     pick = next(o for o in objectives if o.name == recipe.search.pick)
     state = _state(directory)
-    best = select(tried, objectives, pick) if tried and tried[0].complete else None
-    beside = pareto_front(tried, objectives) if len(objectives) > 1 else []
-    n_trials = _own_trials(recipe)
+    best = select(trials, objectives, pick) if trials and trials[0].complete else None
+    beside = pareto_front(trials, objectives) if len(objectives) > 1 else []
     budget, stored = _budget(directory, recipe)
     return StudyStatus(
         str(directory),
         state,
         _about(recipe),
-        _counts(
-            study,
-            tried,
-            n_trials,
-            state,
-        ),
+        _counts(study, trials, _own_trials(recipe), state),
         _trial_json(best, objectives) if best else None,
         tuple(_trial_json(trial, objectives) for trial in beside),
         budget,
         read_address(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
-        _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _next(recipe, state),
+        _NOTHING if state == CUT and best and best.failures.all and len(trials) > 1 else _next(recipe, state),
         tuple(
             {"trial": trial.number, "failures": trial.failures.to_json()}
-            for trial in sorted(tried, key=lambda trial: -trial.failures.share)
+            for trial in sorted(trials, key=lambda trial: -trial.failures.share)
             if trial.failures.n
         ),
         _rounds(study, recipe),
-        tuple(_parts(directory, recipe, len(tried) - 1, _trial_json(best, objectives) if best else None)),
+        tuple(_parts(directory, recipe, len(trials) - 1, _trial_json(best, objectives) if best else None)),
         stored,
     )
 
@@ -323,21 +317,21 @@ def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
 
 
 def _read_trials(study: optuna.Study | None) -> list[TrialResult]:
-    return [tried for _, tried in read_results(study.user_attrs if study else {})]
+    return [trial for _, trial in read_results(study.user_attrs if study else {})]
 
 
 def _counts(
-    study: optuna.Study | None, tried: Sequence[TrialResult], n_trials: int, state: str
+    study: optuna.Study | None, results: Sequence[TrialResult], n_trials: int, state: str
 ) -> dict[str, int]:
     trials = study.get_trials(deepcopy=False) if study else []
     states = Counter(trial.state for trial in trials)
     numbers = {number for number, _ in read_results(study.user_attrs if study else {})}
     flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in numbers for t in trials)
     return {
-        "done": max(0, len(tried) - 1),
-        "baseline": min(1, len(tried)),
+        "done": max(0, len(results) - 1),
+        "baseline": min(1, len(results)),
         "wanted": n_trials,
-        "stopped": sum(not trial.complete for trial in tried),
+        "stopped": sum(not result.complete for result in results),
         "running": flying if state == RUNNING else 0,
         "stale": 0 if state == RUNNING else flying,
         "failed": states[optuna.trial.TrialState.FAIL],

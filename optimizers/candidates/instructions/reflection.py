@@ -36,7 +36,7 @@ GENERAL = (
 
 async def run_in_harness(bench: Harness, work: Callable[[], Any]) -> Any:
     """The result of `work`, run as an external optimizer is. Raises the error of ragc that ended it."""
-    watch = SearchMonitor((), done=lambda: None, tried=lambda evaluated: None)
+    watch = SearchMonitor((), done=lambda: None, on_evaluated=lambda evaluated: None)
     result = await bench.run(work, watch)
     if watch.error is not None:
         raise watch.error

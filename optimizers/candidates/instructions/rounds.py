@@ -175,11 +175,11 @@ class InstructionRounds:
         rng = random.Random(f"round {task.seed} {number}")
         pool = ParentPool.of(promising_trials(trials, task.objectives), task.pick)
         bench = Harness(task, builder.limit, Silent())
-        tried = {trial.candidate.mark for trial in trials}
+        tried_marks = {trial.candidate.mark for trial in trials}
         plans, children = list[_ChildPlan](), list[Candidate]()
         for turn in range(most):
             pair = pool.draw_pair(rng) if number > 1 and turn == most - 1 else None
-            if pair and (united := combine(*pair)) is not None and united.mark not in tried:
+            if pair and (united := combine(*pair)) is not None and united.mark not in tried_marks:
                 children.append(united)
                 continue
             number_of = (number - 1) * self._children + turn

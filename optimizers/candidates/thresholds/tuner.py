@@ -86,8 +86,8 @@ class ThresholdTrials:
         points = space_thresholds(every, low, high, min(POINTS, self._left - self.used))
         whole = self._knob.kind == "int"
         await self._answer(*(math.ceil(point) if whole else point for point in points))
-        tried = {point: self._values(rows) for point, rows in self._rows.items()}
-        return fit(measured_curve(tried, self._present), reached)
+        values_by_threshold = {point: self._values(rows) for point, rows in self._rows.items()}
+        return fit(measured_curve(values_by_threshold, self._present), reached)
 
     async def _answer(self, *points: float) -> None:
         """Answers the questions with the threshold at each of `points` that is not evaluated yet."""
@@ -161,7 +161,7 @@ class ThresholdTuner:
         LM calls of the budget are held back. If the budget is too small, nothing is sent and the log says so.
         """
         self.done = True
-        tried = {trial.candidate.mark for trial in trials}
+        tried_marks = {trial.candidate.mark for trial in trials}
         candidates: list[Candidate] = []
         for part in space.parts if self._task.recipe.search.calibrate else ():
             lead = self._calibrated(part, trials) or self._leader(part, trials)
@@ -170,7 +170,7 @@ class ThresholdTuner:
                 record = await self._calibrate(part.program, lead, knobs, held)
                 fits = {name: Fit.of(fields) for name, fields in record["fits"].items()}
                 candidates += offers(lead.candidate, fits)
-        return [candidate for candidate in candidates if candidate.mark not in tried]
+        return [candidate for candidate in candidates if candidate.mark not in tried_marks]
 
     def facts(self) -> list[dict[str, Any]]:
         """Each calibrated threshold for provenance, with means in the metric's own direction."""
