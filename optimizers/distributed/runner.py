@@ -69,9 +69,9 @@ class RayRunner:
                 f"Trial {number} could not be run by a worker ({_cause(error)}); look at Ray's logs on "
                 "the worker's machine, then run the same command with --resume."
             ) from error
-        tried = read(text)
-        self._progress.step(len(tried.scores))
-        return replace(tried, candidate=candidate)  # restores the order of its knobs
+        trial = read(text)
+        self._progress.step(len(trial.scores))
+        return replace(trial, candidate=candidate)  # restores the order of its knobs
 
 
 @asynccontextmanager

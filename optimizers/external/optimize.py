@@ -35,7 +35,7 @@ class ExternalOptimizer:
     leaves: str
 
     def search(self) -> Search:
-        """The function that runs it, imported on demand because it needs DSPy's optimizers."""
+        """Returns the function that runs it, imported on demand because it needs DSPy's optimizers."""
         function: Search = import_module(f"ragc.optimizers.external.{self.module}").search
         return function
 
@@ -105,7 +105,7 @@ class ExternalResult:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> ExternalResult:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         predictors = {name: PredictorChoice.of(predictor) for name, predictor in value["predictors"].items()}
         trials = tuple(float(score) for score in value["trials"])
         return cls(
@@ -173,7 +173,7 @@ async def _search(
     watch = SearchMonitor(
         (question.id for question in task.dev),
         done=progress.step,
-        tried=lambda evaluated: _report_trial(evaluated, task, progress),
+        on_evaluated=lambda evaluated: _report_trial(evaluated, task, progress),
     )
     best, ended = await _run_optimizer(name, bench, student, watch)
     notes = [f"{peer.title} leaves {peer.leaves} as they are."]
@@ -183,14 +183,14 @@ async def _search(
         notes.append(f"{peer.title} knows one objective, here {bench.objective.metric.id}; it saw no other.")
     if ended:
         notes.append(ended)
-    trials = tuple(one.score for one in watch.evaluated) or (base.score,)
+    trials = tuple(evaluation.score for evaluation in watch.evaluated) or (base.score,)
     return best or base, trials, notes, ended
 
 
 async def _run_optimizer(
     name: str, bench: Harness, student: RagProgram, watch: SearchMonitor
 ) -> tuple[EvaluatedProgram | None, str]:
-    """The optimizer's program, None for the baseline; and why it ended early, "" if it did not."""
+    """Returns the optimizer's program, None for the baseline; and why it ended early, "" if it did not."""
     title, search = PEERS[name].title, PEERS[name].search()
     error: Exception | None
     try:
@@ -212,7 +212,7 @@ async def _run_optimizer(
 
 def _report_trial(evaluated: list[EvaluatedProgram], task: Task, progress: Progress) -> None:
     """Reports the last fully scored program as progress."""
-    last, best = evaluated[-1], max(one.score for one in evaluated)
+    last, best = evaluated[-1], max(evaluation.score for evaluation in evaluated)
     shown = [len(predictor.demos) for predictor in last.predictors.values()]
     of = max(task.trials, len(evaluated) - 1)
     most = max(shown, default=0)

@@ -237,9 +237,9 @@ def _read(folder: Path) -> GridFiles:
     if reason := too_large(len(settings["settings"]), len(settings["questions"]), len(card["metrics"])):
         raise damaged(folder / SETTINGS, f"it is of a grid with {reason}")
     columns, questions, metrics = map(tuple, names)
-    if len({mark(one) for one in settings["settings"]}) < len(settings["settings"]):
+    if len({mark(setting) for setting in settings["settings"]}) < len(settings["settings"]):
         raise damaged(folder / SETTINGS, "it lists a setting twice")
-    known = {*DEMO_COLUMNS}.union(*(one["knobs"] for one in settings["settings"]))
+    known = {*DEMO_COLUMNS}.union(*(setting["knobs"] for setting in settings["settings"]))
     if len(set(columns)) < len(columns) or not known.issuperset(columns):
         raise damaged(folder / SETTINGS, "its columns are not knobs of its settings, or one stands twice")
     facts = {key: value for key, value in card.items() if key != outputs.FILES}
@@ -327,16 +327,16 @@ def encode(cells: Mapping[int, Cells], metrics: Sequence[str]) -> bytes:
     from pyarrow import parquet
 
     parts = sorted(cells.items())
-    numbers = [np.full(len(one.questions), number, np.int16) for number, one in parts]
+    numbers = [np.full(len(part.questions), number, np.int16) for number, part in parts]
     columns: dict[str, Array] = {
         "setting": np.concatenate(numbers),
-        "question": np.concatenate([one.questions for _, one in parts]).astype(np.int16),
-        "failed": np.concatenate([one.failed for _, one in parts]).astype(np.bool_),
-        "tokens": np.concatenate([one.tokens for _, one in parts]).astype(np.float32),
-        "seconds": np.concatenate([one.seconds for _, one in parts]).astype(np.float32),
+        "question": np.concatenate([part.questions for _, part in parts]).astype(np.int16),
+        "failed": np.concatenate([part.failed for _, part in parts]).astype(np.bool_),
+        "tokens": np.concatenate([part.tokens for _, part in parts]).astype(np.float32),
+        "seconds": np.concatenate([part.seconds for _, part in parts]).astype(np.float32),
     }
     for name in metrics:
-        columns[_SCORE + name] = np.concatenate([one.scores[name] for _, one in parts]).astype(np.float32)
+        columns[_SCORE + name] = np.concatenate([part.scores[name] for _, part in parts]).astype(np.float32)
     stream = io.BytesIO()
     parquet.write_table(pa.table(columns), stream, compression="zstd")
     return stream.getvalue()

@@ -39,13 +39,13 @@ def settings_of(task: Task) -> tuple[Candidate, ...]:
     baseline = _listed(space, space.baseline(), spec.baseline, "grid.baseline")
     settings = {baseline.mark: baseline}
     for index, values in enumerate(spec.settings):
-        one = _listed(space, baseline, values, f"grid.settings.{index}")
-        settings.setdefault(one.mark, one)
+        setting = _listed(space, baseline, values, f"grid.settings.{index}")
+        settings.setdefault(setting.mark, setting)
     draws, most, failed = _draws(space, baseline, task.seed), len(settings) + spec.sample, 0
     while len(settings) < most and failed < DRAWS * (10 + len(settings)):
-        one = next(draws)
-        failed = failed + 1 if one.mark in settings else 0
-        settings.setdefault(one.mark, one)
+        setting = next(draws)
+        failed = failed + 1 if setting.mark in settings else 0
+        settings.setdefault(setting.mark, setting)
     if len(settings) < most:
         drawn = spec.sample - (most - len(settings))
         raise UsageError(
@@ -99,8 +99,8 @@ def _listed(space: ProgramSpace, base: Candidate, values: Mapping[str, Value], w
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     shown = int(values.get(DEMOS, base.demos))
-    one = replace(base, knobs=settled, demos=shown, demo_set=number, demo_kind=kind)
-    return _tidy(space, base, one)
+    setting = replace(base, knobs=settled, demos=shown, demo_set=number, demo_kind=kind)
+    return _tidy(space, base, setting)
 
 
 def _draws(space: ProgramSpace, base: Candidate, seed: int) -> Iterator[Candidate]:
@@ -128,10 +128,10 @@ def _draw(knob: Knob, source: random.Random) -> Value:
     return int(value) if knob.kind == "int" else value
 
 
-def _tidy(space: ProgramSpace, base: Candidate, one: Candidate) -> Candidate:
+def _tidy(space: ProgramSpace, base: Candidate, setting: Candidate) -> Candidate:
     """`one` with the value of `base` for each knob that does not matter, so that equal programs are equal."""
-    matter = {knob.name: space.kind.matters(knob, one.knobs) for knob in space.kind.list_knobs()}
-    knobs = {name: value if matter[name] else base.knobs[name] for name, value in one.knobs.items()}
-    if one.demos:
-        return replace(one, knobs=knobs)
-    return replace(one, knobs=knobs, demo_set=0, demo_kind=FILLED)
+    matter = {knob.name: space.kind.matters(knob, setting.knobs) for knob in space.kind.list_knobs()}
+    knobs = {name: value if matter[name] else base.knobs[name] for name, value in setting.knobs.items()}
+    if setting.demos:
+        return replace(setting, knobs=knobs)
+    return replace(setting, knobs=knobs, demo_set=0, demo_kind=FILLED)

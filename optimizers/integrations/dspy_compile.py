@@ -234,7 +234,7 @@ class Compile(Teleprompter):
         check_disjoint(splits)
         own, ledger = program.runtime, FileLedger(directory / "charges.jsonl", recipe.budget)
         sources = dict(own.sources)
-        if passages := tuple({one.id: one for one in (*train.passages, *dev.passages)}.values()):
+        if passages := tuple({passage.id: passage for passage in (*train.passages, *dev.passages)}.values()):
             sources |= {name: GivenSource(passages) for name in documents_of(program)}
         store = own.gateway.store
         runtime = Runtime(own.targets, sources, store=store, ledger=ledger).with_targets(own.target_names)

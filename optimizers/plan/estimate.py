@@ -192,7 +192,7 @@ class _Plan:
                 for questions, used in sets
                 if used
             ),
-            key=lambda one: one[0] * len(one[3]),
+            key=lambda phase: phase[0] * len(phase[3]),
             reverse=True,
         )
         for rank, (_, calls, taught, questions) in enumerate(demonstrations[: self.trials]):

@@ -32,7 +32,7 @@ class NextTrial:
 
     `done` is the number of trials in the study, the baseline included, and `position` the number of trials
     before this one in its batch. `regular_index` counts all trials before it without the baseline and the
-    children of instruction rounds. `tried` holds the digests of all earlier candidates. `with_demos` are
+    children of instruction rounds. `tried_marks` are the digests of earlier candidates. `with_demos` are
     candidates that show demonstrations, the best first. `sets_known` says whether enough demonstration sets
     were tried to tell which demonstrations help.
     """
@@ -41,7 +41,7 @@ class NextTrial:
     position: int
     regular_index: int
     space: SearchSpace
-    tried: Container[str] = ()
+    tried_marks: Container[str] = ()
     with_demos: Sequence[Candidate] = ()
     sets_known: bool = False
 
@@ -191,7 +191,7 @@ class DemoRetries:
         if turn == 2 or not next_trial.with_demos:
             return None
         best = next_trial.with_demos[0]
-        retry = next_trial.space.next_demo_set(best, next_trial.tried)
+        retry = next_trial.space.next_demo_set(best, next_trial.tried_marks)
         if retry is None and turn == 0:
-            retry = next_trial.space.next_own_demo_set(best, next_trial.tried)
+            retry = next_trial.space.next_own_demo_set(best, next_trial.tried_marks)
         return retry if retry is not None and next_trial.admits(retry) else None

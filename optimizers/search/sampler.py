@@ -88,7 +88,7 @@ class TrialSampler:
             position = next_trial.position + attempt * self._task.batch
             trial, drawn = self._ask(replace(next_trial, position=position), explore=attempt >= DRAWS // 2)
             candidate = next_trial.space.written(drawn)
-            is_new = candidate.mark not in next_trial.tried and next_trial.admits(candidate)
+            is_new = candidate.mark not in next_trial.tried_marks and next_trial.admits(candidate)
             if is_new and candidate == drawn:
                 self._drawn = trial, candidate
                 return candidate
@@ -96,8 +96,8 @@ class TrialSampler:
             if is_new:
                 return candidate
         others = (
-            next_trial.space.next_demo_set(like, next_trial.tried)
-            or next_trial.space.next_own_demo_set(like, next_trial.tried)
+            next_trial.space.next_demo_set(like, next_trial.tried_marks)
+            or next_trial.space.next_own_demo_set(like, next_trial.tried_marks)
             for like in (candidate, *next_trial.with_demos)
         )
         return next(filter(None, others), candidate)

@@ -95,10 +95,10 @@ class Schedule:
         """
         done, space = len(trials), self._space
         self._sampler.copy(waiting)
-        tried = {trial.candidate.mark for trial in trials}
+        tried_marks = {trial.candidate.mark for trial in trials}
         leader = best(trials, self._task.objectives).candidate
         next_trial = NextTrial(
-            done, 0, 0, space, tried,
+            done, 0, 0, space, tried_marks,
             [candidate for candidate in (leader, *self._screening) if candidate.demos],
             sets_known=self._knows_sets(trials),
         )  # fmt: skip
@@ -110,11 +110,11 @@ class Schedule:
             proposals = (policy.candidate(next_trial) for policy in self.policies)
             candidate = next(proposal for proposal in proposals if proposal is not None)
             self._proposals.append((self._sampler.trial(candidate, next_trial), candidate))
-            tried.add(candidate.mark)
+            tried_marks.add(candidate.mark)
         self._reserve = []
         if len(self._task.objectives) == 1 and not self.is_planned(done):
             reserve = self._sampler.reserve(space)
-            self._reserve = [c for c in reserve if c.mark not in tried and next_trial.admits(c)]
+            self._reserve = [c for c in reserve if c.mark not in tried_marks and next_trial.admits(c)]
         return [*(candidate for _, candidate in self._proposals), *self._reserve]
 
     async def start(self, chosen: Sequence[int], trials: Sequence[TrialResult]) -> list[PendingTrial]:

@@ -264,7 +264,7 @@ def _partial(trials: Sequence[TrialResult], whole: Sequence[TrialResult]) -> lis
         for trial in trials
         if whole and not trial.complete and trial.n_independent >= enough
         and trial.candidate.mark not in marks
-        and trial.failures.share <= min(one.failures.share for one in whole) + FAILING + 1e-9
+        and trial.failures.share <= min(other.failures.share for other in whole) + FAILING + 1e-9
     ]  # fmt: skip
 
 

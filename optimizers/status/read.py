@@ -65,7 +65,8 @@ _NOTHING = (
 
 
 def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
-    """The status of the study at `path`: the --out directory of a compile, or the study's own directory.
+    """Returns the status of the study at `path`: the --out directory of a compile, or the study's own
+    directory.
 
     A study of `ragc.study` is also found by its recipe file or its name. `trust_targets` allows the addresses
     in a directory from elsewhere. Raises ArtefactError when there is no study, Untrusted for an address that
@@ -89,49 +90,43 @@ def status(path: str | Path, *, trust_targets: bool = False) -> StudyStatus:
             "--trust-targets."
         )
     study = _study(directory, recipe)
-    tried = _read_trials(study)
+    trials = _read_trials(study)
     objectives = [objective_of(name) for name in recipe.search.objectives]
     pick = next(o for o in objectives if o.name == recipe.search.pick)
     state = _state(directory)
     risk = recipe.search.risk
-    best = select(tried, objectives, pick, risk=risk) if tried and tried[0].complete else None
-    beside = pareto_front(tried, objectives) if len(objectives) > 1 else []
-    n_trials = _own_trials(recipe)
+    best = select(trials, objectives, pick, risk=risk) if trials and trials[0].complete else None
+    beside = pareto_front(trials, objectives) if len(objectives) > 1 else []
     budget, stored = _budget(directory, recipe)
     return StudyStatus(
         str(directory),
         state,
         _about(recipe),
-        _counts(
-            study,
-            tried,
-            n_trials,
-            state,
-        ),
+        _counts(study, trials, _own_trials(recipe), state),
         _trial_json(best, objectives) if best else None,
         tuple(_trial_json(trial, objectives) for trial in beside),
         budget,
         read_address(directory).get("workers", "") if state == RUNNING else "",
         _log(directory),
-        _NOTHING if state == CUT and best and best.failures.all and len(tried) > 1 else _next(recipe, state),
+        _NOTHING if state == CUT and best and best.failures.all and len(trials) > 1 else _next(recipe, state),
         tuple(
             {"trial": trial.number, "failures": trial.failures.to_json()}
-            for trial in sorted(tried, key=lambda trial: -trial.failures.share)
+            for trial in sorted(trials, key=lambda trial: -trial.failures.share)
             if trial.failures.n
         ),
         _rounds(study, recipe),
-        tuple(_parts(directory, recipe, len(tried) - 1, _trial_json(best, objectives) if best else None)),
+        tuple(_parts(directory, recipe, len(trials) - 1, _trial_json(best, objectives) if best else None)),
         stored,
     )
 
 
 def _next(recipe: Recipe, state: str) -> str:
-    """What to do about a study; one of ragc.Compile has no targets, which are objects in Python."""
+    """Returns what to do about a study; one of ragc.Compile has no targets, which are objects in Python."""
     return _NEXT[state] if recipe.targets else _NEXT_IN_PYTHON.get(state, _NEXT[state])
 
 
 def study_trials(directory: Path) -> list[TrialResult]:
-    """The finished trials of the study in `directory`, the baseline first. `status` has checked it.
+    """Returns the finished trials of the study in `directory`, the baseline first. `status` has checked it.
 
     Those of a finished study are read from `trials.json` where its storage has none: other optimizers have no
     storage. Raises StoreError, ArtefactError for a damaged file.
@@ -155,12 +150,14 @@ def study_trials(directory: Path) -> list[TrialResult]:
 
 
 def open_study(directory: Path) -> optuna.Study | None:
-    """The Optuna study of the compile in `directory`, as `study_trials`; None where it has none."""
+    """Returns the Optuna study of the compile in `directory`, as `study_trials`; None where it has none."""
     return _study(directory, recipe_in(directory))
 
 
 def _is_whole(trial: TrialResult, objectives: Sequence[str]) -> bool:
-    """Whether the scores and values of a trial that was read are numbers, with those of `objectives`."""
+    """Returns whether the scores and values of a trial that was read are numbers, with those of
+    `objectives`.
+    """
     every: list[Any] = [score for scores in trial.scores for score in scores.values() if score is not None]
     every += trial.values
     numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in every)
@@ -169,19 +166,24 @@ def _is_whole(trial: TrialResult, objectives: Sequence[str]) -> bool:
 
 
 def _rounds(study: optuna.Study | None, recipe: Recipe) -> dict[str, int] | None:
-    """The rounds of instructions that were held."""
+    """Returns the rounds of instructions that were held."""
     if not recipe.search.instruction_rounds:
         return None
     stored = study.user_attrs if study else {}
     held = [Round.of(value) for name, value in stored.items() if name.startswith(round_name(1)[:6])]
-    texts = sum(len(new) for one in held for by_name in one.texts.values() for new in by_name.values())
+    texts = sum(
+        len(new)
+        for instruction_round in held
+        for by_name in instruction_round.texts.values()
+        for new in by_name.values()
+    )
     return {"held": len(held), "of": recipe.search.instruction_rounds, "texts": texts}
 
 
 def _parts(
     directory: Path, recipe: Recipe, own: int, leader: Mapping[str, Any] | None
 ) -> Iterator[dict[str, Any]]:
-    """How each optimizer of a portfolio stands; `own` and `leader` are of ragc's own study."""
+    """Returns how each optimizer of a portfolio stands; `own` and `leader` are of ragc's own study."""
     if isinstance(recipe.search.optimizer, str):
         return
     ledger, ended = FileLedger(directory / "charges.jsonl", recipe.budget), read_progress(directory)
@@ -242,7 +244,7 @@ def _about(recipe: Recipe) -> dict[str, Any]:
 
 
 def _own_trials(recipe: Recipe) -> int:
-    """The trials of ragc's own study: all, or its part of those of several optimizers."""
+    """Returns the trials of ragc's own study: all, or its part of those of several optimizers."""
     limit, search = recipe.budget.trials, recipe.search
     total = search.trials if limit is None else min(search.trials, limit)
     if isinstance(search.optimizer, str):
@@ -251,7 +253,7 @@ def _own_trials(recipe: Recipe) -> int:
 
 
 def _script_status(directory: Path) -> StudyStatus:
-    """The status of a user's own Optuna script."""
+    """Returns the status of a user's own Optuna script."""
     from ragc.optimizers.integrations import optuna_status
 
     recipe = recipe_in(directory)
@@ -311,7 +313,7 @@ def _state(directory: Path) -> str:
 
 
 def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
-    """The Optuna study; None before its first trial and for an optimizer that has none."""
+    """Returns the Optuna study; None before its first trial and for an optimizer that has none."""
     if address := storage_address(recipe.study):
         name = read_address(directory).get("name")
         return open_server_study(address, name) if name else None
@@ -319,21 +321,21 @@ def _study(directory: Path, recipe: Recipe) -> optuna.Study | None:
 
 
 def _read_trials(study: optuna.Study | None) -> list[TrialResult]:
-    return [tried for _, tried in read_results(study.user_attrs if study else {})]
+    return [trial for _, trial in read_results(study.user_attrs if study else {})]
 
 
 def _counts(
-    study: optuna.Study | None, tried: Sequence[TrialResult], n_trials: int, state: str
+    study: optuna.Study | None, results: Sequence[TrialResult], n_trials: int, state: str
 ) -> dict[str, int]:
     trials = study.get_trials(deepcopy=False) if study else []
     states = Counter(trial.state for trial in trials)
     numbers = {number for number, _ in read_results(study.user_attrs if study else {})}
     flying = sum(t.state == optuna.trial.TrialState.RUNNING and t.number not in numbers for t in trials)
     return {
-        "done": max(0, len(tried) - 1),
-        "baseline": min(1, len(tried)),
+        "done": max(0, len(results) - 1),
+        "baseline": min(1, len(results)),
         "wanted": n_trials,
-        "stopped": sum(not trial.complete for trial in tried),
+        "stopped": sum(not result.complete for result in results),
         "running": flying if state == RUNNING else 0,
         "stale": 0 if state == RUNNING else flying,
         "failed": states[optuna.trial.TrialState.FAIL],
@@ -351,7 +353,7 @@ def _trial_json(trial: TrialResult, objectives: Sequence[Objective]) -> dict[str
 
 
 def _budget(directory: Path, recipe: Recipe) -> tuple[dict[str, dict[str, float | None]], dict[str, float]]:
-    """What the study spent of each limit, and what of it is for stored replies."""
+    """Returns what the study spent of each limit, and what of it is for stored replies."""
     limits, ledger = recipe.budget, _ledger(directory, recipe)
     spent = {"lm_calls": ledger.calls, "tokens": ledger.tokens, "usd": ledger.usd, "minutes": ledger.minutes}
     stored = asdict(ledger.replayed)

@@ -97,8 +97,8 @@ def _by_predictor(
 ) -> dict[str, tuple[Demonstration, ...]]:
     demos: dict[str, tuple[Demonstration, ...]] = {}
     for name, demo in taught:
-        one = Demonstration(demo, label=label_of(signatures[name], demo))
-        demos[name] = (*demos.get(name, ()), one)
+        demonstration = Demonstration(demo, label=label_of(signatures[name], demo))
+        demos[name] = (*demos.get(name, ()), demonstration)
     return demos
 
 
@@ -118,11 +118,11 @@ def _collect_judgements(
         for call in calls:
             values = {**call.inputs, **call.outputs}
             label = label_of(signatures[call.name], values)
-            one = Demonstration(values, score, label)
-            known = call.truncated or call.repaired or one in demos[call.name]
+            demonstration = Demonstration(values, score, label)
+            known = call.truncated or call.repaired or demonstration in demos[call.name]
             if label and not known and counts[call.name, label] < most:
                 counts[call.name, label] += 1
-                demos[call.name].append(one)
+                demos[call.name].append(demonstration)
     return {name: tuple(ones) for name, ones in demos.items() if ones}
 
 
@@ -147,7 +147,7 @@ def _collect_labelled(rows: Sequence[Row], labels: frozenset[str], n_demos: int)
 
 
 def _is_supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
-    """Whether the passages shown support the gold answer: they contain it, or it is one of `labels`.
+    """Returns whether the passages shown support the gold answer: they contain it, or it is one of `labels`.
 
     The answer that a question is invalid needs no supporting passage.
     """
@@ -163,7 +163,9 @@ def _is_supported(row: Row, labels: frozenset[str], *, whole: bool) -> bool:
 
 
 def _last_demo(row: Row) -> tuple[str, Demo] | None:
-    """The last call of a run, with its predictor's name; None unless its only output is the answer."""
+    """Returns the last call of a run, with its predictor's name; None unless its only output is the
+    answer.
+    """
     calls = [event for event in row.trace if isinstance(event, Call)]
     if not calls or set(calls[-1].outputs) != {"answer"}:
         return None
@@ -193,8 +195,8 @@ def _bootstrap(
         compiled = teleprompter.compile(program.deepcopy(), trainset=[_example(question)])
         for name, predictor in compiled.named_predictors():
             for values in (_fields(predictor, demo) for demo in predictor.demos):
-                one = Demonstration(values, score, label_of(predictor.signature, values))
-                demos[name] = (*demos[name], one)
+                demonstration = Demonstration(values, score, label_of(predictor.signature, values))
+                demos[name] = (*demos[name], demonstration)
     return demos
 
 
@@ -213,7 +215,7 @@ class _BootstrapOne(dspy.BootstrapFewShot):
 
 
 def _fields(predictor: Any, demo: Any) -> Demo:
-    """The signature's fields in `demo`; DSPy keeps everything a prediction carried, such as log
+    """Returns the signature's fields in `demo`; DSPy keeps everything a prediction carried, such as log
     probabilities.
     """
     return {name: value for name, value in plain(demo).items() if name in predictor.signature.fields}

@@ -51,28 +51,30 @@ class Effects:
     root: np.ndarray
 
     def mean(self) -> dict[str, float]:
-        """The expected effect of each demonstration, on the scale of the score."""
+        """Returns the expected effect of each demonstration, on the scale of the score."""
         return {key: round(float(value), 9) for key, value in zip(self.keys, self.means, strict=True)}
 
     def draw(self, rng: random.Random) -> dict[str, float]:
-        """One draw of all effects from the posterior."""
+        """Returns one draw of all effects from the posterior."""
         noise = np.array([rng.gauss(0, 1) for _ in self.keys])
         drawn = self.means + self.root @ noise
         return {key: round(float(value), 9) for key, value in zip(self.keys, drawn, strict=True)}
 
 
 def estimate_effects(shown: Sequence[Shown], keys: Sequence[str], objective: Objective) -> Effects:
-    """The effects of the demonstrations `keys` on `objective`, from trials that `shown` describes.
+    """Returns the effects of the demonstrations `keys` on `objective`, from trials that `shown` describes.
 
     Without trials that tell them apart, all are equal in the mean.
     """
     if not shown:
         return Effects(tuple(keys), np.zeros(len(keys)), np.eye(len(keys)) * PRIOR**0.5)
-    gains, noise = _gains([one.trial for one in shown], objective)
-    every = tuple(sorted({*keys, *(key for one in shown for key in one.keys)}))
-    has = np.array([[float(key in one.keys) for key in every] for one in shown])
-    kinds = sorted({one.settings for one in shown})
-    rest = np.array([[*(float(k == one.settings) for k in kinds), float(bool(one.keys))] for one in shown])
+    gains, noise = _gains([entry.trial for entry in shown], objective)
+    every = tuple(sorted({*keys, *(key for entry in shown for key in entry.keys)}))
+    has = np.array([[float(key in entry.keys) for key in every] for entry in shown])
+    kinds = sorted({entry.settings for entry in shown})
+    rest = np.array(
+        [[*(float(k == entry.settings) for k in kinds), float(bool(entry.keys))] for entry in shown]
+    )
     base = np.diag(noise) + SETTINGS * rest @ rest.T
     spread = max(
         SPREADS, key=lambda value: (round(_likelihood(value * has @ has.T + base, gains), 9), -value)
@@ -87,7 +89,7 @@ def estimate_effects(shown: Sequence[Shown], keys: Sequence[str], objective: Obj
 
 
 def _gains(trials: Sequence[TrialResult], objective: Objective) -> tuple[np.ndarray, np.ndarray]:
-    """The gain of each trial, and the variance of its noise."""
+    """Returns the gain of each trial, and the variance of its noise."""
     series = [trial.series(objective) for trial in trials]
     longest = max(map(len, series), default=0)
     level = [fmean(line[at] for line in series if at < len(line)) for at in range(longest)]
@@ -101,13 +103,14 @@ def _gains(trials: Sequence[TrialResult], objective: Objective) -> tuple[np.ndar
 
 
 def _likelihood(covariance: np.ndarray, gains: np.ndarray) -> float:
-    """The log likelihood of `gains`, without its constant."""
+    """Returns the log likelihood of `gains`, without its constant."""
     _, size = np.linalg.slogdet(covariance)
     return float(-0.5 * (size + gains @ np.linalg.solve(covariance, gains)))
 
 
 def order_by_help(keys: Mapping[str, Sequence[str]], drawn: Mapping[str, float]) -> dict[str, list[int]]:
-    """The places of the demonstrations of each predictor, whose `keys` are given, the most helpful first.
+    """Returns the places of the demonstrations of each predictor, whose `keys` are given, the most helpful
+    first.
 
     Lists of equal length are ordered alike, by the sum of the effects at each place, so that demonstrations
     of one question stay together.

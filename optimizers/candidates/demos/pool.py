@@ -39,7 +39,7 @@ class Demonstration:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Demonstration:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         return cls(value["values"], value["score"], value.get("label", ""))
 
 
@@ -47,7 +47,7 @@ ByPredictor = Mapping[str, tuple[Demonstration, ...]]
 
 
 def label_of(signature: Any, demo: Demo) -> str:
-    """The label of `demo`, as JSON; "" if the call is no judgement call."""
+    """Returns the label of `demo`, as JSON; "" if the call is no judgement call."""
     field = label_field(signature)
     return canonical(demo[field]) if field and field in demo else ""
 
@@ -55,20 +55,20 @@ def label_of(signature: Any, demo: Demo) -> str:
 def balance_labels(
     demos: Sequence[Demonstration], number: int, size: int | None, seed: int
 ) -> tuple[Demonstration, ...]:
-    """At most `size` of `demos`, taken from the labels in turn, then shuffled.
+    """Returns at most `size` of `demos`, taken from the labels in turn, then shuffled.
 
     The counts of two labels differ by at most one, unless the rarer label runs out. Set `number` 0 takes the
     first of each label; all other sets take them at random. The same arguments give the same order.
     """
     rng = random.Random(f"balanced {seed} {number}")
     by_label: dict[str, list[Demonstration]] = {}
-    for one in demos:
-        by_label.setdefault(one.label, []).append(one)
+    for demo in demos:
+        by_label.setdefault(demo.label, []).append(demo)
     lists = [by_label[label] for label in sorted(by_label)]
     for members in lists if number else ():
         rng.shuffle(members)
     rng.shuffle(lists)
-    turns = [one for turn in zip_longest(*lists) for one in turn if one is not None][:size]
+    turns = [demo for turn in zip_longest(*lists) for demo in turn if demo is not None][:size]
     rng.shuffle(turns)
     return tuple(turns)
 
@@ -105,7 +105,7 @@ class DemoPool:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> DemoPool:
-        """The inverse of `to_json`."""
+        """Returns the inverse of `to_json`."""
         filled, taught, judged = (_pool_from_json(value[name]) for name in ("demos", "taught", "judged"))
         earned, counts = tuple(value["earned"]), dict(value["counters"])
         return cls(filled, earned, int(value["asked"]), int(value["labelled"]), counts, taught, judged)
@@ -113,7 +113,7 @@ class DemoPool:
     @property
     def demos(self) -> dict[str, tuple[Demo, ...]]:
         """The values of the demonstrations in `filled`, by predictor."""
-        return {name: tuple(one.values for one in demos) for name, demos in self.filled.items()}
+        return {name: tuple(demo.values for demo in demos) for name, demos in self.filled.items()}
 
     @property
     def size(self) -> int:
@@ -127,7 +127,7 @@ class DemoPool:
         one question stay together if each predictor has one for it.
         """
         return [
-            {name: [one.values for one in self.select(name, number, size, seed)] for name in self.filled}
+            {name: [demo.values for demo in self.select(name, number, size, seed)] for name in self.filled}
             for number in range(count)
         ]
 
@@ -141,7 +141,7 @@ class DemoPool:
         *,
         order: Sequence[int] | None = None,
     ) -> tuple[Demonstration, ...]:
-        """At most `size` demonstrations of `kind` for `predictor`, in the order of set `number`.
+        """Returns at most `size` demonstrations of `kind` for `predictor`, in the order of set `number`.
 
         The kinds cross-domain, nearest and helpful use `filled`. So does a predictor without labels to
         balance. `order` has the places of the demonstrations in another order.
@@ -149,24 +149,24 @@ class DemoPool:
         demos = self._of_kind(kind, predictor)
         if order is not None:
             return tuple(demos[at] for at in order[:size])
-        if kind == BALANCED and any(one.label for one in demos):
+        if kind == BALANCED and any(demo.label for demo in demos):
             return balance_labels(demos, number, size, seed)
         return tuple(_shuffle(demos, number, seed)[:size])
 
     def _of_kind(self, kind: str, predictor: str) -> Sequence[Demonstration]:
         filled = self.filled.get(predictor, ())
         if kind == BOOTSTRAPPED:
-            return [one for one in filled if one.score is not None]
+            return [demo for demo in filled if demo.score is not None]
         if kind == LABELLED:
             return self.labelled_demos.get(predictor, ())
         if kind == BALANCED:
-            known = [one.values for one in filled]
-            return [*filled, *(one for one in self.by_label.get(predictor, ()) if one.values not in known)]
+            known = [demo.values for demo in filled]
+            return [*filled, *(demo for demo in self.by_label.get(predictor, ()) if demo.values not in known)]
         return filled
 
 
 def _pool_to_json(by_predictor: ByPredictor) -> dict[str, Any]:
-    return {name: [one.to_json() for one in demos] for name, demos in by_predictor.items()}
+    return {name: [demo.to_json() for demo in demos] for name, demos in by_predictor.items()}
 
 
 def _pool_from_json(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, ...]]:
@@ -174,7 +174,9 @@ def _pool_from_json(value: Mapping[str, Any]) -> dict[str, tuple[Demonstration, 
 
 
 def _shuffle(demos: Sequence[Demonstration], number: int, seed: int) -> Sequence[Demonstration]:
-    """`demos` in the order of set `number`. Set 0 is unshuffled; lists of equal length are shuffled alike."""
+    """Returns `demos` in the order of set `number`. Set 0 is unshuffled; lists of equal length are shuffled
+    alike.
+    """
     if not number:
         return demos
     order = list(range(len(demos)))

@@ -25,7 +25,8 @@ class ParentPool:
 
     @classmethod
     def of(cls, trials: Sequence[TrialResult], objective: Objective) -> ParentPool:
-        """The pool of `trials`. A question compares the trials that answered it; all saw the first ones.
+        """Returns the pool of `trials`. A question compares the trials that answered it; all saw the first
+        ones.
 
         Of equal candidates only the first is a member.
         """
@@ -44,7 +45,7 @@ class ParentPool:
         return cls(members, {t.number: t for t in unique.values() if t.number in members})
 
     def draw(self, rng: random.Random) -> TrialResult:
-        """One member, in proportion to the questions on which it leads."""
+        """Returns one member, in proportion to the questions on which it leads."""
         numbers = sorted(self.leads)
         return self.trials[rng.choices(numbers, [len(self.leads[n]) for n in numbers])[0]]
 
@@ -55,25 +56,25 @@ class ParentPool:
         """
         numbers = sorted(self.leads)
         pairs = [
-            (one, other)
-            for at, one in enumerate(numbers)
+            (first, other)
+            for at, first in enumerate(numbers)
             for other in numbers[at + 1 :]
-            if self.leads[one] - self.leads[other]
-            and self.leads[other] - self.leads[one]
-            and self.trials[one].candidate.program == self.trials[other].candidate.program
-            and self.trials[one].candidate.instructions != self.trials[other].candidate.instructions
+            if self.leads[first] - self.leads[other]
+            and self.leads[other] - self.leads[first]
+            and self.trials[first].candidate.program == self.trials[other].candidate.program
+            and self.trials[first].candidate.instructions != self.trials[other].candidate.instructions
         ]
         if not pairs:
             return None
-        weights = [len(self.leads[one] ^ self.leads[other]) for one, other in pairs]
-        one, other = (self.trials[number] for number in rng.choices(pairs, weights)[0])
-        return (one, other) if one.values[0] >= other.values[0] else (other, one)
+        weights = [len(self.leads[first] ^ self.leads[other]) for first, other in pairs]
+        first, other = (self.trials[number] for number in rng.choices(pairs, weights)[0])
+        return (first, other) if first.values[0] >= other.values[0] else (other, first)
 
 
 def _undominated(
     leads: Mapping[int, frozenset[int]], series: Mapping[int, Sequence[float]]
 ) -> dict[int, frozenset[int]]:
-    """`leads` without trials that lead nowhere, or only where the remaining ones lead too.
+    """Returns `leads` without trials that lead nowhere, or only where the remaining ones lead too.
 
     The trial with the lowest mean is examined first; of equal ones the earlier, so that a text that changed
     nothing yet may be built on.

@@ -105,7 +105,7 @@ class InstructionRounds:
         self.held = list(builder.rounds())
 
     def due(self, done: int) -> bool:
-        """Whether a round is due after `done` trials, the baseline included.
+        """Returns whether a round is due after `done` trials, the baseline included.
 
         Rounds are spread evenly over the trials, the first right after the baseline. A round waits until the
         children of the one before have been tried.
@@ -136,7 +136,7 @@ class InstructionRounds:
         return result
 
     def _size(self, number: int, trials: Sequence[TrialResult]) -> tuple[int, int]:
-        """The children of round `number` and the reflections on each, decided once a study.
+        """Returns the children of round `number` and the reflections on each, decided once a study.
 
         (0, 0) if the budget does not last for one of them and the batch of its trial.
         """
@@ -156,7 +156,7 @@ class InstructionRounds:
         return size
 
     def _questions_left(self, base: TrialResult) -> float:
-        """The answers that the budget still allows before the next batch and the test questions.
+        """Returns the answers that the budget still allows before the next batch and the test questions.
 
         The answers of the baseline `base` say what one costs.
         """
@@ -167,7 +167,7 @@ class InstructionRounds:
     async def _evolve(
         self, number: int, trials: Sequence[TrialResult], most: int, steps: int
     ) -> tuple[dict[str, dict[str, list[str]]], list[Candidate]]:
-        """The new texts of round `number` by program and predictor, and the children that have them.
+        """Returns the new texts of round `number` by program and predictor, and the children that have them.
 
         At most `most` children, each after at most so many `steps`.
         """
@@ -175,11 +175,11 @@ class InstructionRounds:
         rng = random.Random(f"round {task.seed} {number}")
         pool = ParentPool.of(promising_trials(trials, task.objectives), task.pick)
         bench = Harness(task, builder.limit, Silent())
-        tried = {trial.candidate.mark for trial in trials}
+        tried_marks = {trial.candidate.mark for trial in trials}
         plans, children = list[_ChildPlan](), list[Candidate]()
         for turn in range(most):
             pair = pool.draw_pair(rng) if number > 1 and turn == most - 1 else None
-            if pair and (united := combine(*pair)) is not None and united.mark not in tried:
+            if pair and (united := combine(*pair)) is not None and united.mark not in tried_marks:
                 children.append(united)
                 continue
             number_of = (number - 1) * self._children + turn
@@ -200,13 +200,15 @@ class InstructionRounds:
             children.append(replace(candidate, instructions={**candidate.instructions, plan.predictor: at}))
         return texts, children
 
-    async def _plan_union(self, turn: int, one: TrialResult, other: TrialResult) -> _ChildPlan | None:
-        """The plan to unite the texts of the first call where both parents have new ones; None if none."""
-        texts = await self._builder.instruction_texts(one.candidate.program)
-        for name, number in sorted(one.candidate.instructions.items()):
+    async def _plan_union(self, turn: int, first: TrialResult, other: TrialResult) -> _ChildPlan | None:
+        """Returns the plan to unite the texts of the first call where both parents have new ones; None if
+        none.
+        """
+        texts = await self._builder.instruction_texts(first.candidate.program)
+        for name, number in sorted(first.candidate.instructions.items()):
             second = other.candidate.instructions.get(name, 0)
             if number and second and number != second:
-                return _ChildPlan(turn, one, texts[name][second], name)
+                return _ChildPlan(turn, first, texts[name][second], name)
         return None
 
     async def _write(self, bench: Harness, plans: Sequence[_ChildPlan], steps: int) -> None:
@@ -241,7 +243,7 @@ class InstructionRounds:
         calls = {
             name: shown
             for name in texts
-            if (shown := [one for row in failed if (one := example_of(bench, row, name)) is not None])
+            if (shown := [example for row in failed if (example := example_of(bench, row, name)) is not None])
         }
         if not step and plan.predictor not in calls:
             plan.other, plan.predictor = "", list(calls)[plan.turn % len(calls)] if calls else ""
@@ -264,7 +266,7 @@ class InstructionRounds:
     async def _reflect(
         self, bench: Harness, plans: Sequence[_ChildPlan], rows: Sequence[Row]
     ) -> list[_ChildPlan]:
-        """One reflection on each of `plans`; returns those whose text changed."""
+        """Reflects once on each of `plans` and returns those whose text changed."""
         train, golds = self._task.train, [gold for question in self._task.train for gold in question.answers]
         copied = TrainTexts.of(train, rows)
         waiting, changed = list(plans), list[_ChildPlan]()
@@ -293,13 +295,13 @@ class InstructionRounds:
         return [plan for plan in plans if plan in changed]
 
 
-def combine(one: TrialResult, other: TrialResult) -> Candidate | None:
-    """The candidate of `one` with some instructions of `other`; None if that is no new combination.
+def combine(first: TrialResult, other: TrialResult) -> Candidate | None:
+    """Returns the candidate of `first` with some instructions of `other`; None if that is no new combination.
 
     A call that only one parent rewrote has that text. Of the calls that both rewrote, in the order of their
     names, every second has the text of `other`.
     """
-    mine, theirs = one.candidate.instructions, other.candidate.instructions
+    mine, theirs = first.candidate.instructions, other.candidate.instructions
     differing = [name for name in sorted({*mine, *theirs}) if mine.get(name, 0) != theirs.get(name, 0)]
     both = [name for name in differing if mine.get(name) and theirs.get(name)]
     chosen: Mapping[str, Any] = {
@@ -309,4 +311,4 @@ def combine(one: TrialResult, other: TrialResult) -> Candidate | None:
     united = {**mine, **chosen}
     if united == dict(mine) or united == dict(theirs):
         return None
-    return replace(one.candidate, instructions=united)
+    return replace(first.candidate, instructions=united)

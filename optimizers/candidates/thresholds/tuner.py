@@ -86,8 +86,8 @@ class ThresholdTrials:
         points = space_thresholds(every, low, high, min(POINTS, self._left - self.used))
         whole = self._knob.kind == "int"
         await self._answer(*(math.ceil(point) if whole else point for point in points))
-        tried = {point: self._values(rows) for point, rows in self._rows.items()}
-        return fit(measured_curve(tried, self._present), reached)
+        values_by_threshold = {point: self._values(rows) for point, rows in self._rows.items()}
+        return fit(measured_curve(values_by_threshold, self._present), reached)
 
     async def _answer(self, *points: float) -> None:
         """Answers the questions with the threshold at each of `points` that is not evaluated yet."""
@@ -105,13 +105,13 @@ class ThresholdTrials:
                 self._spent.merge(row.total_cost)
 
     def _scores(self, at: int) -> list[list[float]]:
-        """The scores that question number `at` compared with the threshold, in each run."""
+        """Returns the scores that question number `at` compared with the threshold, in each run."""
         name = self._knob.name
         traces = [rows[at].trace for rows in self._rows.values()]
         return [[e.score for e in trace if isinstance(e, Gate) and e.knob == name] for trace in traces]
 
     def _single(self, seen: list[list[list[float]]]) -> list[GateOutcome] | None:
-        """The outcomes of questions that pass the gate once; None if some passed it several times.
+        """Returns the outcomes of questions that pass the gate once; None if some passed it several times.
 
         None also for integer knobs, and if a question's score differs between runs.
         """
@@ -161,7 +161,7 @@ class ThresholdTuner:
         LM calls of the budget are held back. If the budget is too small, nothing is sent and the log says so.
         """
         self.done = True
-        tried = {trial.candidate.mark for trial in trials}
+        tried_marks = {trial.candidate.mark for trial in trials}
         candidates: list[Candidate] = []
         for part in space.parts if self._task.recipe.search.calibrate else ():
             lead = self._calibrated(part, trials) or self._leader(part, trials)
@@ -170,10 +170,10 @@ class ThresholdTuner:
                 record = await self._calibrate(part.program, lead, knobs, held)
                 fits = {name: Fit.of(fields) for name, fields in record["fits"].items()}
                 candidates += offers(lead.candidate, fits)
-        return [candidate for candidate in candidates if candidate.mark not in tried]
+        return [candidate for candidate in candidates if candidate.mark not in tried_marks]
 
     def facts(self) -> list[dict[str, Any]]:
-        """Each calibrated threshold for provenance, with means in the metric's own direction."""
+        """Returns each calibrated threshold for provenance, with means in the metric's own direction."""
         pick, facts = self._task.pick, []
         for program, record in self._all():
             for knob, fields in record["fits"].items():
@@ -185,7 +185,7 @@ class ThresholdTuner:
         return facts
 
     def costs(self) -> list[Mapping[str, float]]:
-        """The counters of calibrating each program."""
+        """Returns the counters of calibrating each program."""
         return [record["counters"] for _, record in self._all()]
 
     def _all(self) -> list[tuple[str, Any]]:
@@ -196,7 +196,7 @@ class ThresholdTuner:
         return [(name, record) for name, record in records if record is not None]
 
     def _calibrated(self, part: ProgramSpace, trials: Sequence[TrialResult]) -> TrialResult | None:
-        """The trial that an earlier process calibrated: later trials may lead by now."""
+        """Returns the trial that an earlier process calibrated: later trials may lead by now."""
         record = self._attributes.get(f"calibration:{part.program}")
         return None if record is None else next(t for t in trials if t.number == record["trial"])
 
@@ -211,7 +211,7 @@ class ThresholdTuner:
         )
 
     def _thresholds(self, part: ProgramSpace, lead: Candidate) -> list[Knob]:
-        """The searched thresholds that matter under `lead`.
+        """Returns the searched thresholds that matter under `lead`.
 
         If `lead` shows demonstrations, a threshold that shapes them is left out: each of its values would
         need a new pool.
@@ -224,7 +224,9 @@ class ThresholdTuner:
         ]
 
     async def _calibrate(self, program: str, lead: TrialResult, knobs: Sequence[Knob], held: int) -> Any:
-        """The fits of `knobs`, the reasons why others are left out, and the cost; computed once a study."""
+        """Returns the fits of `knobs`, the reasons why others are left out, and the cost; computed once a
+        study.
+        """
         name = f"calibration:{program}"
         if (record := self._attributes.get(name)) is not None:
             return record
@@ -263,7 +265,7 @@ class ThresholdTuner:
         )
 
     def _evaluation_limit(self, program: str, lead: TrialResult, knobs: int, held: int) -> int:
-        """The number of evaluations allowed, decided once a study, before the first evaluation."""
+        """Returns the number of evaluations allowed, decided once a study, before the first evaluation."""
         name = f"calibrating:{program}"
         if (saved := self._attributes.get(name)) is not None:
             return int(saved)
@@ -284,8 +286,8 @@ class ThresholdTuner:
 
 
 def offers(lead: Candidate, fits: Mapping[str, Fit]) -> list[Candidate]:
-    """`lead` with all fitted thresholds that are worth a trial together, then with each alone; at most
-    `MAX_OFFERS`.
+    """Returns `lead` with all fitted thresholds that are worth a trial together, then with each alone; at
+    most `MAX_OFFERS`.
     """
     good = {name: fitted for name, fitted in fits.items() if fitted.worth_a_trial}
     order = sorted(good, key=lambda name: (good[name].before - good[name].in_sample, name))

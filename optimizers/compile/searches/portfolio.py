@@ -77,7 +77,7 @@ class PortfolioSearch:
             searched.budget,
             facts=selected.facts,
             costs=selected.costs,
-            tried=selected.trials,
+            trial_records=selected.trials,
         )
 
     async def _run_external(self, part: PortfolioPart, reserved: int) -> PartOutcome:
@@ -123,6 +123,6 @@ class PortfolioSearch:
             {"baseline": first.result.scores, "winner": winner.result.scores},
             facts,
             [first.result.counters, *(cost for _, outcome in self._outcomes for cost in outcome.costs)],
-            [trial for _, outcome in self._outcomes for trial in outcome.tried],
+            [trial for _, outcome in self._outcomes for trial in outcome.trial_records],
             {"baseline": first.result.failures, "winner": winner.result.failures},
         )

@@ -131,7 +131,7 @@ def entries() -> Mapping[str, DataFolders]:
         for entry in folder.iterdir()
         if entry.name.endswith(".toml")
     ]
-    return {entry.id: entry for entry in sorted(listed, key=lambda one: one.id)}
+    return {entry.id: entry for entry in sorted(listed, key=lambda item: item.id)}
 
 
 def parse(values: Mapping[str, Any], name: str) -> DataFolders:
@@ -139,7 +139,7 @@ def parse(values: Mapping[str, Any], name: str) -> DataFolders:
     try:
         id = name.removesuffix(".toml")
         card = datasets.card(values.get("card", id))
-        forms = tuple(_form(one) for one in values["forms"])
+        forms = tuple(_form(form) for form in values["forms"])
         return DataFolders(
             id,
             tuple(values.get("folders", (id,))),

@@ -57,8 +57,8 @@ def load(name: str) -> tuple[TableDemonstration, ...]:
 
 def _demonstration(values: Mapping[str, Any]) -> TableDemonstration:
     passages = tuple(
-        Passage(f"demo-{number}", one["title"], one["text"])
-        for number, one in enumerate(values.get("passages", ()), 1)
+        Passage(f"demo-{number}", passage["title"], passage["text"])
+        for number, passage in enumerate(values.get("passages", ()), 1)
     )
     return TableDemonstration(**{**values, "passages": passages})
 

@@ -118,7 +118,7 @@ class Reproduction:
             ],
             "left_out": list(self.left_out),
             "differs": list(self.differs),
-            "same_requests": [one.to_json() for one in self.same],
+            "same_requests": [rows.to_json() for rows in self.same],
             "counters": dict(self.counters),
             "path": str(self.path),
             "plot": None if self.plot is None else str(self.plot),
@@ -151,7 +151,7 @@ class Reproduction:
                 out.append(f"Below {MIN_QUESTIONS} questions an interval holds nearly any figure: {TOO_FEW}.")
         if self.same:
             out += ["", "Rows that sent the same requests:"]
-            out += [f"- {one.sentence()}" for one in self.same]
+            out += [f"- {rows.sentence()}" for rows in self.same]
         out += ["", "What differs from the paper:"]
         out += [f"- {text}" for text in self.differs]
         if self.left_out:

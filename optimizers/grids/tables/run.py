@@ -98,7 +98,7 @@ def estimate(
         "cells": cells,
         "left_out": left_out,
         "unmeasured": dict(plan.unmeasured),
-        "same_requests": [one.to_json() for one in same],
+        "same_requests": [rows.to_json() for rows in same],
         "path": str(folder),
     }
 

@@ -193,7 +193,7 @@ class Headroom:
             "verdict": self.verdict,
             "why": self.why,
             "questions": self.questions,
-            "settings": [{"what": one.what, "mean": one.mean} for one in self.settings],
+            "settings": [{"what": setting.what, "mean": setting.mean} for setting in self.settings],
             "left_out": self.left_out,
             "noise": self.noise
             and {

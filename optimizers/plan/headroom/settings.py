@@ -36,10 +36,15 @@ def differing_settings(
     """
     candidates = [*space.screening(SCREENED), *_draws(space, seed)]
     if not demos:
-        candidates = [replace(one, demos=0, demo_set=0, own_demos={}, demo_kind=FILLED) for one in candidates]
+        candidates = [
+            replace(candidate, demos=0, demo_set=0, own_demos={}, demo_kind=FILLED)
+            for candidate in candidates
+        ]
     baseline = space.baseline()
-    distinct = {one.mark: one for one in (baseline, *candidates)}
-    others = [one for mark, one in distinct.items() if mark != baseline.mark and usable(one)]
+    distinct = {candidate.mark: candidate for candidate in (baseline, *candidates)}
+    others = [
+        candidate for mark, candidate in distinct.items() if mark != baseline.mark and usable(candidate)
+    ]
     return [baseline, *_far_apart(space, baseline, others, most - 1)]
 
 
@@ -57,7 +62,7 @@ def _far_apart(
     space: SearchSpace, baseline: Candidate, others: Sequence[Candidate], most: int
 ) -> list[Candidate]:
     """At most `most` of `others`, each the farthest from the baseline and those before it."""
-    points = [to_parameters(space, one) for one in (baseline, *others)]
+    points = [to_parameters(space, candidate) for candidate in (baseline, *others)]
     ranges = _ranges(points)
     nearest = [_distance(point, points[0], ranges) for point in points[1:]]
     chosen: list[int] = []
@@ -84,15 +89,15 @@ def _ranges(points: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def _distance(one: Mapping[str, Any], other: Mapping[str, Any], ranges: Mapping[str, float]) -> float:
-    names = one.keys() | other.keys()
+def _distance(first: Mapping[str, Any], other: Mapping[str, Any], ranges: Mapping[str, float]) -> float:
+    names = first.keys() | other.keys()
     if not names:
         return 0.0
     return sum(
         1.0
-        if name not in one or name not in other
-        else abs(one[name] - other[name]) / ranges[name]
+        if name not in first or name not in other
+        else abs(first[name] - other[name]) / ranges[name]
         if name in ranges
-        else float(one[name] != other[name])
+        else float(first[name] != other[name])
         for name in sorted(names)
     ) / len(names)

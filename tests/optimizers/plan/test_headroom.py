@@ -27,25 +27,13 @@ from ragc.testing import SchemaReplies, ScriptedTarget
 from tests.optimizers.colours import (
     Killed,
     Run,
-    begun,
     colour_of,
     dying,
     needs_demos,
-    written,
 )
 
 Probe = Callable[..., Headroom]
 NO_DEMOS = ("search.demos=0",)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return written(tmp_path)
-
-
-@pytest.fixture
-def run(folder: Path) -> Run:
-    return begun(folder)
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from ragc.optimizers.grids.tables.run import estimate
 from ragc.optimizers.grids.tables.same_requests import RowRequests, same_requests
 from ragc.optimizers.grids.tables.table import Table, load, parse
 from ragc.testing import ScriptedTarget
-from tests.optimizers.grids.tables.common import Run, answer, rows_of, write_rows
+from tests.optimizers.grids.tables.common import Run, answer
+from tests.support.rows import read_rows, write_rows
 
 ROWS: list[dict[str, Any]] = [
     {"id": "one", "program": "vanilla", "knobs": {"top_k": 1}},
@@ -163,7 +164,7 @@ def test_a_stand_in_and_the_source_beside_it_share_no_passage(run: Run) -> None:
     assert result.same == ()
     assert any(text.startswith("Nobody configured the source web: ") for text in result.differs)
     retrieved = {
-        cell.row: {id.partition("#")[0] for row in rows_of(cell.path) for id in row["passages"]}
+        cell.row: {id.partition("#")[0] for row in read_rows(cell.path) for id in row["passages"]}
         for cell in result.cells
     }
     assert not retrieved["local"] & retrieved["web"]
