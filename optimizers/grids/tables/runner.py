@@ -29,7 +29,7 @@ from ragc.errors import (
     UsageError,
 )
 from ragc.metrics.base import families
-from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.metrics.scoring import most_judge_calls
 from ragc.optimizers.grids.tables import curve, demonstrations, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Plan, Planned

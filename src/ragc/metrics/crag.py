@@ -40,7 +40,8 @@ from typing import Any, Literal, cast
 
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import judge
-from ragc.metrics.base import GraderSettings, JudgeCall, Metric, Outcome
+from ragc.metrics.base import GraderKind, GraderSettings, JudgeCall, Metric, Outcome
+from ragc.records import Question
 
 Verdict = Literal["correct", "missing", "hallucination"]
 
@@ -215,3 +216,17 @@ def _only_invalid(text: str) -> bool:
 
 def _has_invalid(text: str) -> bool:
     return "invalid" in text.lower()
+
+
+def _asks(settings: GraderSettings) -> str | None:
+    judged = settings.crag_judge in ("ragx", "meta")
+    return f'crag_judge = "{settings.crag_judge}"' if judged else None
+
+
+def _calls(settings: GraderSettings, question: Question) -> float:
+    if settings.crag_judge == "none":
+        return 0
+    return len(question.answers) if settings.crag_judge == "meta" and settings.alternatives else 1
+
+
+GRADERS = (GraderKind(FAMILY, lambda inputs: CragAssessor(inputs.ask, inputs.settings), _asks, _calls),)

@@ -31,6 +31,7 @@ from ragc.core.validation import (
 from ragc.corpora import SOURCES
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
 from ragc.errors import UsageError
+from ragc.metrics import is_added
 from ragc.metrics.base import CRAG_JUDGES
 from ragc.recipe.values import (
     DEMO_KINDS,
@@ -46,6 +47,7 @@ from ragc.recipe.values import (
     check_metric,
     check_objective,
     check_program,
+    is_added_objective,
 )
 from ragc.store.call_store import ADDRESSES
 from ragc.targets import TARGETS
@@ -107,7 +109,7 @@ class Search(Model):
         description="Trials at most, of a batch at most, that answer more questions before it is decided "
         "again who goes on. More take less time, fewer choose better. From 1.",
     )
-    objectives: Annotated[tuple[str, ...], Names(check=check_objective)] = Field(
+    objectives: Annotated[tuple[str, ...], Names(check=check_objective, added=is_added_objective)] = Field(
         default=(),
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
@@ -238,7 +240,7 @@ Target = Annotated[TargetSpec, Kinds(TARGETS, TargetSpec, partial(_table_of, Tar
 class MetricsTable(Model):
     """The table `[metrics]`: what is reported, and how graders find out what some metrics read."""
 
-    report: Annotated[tuple[str, ...], Names(check=check_metric)] = Field(
+    report: Annotated[tuple[str, ...], Names(check=check_metric, added=is_added)] = Field(
         default=("em", "f1"), description=f"Metrics to report, at least one: {_METRICS}."
     )
     entailment: Annotated[

@@ -230,7 +230,7 @@ def prepare(
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
     ids = (*recipe.report, *(objective.metric.id for objective in objectives))
-    chosen_metrics = [metrics.get(name) for name in dict.fromkeys(ids)] if questions else []
+    chosen_metrics = [metrics.get(name, load=True) for name in dict.fromkeys(ids)] if questions else []
     scorer = scorer_of(chosen_metrics, recipe, runtime, store)
     other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
@@ -383,7 +383,7 @@ def objective_of(written: str) -> Objective:
     UsageError for the wrong sign.
     """
     name, minus = written.removeprefix("-"), written.startswith("-")
-    metric = own.own_metric(name) if name == CALLERS_METRIC else metrics.get(name)
+    metric = own.own_metric(name) if name == CALLERS_METRIC else metrics.get(name, load=True)
     if minus == metric.higher_is_better:
         better, sign = ("more", "") if metric.higher_is_better else ("less", "-")
         raise UsageError(f"Of {name!r} {better} is better; write {sign}{name} in the objectives.")
