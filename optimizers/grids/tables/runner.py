@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -404,7 +404,7 @@ def _mark(task: Task, knobs: Mapping[str, Any], planned: Planned) -> str:
             facts["versions"]["ragc"],
             [facts["sources"], facts["targets"], facts["data"]["dev"]],
             [task.method.id, dict(knobs), shown, [question.id for question in task.train]],
-            [asdict(task.recipe.assessing), list(task.recipe.report)],
+            [dict(task.recipe.assessing), list(task.recipe.report)],
             planned.use.id,
         ]
     )[:16]

@@ -19,6 +19,7 @@ from ragc.records import Passage, Question
 
 if TYPE_CHECKING:
     from ragc.metrics.entailment.base import Entailer
+    from ragc.metrics.settings import GraderSettings
 
 Unit = Literal["share", "balance", "count", "usd", "seconds"]
 
@@ -237,24 +238,6 @@ class GraderKind:
     asks: Callable[[GraderSettings], str | None] = never
     calls: Callable[[GraderSettings, Question], float] = lambda settings, question: 0
     entails: bool = False
-
-
-CRAG_JUDGES = ("auto", "ragx", "meta", "none")
-"""Ways to judge a CRAG answer that is not an exact match."""
-
-
-@dataclass(frozen=True, slots=True)
-class GraderSettings:
-    """Settings of graders: the options of a recipe's table `[metrics]` other than `report`.
-
-    `entailment` is "lexical", "judge" or "nli:PATH_OR_ID". `crag_judge` is the judge's prompt, "ragx" or
-    "meta"; with "none" only an exact answer is correct; "auto" is "ragx" where there is a judge.
-    `alternatives` accepts every gold answer of a CRAG question instead of only the first.
-    """
-
-    entailment: str = "lexical"
-    crag_judge: str = "auto"
-    alternatives: bool = False
 
 
 async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:

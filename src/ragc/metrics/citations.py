@@ -22,14 +22,17 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragc.errors import UsageError
 from ragc.metrics.alce import answer_line, harmonic, is_list, items, without_citations
-from ragc.metrics.base import GraderKind, GraderSettings, Metric, Outcome
+from ragc.metrics.base import GraderKind, Metric, Outcome
 from ragc.metrics.entailment.base import Entailer, Pair, Verdict
 from ragc.metrics.rouge import sentences
 from ragc.records import Passage, Question
+
+if TYPE_CHECKING:
+    from ragc.metrics.settings import GraderSettings
 
 CLAIMS, CITATIONS = "alce_claims", "alce_citations"
 MOST = 3

@@ -35,13 +35,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import judge
-from ragc.metrics.base import GraderKind, GraderSettings, JudgeCall, Metric, Outcome
+from ragc.metrics.base import GraderKind, JudgeCall, Metric, Outcome
 from ragc.records import Question
+
+if TYPE_CHECKING:
+    from ragc.metrics.settings import GraderSettings
 
 Verdict = Literal["correct", "missing", "hallucination"]
 
@@ -111,7 +113,7 @@ class CragAssessor:
             "none": self._none,
         }
         if settings.crag_judge == "auto":
-            settings = replace(settings, crag_judge="none" if ask is None else "ragx")
+            settings = settings.replace(crag_judge="none" if ask is None else "ragx")
         if settings.crag_judge not in rules:
             raise UnknownName("crag_judge", settings.crag_judge, (*rules, "auto"))
         if ask is None and settings.crag_judge != "none":

@@ -17,7 +17,6 @@ from ragc.metrics.base import (
     Finding,
     Grader,
     GraderInputs,
-    GraderSettings,
     JudgeCall,
     Metric,
     Outcome,
@@ -27,6 +26,7 @@ from ragc.metrics.base import (
 from ragc.records import Question
 
 if TYPE_CHECKING:
+    from ragc.metrics.settings import GraderSettings
     from ragc.store.call_store import CallStore
 
 

@@ -32,7 +32,7 @@ from ragc.corpora import SOURCES
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
 from ragc.errors import UsageError
 from ragc.metrics import is_added
-from ragc.metrics.base import CRAG_JUDGES
+from ragc.metrics.settings import GraderSettings
 from ragc.recipe.values import (
     DEMO_KINDS,
     FILLED,
@@ -237,28 +237,14 @@ Source = Annotated[SourceSpec, Kinds(SOURCES, SourceSpec, partial(_table_of, Sou
 Target = Annotated[TargetSpec, Kinds(TARGETS, TargetSpec, partial(_table_of, TargetSpec))]
 
 
-class MetricsTable(Model):
+class MetricsTable(GraderSettings):
     """The table `[metrics]`: what is reported, and how graders find out what some metrics read."""
 
     report: Annotated[tuple[str, ...], Names(check=check_metric, added=is_added)] = Field(
         default=("em", "f1"), description=f"Metrics to report, at least one: {_METRICS}."
     )
-    entailment: Annotated[
-        str, Text(expected='"lexical", "judge" or "nli:PATH_OR_ID"', pattern=r"^(lexical|judge|nli:\s*\S.*)$")
-    ] = Field(
-        default="lexical",
-        description="What decides whether a text supports a claim: lexical (shared words), judge (the target "
-        "judge) or nli:PATH_OR_ID (an NLI model).",
-    )
-    crag_judge: Annotated[str, Choice("way to judge CRAG", CRAG_JUDGES)] = Field(
-        default="auto",
-        description="Prompt of the CRAG judge: ragx or meta; none counts exact answers only; auto is ragx "
-        "where there is a judge.",
-    )
-    alternatives: Flag = Field(
-        default=False,
-        description="Whether every gold answer of a CRAG question counts, instead of the first.",
-    )
+
+    first = "report"
 
 
 class Budget(Model):

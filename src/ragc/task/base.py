@@ -360,7 +360,7 @@ def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime
     settings = recipe.assessing
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
-        settings = replace(settings, entailment=f"{kind}:{recipe.path(model)}")
+        settings = settings.replace(entailment=f"{kind}:{recipe.path(model)}")
     family_ids = families(tuple(whole))
     graders = scoring.make(family_ids, settings, ask, store=store)
     if family_ids:
