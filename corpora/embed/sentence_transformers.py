@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from ragc.core import extras
 from ragc.core.digest import digest, folder_digests
-from ragc.core.extras import is_installed, require
+from ragc.core.extras import PACKAGES, require
 from ragc.core.text import first_line, replace_surrogates
 from ragc.corpora.embed.base import EmbedderKind, Vectors, traits
 from ragc.errors import SourceError
 
 BATCH = 32
-MODULE, PACKAGE = "sentence_transformers", "sentence-transformers"
+MODULE = "sentence_transformers"
 
 
 class SentenceTransformersEmbedder:
@@ -38,7 +39,7 @@ class SentenceTransformersEmbedder:
         passage_prefix: str | None = None,
         device: str = "",
     ) -> None:
-        require(MODULE, f"The embedder {model!r}", PACKAGE)
+        require(MODULE, f"The embedder {model!r}", PACKAGES[MODULE])
         self.model, self.revision, self.max_tokens, self.device = model, revision, max_tokens, device
         known = traits(model)
         self.query_prefix = known.query_prefix if query_prefix is None else query_prefix
@@ -105,8 +106,7 @@ class SentenceTransformersEmbedder:
 
 def lacking(what: str, model: str) -> Iterator[str]:
     """Yields that the library is not installed which runs the `model`, a `what` such as "embedder"."""
-    if not is_installed(MODULE):
-        yield f"The {what} {model!r} needs {MODULE}, which is not installed; run: pip install {PACKAGE}"
+    yield from extras.lacking(f"The {what} {model!r}", (MODULE,))
 
 
 KIND = EmbedderKind(

@@ -6,7 +6,6 @@ import os
 import platform
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
@@ -52,7 +51,7 @@ def facts(task: Task, baseline: Mapping[str, Any]) -> dict[str, Any]:
         "sources": {name: source["fingerprint"] for name, source in known["sources"].items()},
         "models": {role: target["identity"] for role, target in known["targets"].items()},
         "metrics": [metric.id for metric in task.metrics],
-        "graders": digest(asdict(task.recipe.assessing))[:16],
+        "graders": digest(dict(task.recipe.assessing))[:16],
         "prompts": known.get("prompts", {}),
         "seed": task.seed,
         "baseline": mark(baseline),

@@ -13,8 +13,9 @@ from ragc.core.counters import Counters, counting
 from ragc.corpora import datasets
 from ragc.errors import ParseFailure, TargetUnavailable, UnknownName, UsageError
 from ragc.metrics import crag
-from ragc.metrics.base import Finding, GraderSettings, Outcome, grade
+from ragc.metrics.base import Finding, Outcome, grade
 from ragc.metrics.crag import CUT, CragAssessor, first_tokens
+from ragc.metrics.settings import GraderSettings
 from ragc.signatures.judge import JudgeAnswer, JudgeAnswerStrictly
 from tests.metrics.scripted_judge import ScriptedAsk
 from tests.paths import SHARED_DATA
@@ -206,7 +207,7 @@ def test_a_rule_that_asks_needs_a_judge_and_rules_have_names() -> None:
     assert CragAssessor(None, GraderSettings()).backend.startswith("exact answers only")
     assert "prompt ragx" in CragAssessor(ScriptedAsk(), GraderSettings()).backend
     with pytest.raises(UnknownName, match="meta"):
-        CragAssessor(ScriptedAsk(), GraderSettings(crag_judge="mta"))
+        CragAssessor(ScriptedAsk(), GraderSettings().replace(crag_judge="mta"))
 
 
 def scores(verdict: str) -> dict[str, float | None]:

@@ -9,16 +9,13 @@ import json
 import os
 import random
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragc.errors import RecipeError
-from ragc.metrics.base import GraderSettings
 from ragc.recipe import parse
-from ragc.recipe.models import RecipeTables
 from tests.recipe.test_recipe import LEAST, WHOLE
 from tests.security.mutations import tokens_changed, toml_changed
 
@@ -142,9 +139,3 @@ def test_a_table_of_no_known_kind_is_checked_all_the_same() -> None:
         "line 11: targets.judge.kind is missing.",
         "line 12: unknown key 'modle' in [targets.judge]. Did you mean 'model'?",
     ]
-
-
-def test_table_and_record_of_graders_have_the_same_defaults() -> None:
-    graders = dict(RecipeTables(program="vanilla").metrics)
-    assert graders.pop("report") == ("em", "f1")
-    assert graders == asdict(GraderSettings())

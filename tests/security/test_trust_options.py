@@ -23,7 +23,7 @@ from ragc.corpora.sources.lucene.source import LuceneSource
 from ragc.corpora.sources.recorded.source import RecordedSource
 from ragc.corpora.sources.web.engine import Ddgs
 from ragc.corpora.sources.web.source import WebSource
-from ragc.metrics.base import GraderSettings
+from ragc.metrics.settings import GraderSettings
 from ragc.recipe.base import Recipe
 from ragc.recipe.models import Data, SourceSpec, StudySpec
 from ragc.targets import TARGETS

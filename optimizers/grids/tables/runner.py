@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from ragc.errors import (
     UsageError,
 )
 from ragc.metrics.base import families
-from ragc.metrics.judge_bounds import most_judge_calls
+from ragc.metrics.scoring import most_judge_calls
 from ragc.optimizers.grids.tables import curve, demonstrations, differences, recipes
 from ragc.optimizers.grids.tables.cell_rows import CellRows
 from ragc.optimizers.grids.tables.plan import Planned, TablePlan
@@ -379,7 +379,7 @@ def _mark(task: Task, knobs: Mapping[str, Any], planned: Planned) -> str:
             facts["versions"]["ragc"],
             [facts["sources"], facts["targets"], facts["data"]["dev"]],
             [task.method.id, dict(knobs), shown, [question.id for question in task.train]],
-            [asdict(task.recipe.assessing), list(task.recipe.report)],
+            [dict(task.recipe.assessing), list(task.recipe.report)],
             planned.use.id,
         ]
     )[:16]

@@ -50,13 +50,19 @@ def list_names(kind: str, program: str | None = None) -> list[dict[str, Any]]:
     if kind == "programs":
         return [entry.to_json() for entry in METHODS]
     if kind == "metrics":
-        return [{"id": m.id, "about": m.about, "unit": m.unit} for m in metrics.METRICS]
+        own = [{"id": m.id, "about": m.about, "unit": m.unit} for m in metrics.METRICS]
+        return own + _added(metrics.ADDED)
     if kind == "datasets":
         cards = [datasets.card(id) for id in datasets.FILES]
         return [_entry(entry) for entry in corpora.DATASETS] + [card.to_json() for card in cards]
     if kind == "exports":
-        return [write.format_of(id).to_json() for id in write.FORMATS]
+        return [write.format_of(id).to_json() for id in write.FORMATS] + _added(write.FORMATS)
     return [{"id": name, "about": about} for name, about in _registry(kind).about().items()]
+
+
+def _added(registry: Registry[Any]) -> list[dict[str, Any]]:
+    """What other packages add, which is not imported for a list."""
+    return [{"id": id, "about": about} for id, about in registry.about().items() if id not in registry]
 
 
 def _registry(kind: str) -> Registry[Any]:

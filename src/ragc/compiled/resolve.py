@@ -202,9 +202,9 @@ def _strip_unused(recipe: Recipe, state: ProgramState, *, questions: bool) -> Re
         listed = recipe.targets[name].options.get("fallbacks", ())
         names += [other for other in listed if other in recipe.targets and other not in names]
     playing_targets = {name: spec for name, spec in recipe.targets.items() if name in names}
-    scored = tuple(name for name in needed.report if not is_reference(name)) or ("em",)
+    scored = tuple(name for name in needed.report if not trust.is_code(name)) or ("em",)
     needed = replace(needed, report=scored, search=search.replace(objectives=("em",), pick="em"))
-    return replace(needed, targets=playing_targets, assessing=replace(recipe.assessing, entailment="lexical"))
+    return replace(needed, targets=playing_targets, assessing=recipe.assessing.replace(entailment="lexical"))
 
 
 def _brings_passages(recipe: Recipe) -> bool:

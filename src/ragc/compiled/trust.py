@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
+from ragc import metrics
 from ragc.compiled.access import Access
 from ragc.core.kinds import Registry
 from ragc.core.kinds.marks import RequestedAccess, marked
@@ -77,16 +78,19 @@ def _own_code(recipe: Recipe) -> Iterator[RequestedAccess]:
     """The modules of its author that `recipe` names: a program, and metrics."""
     about = "imports this module and runs it"
     named = {name.removeprefix("-") for name in (*recipe.search.objectives, recipe.search.pick)}
-    if not any(":" in name for name in (recipe.program, *recipe.report, *named, *recipe.search.programs)):
-        return  # no name of ours has a colon, and every reference has one
     if is_reference(recipe.program):
         yield RequestedAccess("runs", ("program",), recipe.program, about)
-    for name in filter(is_reference, recipe.report):
+    for name in filter(is_code, recipe.report):
         yield RequestedAccess("runs", ("metrics", "report"), name, about)
-    for name in sorted(filter(is_reference, named - set(recipe.report))):
+    for name in sorted(filter(is_code, named - set(recipe.report))):
         yield RequestedAccess("runs", ("search", "objectives"), name, about)
     for name in filter(is_reference, recipe.search.programs):
         yield RequestedAccess("runs", ("search", "programs"), name, about)
+
+
+def is_code(metric: str) -> bool:
+    """Whether scoring with `metric` imports a module of the author's or another package."""
+    return is_reference(metric) or metrics.is_added(metric)
 
 
 def _data(recipe: Recipe) -> Iterator[RequestedAccess]:

@@ -32,6 +32,10 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 """The modules of each extra that ragc imports directly."""
 
 
+PACKAGES = {"pytrec_eval": "pytrec-eval-terrier", "sentence_transformers": "sentence-transformers"}
+"""The packages of modules that are in no extra, where they are called otherwise."""
+
+
 def is_installed(module: str) -> bool:
     """Whether the top-level `module` can be found; imports nothing."""
     try:
@@ -55,7 +59,8 @@ def lacking(who: str, modules: Iterable[str], *, extra: str = "") -> list[str]:
         return []
     verb = "is" if len(absent) == 1 else "are"
     extra = extra or next((name for name, held in EXTRAS.items() if absent[0] in held), "")
-    command = remedy(extra) if extra else f"pip install {' '.join(absent)}"
+    names = " ".join(PACKAGES.get(module, module) for module in absent)
+    command = remedy(extra) if extra else f"pip install {names}"
     return [f"{who} needs {', '.join(absent)}, which {verb} not installed; run: {command}"]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragc.core.kinds import Registry
 from ragc.core.user_code import is_reference
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import (
@@ -27,7 +28,7 @@ from ragc.metrics import short_answer as short
 from ragc.metrics.base import Metric, Outcome, Unit
 from ragc.metrics.own import own_metric
 
-__all__ = ["METRICS", "Metric", "Outcome", "Unit", "get", "score"]
+__all__ = ["ADDED", "METRICS", "Metric", "Outcome", "Unit", "get", "is_added", "score"]
 
 METRICS: tuple[Metric, ...] = (
     *short.METRICS,
@@ -45,17 +46,37 @@ METRICS: tuple[Metric, ...] = (
 )
 
 _BY_ID = {metric.id: metric for metric in (*METRICS, *bioasq.COLUMNS)}
-_TEXT = frozenset(metric.id for metric in (*short.METRICS, *short_answer.LENIENT, *rouge.METRICS))
+
+ADDED: Registry[Metric] = Registry("ragc.metrics", "metric", Metric, {})
+"""The metrics of other packages, which add them as entry points of the group `ragc.metrics`."""
 
 
-def get(metric_id: str) -> Metric:
+def is_added(metric_id: str) -> bool:
+    """Whether another package adds the metric; nothing is imported."""
+    return _own(metric_id) is None and ADDED.is_known(metric_id)
+
+
+def get(metric_id: str, *, load: bool = False) -> Metric:
     """The metric of that id; `recall@5` is cut at the number given, `tokens@proxy` counts the proxy only,
     `upper_bound@f1` is the best F1 of all answers that a program chose among, and `my_metrics:score` is a
     function of the user's own.
 
-    Rows of `METRICS` such as `recall@k` are for listing; scoring with them raises UsageError. Raises
-    UnknownName, with the nearest id, for an unknown id.
+    Rows of `METRICS` such as `recall@k` are for listing; scoring with them raises UsageError. A metric of
+    another package is imported with `load`, and else known if it was. Raises UnknownName, with the nearest
+    id, for an unknown id.
     """
+    metric = _own(metric_id) or (ADDED.get(metric_id) if load and ADDED.is_known(metric_id) else None)
+    if metric := metric or ADDED.loaded(metric_id):
+        return metric
+    if ":" in metric_id:
+        raise UsageError(
+            f"A metric of your own is written module:function, such as my_metrics:score, found {metric_id!r}."
+        )
+    raise UnknownName("metric", metric_id, (*_BY_ID, *ADDED.about()))
+
+
+def _own(metric_id: str) -> Metric | None:
+    """The metric of ragc, or of a user's module, with that id."""
     if metric := _BY_ID.get(metric_id):
         return metric
     name, _, k = metric_id.partition("@")
@@ -63,15 +84,9 @@ def get(metric_id: str) -> Metric:
         return retrieval.at(name, int(k))
     if name in cost.BY and k:
         return cost.of(name, k)
-    if name == upper_bound.NAME and k in _TEXT:
+    if name == upper_bound.NAME and k in _BY_ID and _BY_ID[k].text:
         return upper_bound.of(_BY_ID[k])
-    if is_reference(metric_id):
-        return own_metric(metric_id)
-    if ":" in metric_id:
-        raise UsageError(
-            f"A metric of your own is written module:function, such as my_metrics:score, found {metric_id!r}."
-        )
-    raise UnknownName("metric", metric_id, _BY_ID)
+    return own_metric(metric_id) if is_reference(metric_id) else None
 
 
 def score(metric_id: str, prediction: str | None, golds: Sequence[str]) -> float:
@@ -79,9 +94,9 @@ def score(metric_id: str, prediction: str | None, golds: Sequence[str]) -> float
 
     Raises UsageError for a metric that needs more than text, such as `recall@5` or `tokens`.
     """
-    metric = get(metric_id)
-    if metric.id not in _TEXT:
-        listed = ", ".join(text.id for text in METRICS if text.id in _TEXT)
+    metric = get(metric_id, load=True)
+    if not metric.text:
+        listed = ", ".join(text.id for text in METRICS if text.text)
         raise UsageError(f"Metric {metric_id!r} cannot be computed from text alone. These can: {listed}.")
     if isinstance(golds, str):
         raise UsageError("The gold answers must be a list of strings, but got one string. Pass [gold].")

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragc.errors import UsageError
 from ragc.records import Passage, Question
+
+if TYPE_CHECKING:
+    from ragc.metrics.entailment.base import Entailer
+    from ragc.metrics.settings import GraderSettings
 
 Unit = Literal["share", "balance", "count", "usd", "seconds"]
 
@@ -101,7 +105,8 @@ class Metric:
     `score` returns a finite number, or None where the metric does not apply to the question (no gold
     passages, an unmeasured counter). None is excluded from means, and counted. A "share" lies in 0..1, a
     "balance" in -1..1; other units start at 0 and have no upper bound. `reads` is the family of findings that
-    `score` needs, "" for none.
+    `score` needs, "" for none; `modules` are those that must be installed. `text` is set where the answer's
+    text and the gold answers are all that `score` reads.
 
     For metrics that are not a mean over questions, the value is `combine` of the means of the metrics
     `pools`, in their order.
@@ -115,6 +120,8 @@ class Metric:
     reads: str = ""
     pools: tuple[str, ...] = ()
     combine: Callable[..., float] | None = None
+    modules: tuple[str, ...] = ()
+    text: bool = False
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -200,22 +207,37 @@ class Grader(Protocol):
         ...
 
 
-CRAG_JUDGES = ("auto", "ragx", "meta", "none")
-"""Ways to judge a CRAG answer that is not an exact match."""
+@dataclass(frozen=True, slots=True)
+class GraderInputs:
+    """The inputs of graders: the settings of a recipe, the judge (None without one) and a store of verdicts.
+
+    `entailer` makes the backend that decides entailment, one for all graders.
+    """
+
+    settings: GraderSettings
+    ask: JudgeCall | None
+    entailer: Callable[[], Entailer]
+
+
+def never(settings: GraderSettings) -> str | None:
+    """For graders that ask no judge."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
-class GraderSettings:
-    """Settings of graders: the options of a recipe's table `[metrics]` other than `report`.
+class GraderKind:
+    """The record of the grader of a family of metrics.
 
-    `entailment` is "lexical", "judge" or "nli:PATH_OR_ID". `crag_judge` is the judge's prompt, "ragx" or
-    "meta"; with "none" only an exact answer is correct; "auto" is "ragx" where there is a judge.
-    `alternatives` accepts every gold answer of a CRAG question instead of only the first.
+    `build` makes it. `asks` says what asks the judge under given settings: the setting, "" for the metrics of
+    the family themselves, None for nothing. `calls` bounds the typed calls of the judge for one question;
+    infinite where they depend on the length of the answer. `entails` is set where entailment is decided.
     """
 
-    entailment: str = "lexical"
-    crag_judge: str = "auto"
-    alternatives: bool = False
+    family: str
+    build: Callable[[GraderInputs], Grader]
+    asks: Callable[[GraderSettings], str | None] = never
+    calls: Callable[[GraderSettings, Question], float] = lambda settings, question: 0
+    entails: bool = False
 
 
 async def grade(outcome: Outcome, graders: Iterable[Grader]) -> Outcome:

@@ -18,17 +18,21 @@ script takes the last passage; a sentence of nothing but marks is not supported,
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragc.errors import UsageError
 from ragc.metrics.alce import answer_line, harmonic, is_list, items, without_citations
-from ragc.metrics.base import Metric, Outcome
+from ragc.metrics.base import GraderKind, Metric, Outcome
 from ragc.metrics.entailment.base import Entailer, Pair, Verdict
 from ragc.metrics.rouge import sentences
-from ragc.records import Passage
+from ragc.records import Passage, Question
+
+if TYPE_CHECKING:
+    from ragc.metrics.settings import GraderSettings
 
 CLAIMS, CITATIONS = "alce_claims", "alce_citations"
 MOST = 3
@@ -211,7 +215,7 @@ def _finding(outcome: Outcome, family: str, key: str) -> list[Any]:
 
 
 def _citation_metric(id: str, about: str, score: Any) -> Metric:
-    return Metric(id, about, "share", True, score, reads=CITATIONS)
+    return Metric(id, about, "share", True, score, CITATIONS, modules=("punkt",))
 
 
 METRICS = (
@@ -231,5 +235,27 @@ METRICS = (
         CITATIONS,
         pools=("alce_cite_recall", "alce_cite_precision"),
         combine=cite_f1_of,
+        modules=("punkt",),
+    ),
+)
+
+
+def _asks(settings: GraderSettings) -> str | None:
+    return 'entailment = "judge"' if settings.entailment == "judge" else None
+
+
+def _claim_calls(settings: GraderSettings, question: Question) -> float:
+    claims = question.extra.get("claims") or ()
+    return len(claims) if _asks(settings) and isinstance(claims, list | tuple) else 0
+
+
+def _citation_calls(settings: GraderSettings, question: Question) -> float:
+    return math.inf if _asks(settings) else 0
+
+
+GRADERS = (
+    GraderKind(CLAIMS, lambda inputs: ClaimAssessor(inputs.entailer()), _asks, _claim_calls, entails=True),
+    GraderKind(
+        CITATIONS, lambda inputs: CitationAssessor(inputs.entailer()), _asks, _citation_calls, entails=True
     ),
 )

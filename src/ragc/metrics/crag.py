@@ -35,12 +35,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import judge
-from ragc.metrics.base import GraderSettings, JudgeCall, Metric, Outcome
+from ragc.metrics.base import GraderKind, JudgeCall, Metric, Outcome
+from ragc.records import Question
+
+if TYPE_CHECKING:
+    from ragc.metrics.settings import GraderSettings
 
 Verdict = Literal["correct", "missing", "hallucination"]
 
@@ -110,7 +113,7 @@ class CragAssessor:
             "none": self._none,
         }
         if settings.crag_judge == "auto":
-            settings = replace(settings, crag_judge="none" if ask is None else "ragx")
+            settings = settings.replace(crag_judge="none" if ask is None else "ragx")
         if settings.crag_judge not in rules:
             raise UnknownName("crag_judge", settings.crag_judge, (*rules, "auto"))
         if ask is None and settings.crag_judge != "none":
@@ -215,3 +218,17 @@ def _only_invalid(text: str) -> bool:
 
 def _has_invalid(text: str) -> bool:
     return "invalid" in text.lower()
+
+
+def _asks(settings: GraderSettings) -> str | None:
+    judged = settings.crag_judge in ("ragx", "meta")
+    return f'crag_judge = "{settings.crag_judge}"' if judged else None
+
+
+def _calls(settings: GraderSettings, question: Question) -> float:
+    if settings.crag_judge == "none":
+        return 0
+    return len(question.answers) if settings.crag_judge == "meta" and settings.alternatives else 1
+
+
+GRADERS = (GraderKind(FAMILY, lambda inputs: CragAssessor(inputs.ask, inputs.settings), _asks, _calls),)

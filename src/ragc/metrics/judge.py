@@ -19,7 +19,7 @@ from typing import Any
 
 from ragc.core import counters
 from ragc.errors import ParseFailure, UsageError
-from ragc.metrics.base import JudgeCall, Metric, Outcome
+from ragc.metrics.base import GraderKind, JudgeCall, Metric, Outcome
 
 FAMILY = "judge"
 
@@ -123,3 +123,5 @@ def _correct(outcome: Outcome) -> float:
 METRICS = (
     Metric("judge_acc", "a judge says that it matches a gold answer", "share", True, _correct, reads=FAMILY),
 )
+
+GRADERS = (GraderKind(FAMILY, lambda inputs: JudgeAssessor(inputs.ask), lambda settings: "", lambda *_: 1),)

@@ -84,7 +84,10 @@ def at(name: str, k: int) -> Metric:
     def of_outcome(outcome: Outcome) -> float | None:
         return function(outcome, k)
 
-    return Metric(f"{name}@{k}", about.format(k=k), "share", True, of_outcome)
+    return Metric(f"{name}@{k}", about.format(k=k), "share", True, of_outcome, modules=TREC_EVAL)
+
+
+TREC_EVAL = ("pytrec_eval",)
 
 
 def _trec_eval() -> Any:
@@ -100,7 +103,7 @@ def _family(name: str) -> Metric:
     def raise_incomplete(outcome: Outcome) -> float | None:
         raise UsageError(f"{name}@k scores nothing until k is chosen. Ask for {name}@5, for instance.")
 
-    return Metric(f"{name}@k", CUT[name][0].format(k="k"), "share", True, raise_incomplete)
+    return Metric(f"{name}@k", CUT[name][0].format(k="k"), "share", True, raise_incomplete, modules=TREC_EVAL)
 
 
 CUT: dict[str, tuple[str, Ranked]] = {
@@ -112,7 +115,7 @@ METRICS = (
     _family("recall"),
     _family("precision"),
     _family("ndcg"),
-    Metric("mrr", "reciprocal rank of the first gold passage", "share", True, mrr),
+    Metric("mrr", "reciprocal rank of the first gold passage", "share", True, mrr, modules=TREC_EVAL),
 )
 
 

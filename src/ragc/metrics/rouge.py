@@ -113,7 +113,8 @@ def _metric(id: str, about: str) -> Metric:
             return rouge_lsum(outcome.prediction, references)
         return rouge(outcome.prediction, references)[id]
 
-    return Metric(id, about, "share", True, of_outcome)
+    modules = ("rouge_score", "punkt") if id == "rougeLsum" else ("rouge_score",)
+    return Metric(id, about, "share", True, of_outcome, modules=modules, text=True)
 
 
 METRICS = (

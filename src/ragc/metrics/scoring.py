@@ -7,16 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ragc.core.counters import Counters, counting
 from ragc.errors import UsageError
 from ragc.metrics import citations, crag, entailment, judge
-from ragc.metrics.base import Finding, Grader, GraderSettings, JudgeCall, Metric, Outcome, families, grade
-from ragc.metrics.crag import CragAssessor
+from ragc.metrics.base import (
+    Finding,
+    Grader,
+    GraderInputs,
+    JudgeCall,
+    Metric,
+    Outcome,
+    families,
+    grade,
+)
+from ragc.records import Question
 
 if TYPE_CHECKING:
+    from ragc.metrics.settings import GraderSettings
     from ragc.store.call_store import CallStore
+
+
+GRADERS = {kind.family: kind for kind in (*crag.GRADERS, *judge.GRADERS, *citations.GRADERS)}
+"""The graders of ragc by the family of metrics that reads their findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +102,17 @@ def make(
     verdicts of NLI models. Raises UsageError when a judge is needed and there is none, or a model or library
     is missing; UnknownName for an unknown option.
     """
-    graders: dict[str, Grader] = {}
-    distinct = tuple(dict.fromkeys(families))
-    if crag.FAMILY in distinct:
-        graders[crag.FAMILY] = CragAssessor(ask, settings)
-    if judge.FAMILY in distinct:
-        if ask is None:
-            raise UsageError("The metric judge_acc asks a judge, and there is none; add [targets.judge].")
-        graders[judge.FAMILY] = judge.JudgeAssessor(ask)
-    if citations.CLAIMS in distinct or citations.CITATIONS in distinct:
-        entailer = entailment.make(settings.entailment, ask, store=store)
-        if citations.CLAIMS in distinct:
-            graders[citations.CLAIMS] = citations.ClaimAssessor(entailer)
-        if citations.CITATIONS in distinct:
-            graders[citations.CITATIONS] = citations.CitationAssessor(entailer)
-    return graders
+    inputs = GraderInputs(
+        settings, ask, cache(lambda: entailment.make(settings.entailment, ask, store=store))
+    )
+    distinct = dict.fromkeys(families)
+    return {family: kind.build(inputs) for family, kind in GRADERS.items() if family in distinct}
+
+
+def most_judge_calls(families: Iterable[str], settings: GraderSettings, question: Question) -> float:
+    """The maximum number of typed calls of the judge for the findings of one answer to `question`.
+
+    Infinite where it depends on the answer's length. `settings` decides which findings use the judge. One
+    call takes a second request when its reply cannot be read.
+    """
+    return sum(GRADERS[family].calls(settings, question) for family in families if family in GRADERS)

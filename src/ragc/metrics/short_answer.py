@@ -108,7 +108,7 @@ def acc(prediction: str | None, golds: Sequence[str]) -> float:
     return float(any(gold_text in mine for gold in golds if (gold_text := normalise(gold))))
 
 
-def text_metric(id: str, about: str, score: TextScore) -> Metric:
+def text_metric(id: str, about: str, score: TextScore, modules: tuple[str, ...] = ()) -> Metric:
     """The metric with `score` of an outcome's prediction and answers: a share, higher is better.
 
     It raises UsageError when the prediction is neither a text nor None, or when a gold is not a text.
@@ -118,7 +118,7 @@ def text_metric(id: str, about: str, score: TextScore) -> Metric:
         check_text(id, outcome)
         return score(outcome.prediction, outcome.answers)
 
-    return Metric(id, about, "share", True, of_outcome)
+    return Metric(id, about, "share", True, of_outcome, modules=modules, text=True)
 
 
 def check_text(id: str, outcome: Outcome) -> None:
@@ -168,7 +168,9 @@ METRICS = (
     text_metric("acc", "the normalised prediction contains a normalised gold answer", acc),
     text_metric("hotpot_em", "HotpotQA exact match", em),
     text_metric("hotpot_f1", "HotpotQA token F1: yes and no count only when equal", hotpot_f1),
-    text_metric("rqrag_f1", "RQ-RAG token F1: as f1, after repairing both texts with ftfy", rqrag_f1),
+    text_metric(
+        "rqrag_f1", "RQ-RAG token F1: as f1, after repairing both texts with ftfy", rqrag_f1, ("ftfy",)
+    ),
 )
 
 

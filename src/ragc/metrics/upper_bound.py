@@ -27,7 +27,7 @@ def of(metric: Metric) -> Metric:
         return max((score for score in scores if score is not None), default=None)
 
     about = f"the best of all answers that the program chose among: {metric.about}"
-    return Metric(f"{NAME}@{metric.id}", about, metric.unit, True, best)
+    return Metric(f"{NAME}@{metric.id}", about, metric.unit, True, best, modules=metric.modules)
 
 
 def _raise_incomplete(outcome: Outcome) -> float | None:

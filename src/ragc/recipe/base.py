@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ragc.metrics.base import GraderSettings
+from ragc.metrics.settings import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Knob, Knobs, Value
 from ragc.recipe import write

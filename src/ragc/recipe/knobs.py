@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ragc.core.validation import Location, dotted
 from ragc.errors import UnknownName, UsageError
+from ragc.metrics import ADDED, is_added
 from ragc.programs import Method
 from ragc.programs.knobs import Knob, Value
 from ragc.recipe.models import GridSpec, Search
@@ -269,7 +270,9 @@ def _range(knob: Knob, value: object) -> tuple[Value, ...]:
 
 
 def _signed(name: str) -> str:
-    """The metric `name` as an objective; an unknown name unchanged."""
+    """The metric `name` as an objective; one that is unknown or not loaded unchanged."""
+    if is_added(name) and ADDED.loaded(name) is None:
+        return name
     try:
         return check_metric(name)
     except UsageError:

@@ -31,7 +31,8 @@ from ragc.core.validation import (
 from ragc.corpora import SOURCES
 from ragc.corpora.files.field_maps import PassageFields, QuestionFields
 from ragc.errors import UsageError
-from ragc.metrics.base import CRAG_JUDGES
+from ragc.metrics import is_added
+from ragc.metrics.settings import GraderSettings
 from ragc.recipe.values import (
     DEMO_KINDS,
     FILLED,
@@ -47,6 +48,7 @@ from ragc.recipe.values import (
     check_metric,
     check_objective,
     check_program,
+    is_added_objective,
 )
 from ragc.store.call_store import ADDRESSES
 from ragc.targets import TARGETS
@@ -108,7 +110,7 @@ class Search(Model):
         description="Trials at most, of a batch at most, that answer more questions before it is decided "
         "again who goes on. More take less time, fewer choose better. From 1.",
     )
-    objectives: Annotated[tuple[str, ...], Names(check=check_objective)] = Field(
+    objectives: Annotated[tuple[str, ...], Names(check=check_objective, added=is_added_objective)] = Field(
         default=(),
         description=f"What is optimized: {_METRICS}, with - before one where less is better. "
         "By default the first metric of metrics.report.",
@@ -241,28 +243,14 @@ Source = Annotated[SourceSpec, Kinds(SOURCES, SourceSpec, partial(_table_of, Sou
 Target = Annotated[TargetSpec, Kinds(TARGETS, TargetSpec, partial(_table_of, TargetSpec))]
 
 
-class MetricsTable(Model):
+class MetricsTable(GraderSettings):
     """The table `[metrics]`: what is reported, and how graders find out what some metrics read."""
 
-    report: Annotated[tuple[str, ...], Names(check=check_metric)] = Field(
+    report: Annotated[tuple[str, ...], Names(check=check_metric, added=is_added)] = Field(
         default=("em", "f1"), description=f"Metrics to report, at least one: {_METRICS}."
     )
-    entailment: Annotated[
-        str, Text(expected='"lexical", "judge" or "nli:PATH_OR_ID"', pattern=r"^(lexical|judge|nli:\s*\S.*)$")
-    ] = Field(
-        default="lexical",
-        description="What decides whether a text supports a claim: lexical (shared words), judge (the target "
-        "judge) or nli:PATH_OR_ID (an NLI model).",
-    )
-    crag_judge: Annotated[str, Choice("way to judge CRAG", CRAG_JUDGES)] = Field(
-        default="auto",
-        description="Prompt of the CRAG judge: ragx or meta; none counts exact answers only; auto is ragx "
-        "where there is a judge.",
-    )
-    alternatives: Flag = Field(
-        default=False,
-        description="Whether every gold answer of a CRAG question counts, instead of the first.",
-    )
+
+    first = "report"
 
 
 class Budget(Model):

@@ -44,8 +44,8 @@ def json_schema() -> dict[str, Any]:
         fields = table.get("properties", {})
         for field in fields.values():
             _tidy(field)
-        if "kind" in fields:  # the key that the other keys depend on comes first
-            table["properties"] = {"kind": fields["kind"]} | fields
+        for first in {"kind", "report"} & fields.keys():  # before the keys that depend on it
+            table["properties"] = {first: fields[first]} | fields
     knobs = _knobs_by_name()
     schema["properties"]["knobs"] |= _table({name: _value_schema(same) for name, same in knobs.items()})
     search = tables["Search"]["properties"]

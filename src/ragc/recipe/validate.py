@@ -20,7 +20,7 @@ from ragc.corpora.files.filters import Where, flat
 from ragc.corpora.files.groups import GROUP
 from ragc.corpora.files.records import is_address
 from ragc.errors import UnknownName, UsageError
-from ragc.metrics.base import GraderSettings
+from ragc.metrics.settings import GraderSettings
 from ragc.programs import Method, method
 from ragc.programs.knobs import Value
 from ragc.recipe.base import Recipe

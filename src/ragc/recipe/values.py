@@ -65,7 +65,7 @@ def check_metric(name: str) -> str:
 
     Raises UsageError for another.
     """
-    metric = metrics.get(name)
+    metric = metrics.get(name, load=True)
     if name.endswith("@k"):
         raise UsageError(f"metric {name!r} needs a number for k, such as {name[:-1]}5")
     return name if metric.higher_is_better else f"-{name}"
@@ -83,6 +83,11 @@ def check_objective(name: str) -> None:
     if signed != name:
         better = "less" if signed.startswith("-") else "more"
         raise UsageError(f"{better} of {signed.removeprefix('-')} is better: write {signed!r}")
+
+
+def is_added_objective(name: str) -> bool:
+    """Whether another package adds the metric of the objective `name`."""
+    return metrics.is_added(name.removeprefix("-"))
 
 
 class ProgramName(Choice):

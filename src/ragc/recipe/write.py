@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ragc.recipe.values import RISK
@@ -87,7 +86,7 @@ def recipe_text(recipe: Recipe) -> str:
         tables[path] = {key: value for key, value in pairs.items() if value != ""}
         tables[*path, "options"] = dict(sorted(options.items()))
         tables[*path, "fields"] = fields
-    tables["metrics",] = {"report": recipe.report} | asdict(recipe.assessing)
+    tables["metrics",] = {"report": recipe.report} | dict(recipe.assessing)
     tables["budget",] = dict(recipe.budget)
     tables["study",] = recipe.study.model_dump(exclude_defaults=True)
     grid = recipe.grid.model_dump(exclude={"product"})

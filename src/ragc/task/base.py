@@ -223,7 +223,7 @@ def prepare(
         runtime.require(program)
     objectives = tuple(map(objective_of, recipe.search.objectives))
     ids = (*recipe.report, *(objective.metric.id for objective in objectives))
-    chosen_metrics = [metrics.get(name) for name in dict.fromkeys(ids)] if questions else []
+    chosen_metrics = [metrics.get(name, load=True) for name in dict.fromkeys(ids)] if questions else []
     scorer = scorer_of(chosen_metrics, recipe, runtime, store)
     other = other_domain(recipe, runtime, splits, store=store, progress=progress) if questions else None
     all_splits = splits | ({"cross_domain": other.questions} if other else {})
@@ -355,7 +355,7 @@ def scorer_of(chosen_metrics: Sequence[Metric], recipe: Recipe, runtime: Runtime
     settings = recipe.assessing
     kind, _, model = settings.entailment.partition(":")
     if model and recipe.path(model).exists():
-        settings = replace(settings, entailment=f"{kind}:{recipe.path(model)}")
+        settings = settings.replace(entailment=f"{kind}:{recipe.path(model)}")
     family_ids = families(tuple(whole))
     graders = scoring.make(family_ids, settings, ask, store=store)
     if family_ids:
@@ -378,7 +378,7 @@ def objective_of(written: str) -> Objective:
     UsageError for the wrong sign.
     """
     name, minus = written.removeprefix("-"), written.startswith("-")
-    metric = own.own_metric(name) if name == CALLERS_METRIC else metrics.get(name)
+    metric = own.own_metric(name) if name == CALLERS_METRIC else metrics.get(name, load=True)
     if minus == metric.higher_is_better:
         better, sign = ("more", "") if metric.higher_is_better else ("less", "-")
         raise UsageError(f"Of {name!r} {better} is better; write {sign}{name} in the objectives.")

@@ -15,8 +15,8 @@ from ragc.core.kinds.marks import marked
 from ragc.corpora import SOURCES
 from ragc.corpora.files.records import is_address
 from ragc.errors import RecipeError
-from ragc.metrics import citations, crag, judge, retrieval, rouge, upper_bound
 from ragc.metrics.base import families
+from ragc.metrics.scoring import GRADERS
 from ragc.recipe import GridSpec, Recipe, SourceSpec
 from ragc.recipe.values import OWN_OPTIMIZER
 from ragc.targets import TARGETS
@@ -24,15 +24,6 @@ from ragc.targets.options import TargetSpec
 from ragc.task.addresses import storage_address, store_address
 
 _ONNX = ("onnxruntime", "tokenizers")
-
-_METRICS = {
-    **{metric.id: ("rouge_score",) for metric in rouge.METRICS},
-    "rougeLsum": ("rouge_score", "punkt"),
-    "rqrag_f1": ("ftfy",),
-}
-"""The modules of the extra `metrics` that a metric needs, by its id without what stands before "@"."""
-_FAMILIES = {citations.CITATIONS: ("punkt",)}
-"""Those that the grader of a family needs."""
 
 
 def require(recipe: Recipe, *, targets: bool = True, metrics: bool = True, study: bool = True) -> None:
@@ -87,30 +78,20 @@ def _target(who: str, spec: TargetSpec) -> Iterator[str]:
 
 def _metrics(recipe: Recipe) -> Iterator[str]:
     ids = (*recipe.report, *(name.removeprefix("-") for name in recipe.search.objectives))
-    named = [known_metrics.get(name) for name in dict.fromkeys(ids)]
-    pooled = (known_metrics.get(name) for metric in named for name in metric.pools)
-    metric_ids = tuple(dict.fromkeys((*named, *pooled)))
-    for metric in metric_ids:
-        scored = metric.id.removeprefix(f"{upper_bound.NAME}@")
-        modules = _METRICS.get(scored, _FAMILIES.get(metric.reads, ()))
-        yield from extras.lacking(f"Metric {metric.id!r}", modules)
-        if metric.id.partition("@")[0] in (*retrieval.CUT, "mrr") and not extras.is_installed("pytrec_eval"):
-            yield (
-                f"Metric {metric.id!r} needs pytrec_eval, which is not installed; "
-                "run: pip install pytrec-eval-terrier"
-            )
-    metric_families, settings = families(metric_ids), recipe.assessing
-    cited = citations.CLAIMS in metric_families or citations.CITATIONS in metric_families
-    if "judge" not in recipe.targets:
-        judged = [metric.id for metric in metric_ids if metric.reads == judge.FAMILY]
-        if cited and settings.entailment == "judge":
-            judged.append('entailment = "judge"')
-        if crag.FAMILY in metric_families and settings.crag_judge in ("ragx", "meta"):
-            judged.append(f'crag_judge = "{settings.crag_judge}"')
-        for name in judged:
+    named = [known_metrics.get(name, load=True) for name in dict.fromkeys(ids)]
+    pooled = (known_metrics.get(name, load=True) for metric in named for name in metric.pools)
+    chosen = tuple(dict.fromkeys((*named, *pooled)))
+    for metric in chosen:
+        yield from extras.lacking(f"Metric {metric.id!r}", metric.modules)
+    settings = recipe.assessing
+    graders = [GRADERS[family] for family in families(chosen) if family in GRADERS]
+    for grader in graders if "judge" not in recipe.targets else ():
+        asks = grader.asks(settings)
+        reading = [metric.id for metric in chosen if metric.reads == grader.family]
+        for name in reading if asks == "" else filter(None, [asks]):
             yield f"{name} asks a judge, and there is none; add [targets.judge]"
     kind, _, model = settings.entailment.partition(":")
-    if cited and kind == "nli":
+    if kind == "nli" and any(grader.entails for grader in graders):
         in_onnx = any((recipe.path(model) / name).is_file() for name in ("model.onnx", "onnx/model.onnx"))
         modules = _ONNX if in_onnx else extras.EXTRAS["nli"]
         yield from extras.lacking(f"entailment = {settings.entailment!r}", modules)

@@ -25,12 +25,17 @@ class Registry(Collection[str], Generic[R]):
 
     `group` is the group of entry points by which other packages add kinds, `noun` how errors call a kind,
     `record` the class of its record. `listed` gives, by name, the module whose `KIND` is the record, and one
-    line about the kind. Iterating gives the names of these; neither that nor `about` imports anything.
+    line about the kind, unless the record says it. Iterating gives the names of these; neither that nor
+    `about` imports anything.
     """
 
-    def __init__(self, group: str, noun: str, record: type[R], listed: Mapping[str, tuple[str, str]]) -> None:
+    def __init__(
+        self, group: str, noun: str, record: type[R], listed: Mapping[str, str | tuple[str, str]]
+    ) -> None:
         self.group, self.noun, self.record = group, noun, record
-        self._listed = dict(listed)
+        self._listed = {
+            name: (entry, "") if isinstance(entry, str) else entry for name, entry in listed.items()
+        }
         self._installed: dict[str, R] = {}
 
     def __contains__(self, name: object) -> bool:

@@ -147,7 +147,8 @@ class Names:
     """A list of texts without duplicates; the empty list only with `empty`.
 
     `check` raises UsageError for an invalid item. The list is used regardless, so that values that refer to
-    it can be checked. `items` is the JSON Schema of an item.
+    it can be checked. `added` says of an item that another package adds it: where code of packages is not
+    allowed, `check` is not called for it. `items` is the JSON Schema of an item.
     """
 
     def __init__(
@@ -158,11 +159,12 @@ class Names:
         repeated: bool = False,
         blank: bool = True,
         check: Callable[[str], object] | None = None,
+        added: Callable[[str], bool] = lambda name: False,
         items: Mapping[str, Any] | None = None,
         word: str = "",
     ) -> None:
         self._expected, self._empty, self._repeated, self._word = expected, empty, repeated, word
-        self._check, self._blank = check, blank
+        self._check, self._added, self._blank = check, added, blank
         self._items = dict(items or {"type": "string"}) | ({} if blank else {"minLength": 1})
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -184,16 +186,18 @@ class Names:
             raise wrong(self._expected)
         if not all(isinstance(name, str) and (name or self._blank) for name in names):
             raise wrong(self._expected)
-        if (info.context or {}).get(REMARKS, True) and (remarks := list(self._remarks(names))):
+        if (info.context or {}).get(REMARKS, True) and (
+            remarks := list(self._remarks(names, code=bool((info.context or {}).get(CODE))))
+        ):
             raise ValidationError.from_exception_data("list", remarks)
         return tuple(names) if self._repeated else tuple(dict.fromkeys(names))
 
-    def _remarks(self, names: Sequence[str]) -> Iterator[InitErrorDetails]:
+    def _remarks(self, names: Sequence[str], *, code: bool) -> Iterator[InitErrorDetails]:
         for index, name in enumerate(names):
             if not self._repeated and name in names[:index]:
                 yield _remark(index, Repeated(repr(name)))
             try:
-                if self._check is not None:
+                if self._check is not None and (code or not self._added(name)):
                     self._check(name)
             except UsageError as error:
                 yield _remark(index, error)

@@ -70,6 +70,9 @@ class Model(BaseModel):
     order: ClassVar[tuple[str, ...]] = ()
     """The keys of `explicit`, where they are not all fields as they stand."""
 
+    first: ClassVar[str] = ""
+    """The key that errors name first, where it is not the first field."""
+
     @property
     def explicit(self) -> dict[str, Any]:
         """The values that were set, by key, without defaults."""
@@ -95,7 +98,7 @@ class Model(BaseModel):
         """The error for an unknown key."""
         *table, name = key.whole
         where = f"in [{dotted(table)}]" if table else "at the top"
-        names = list(cls.model_fields)
+        names = sorted(cls.model_fields, key=lambda name: name != cls.first)
         advice = nearest(str(name), names) or cls.unknown_hint
         return UsageError(f"unknown key {name!r} {where}.{advice} Known: {', '.join(names)}.")
 

@@ -1,38 +1,20 @@
 """Registry of export formats: `FORMATS`, the ids of all, and `Format`, the record of one.
 
-A format is one module of this package with a `FORMAT`. It is imported on first use.
+A format is one module of this package with its record, `KIND`. It is imported on first use.
 
 Also here: the JSON metadata beside the messages, and the check for reserved input names.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ragc.core.kinds import Registry
 from ragc.errors import UnknownName
 from ragc.exports.loading import Load
 from ragc.prompts.model import CompiledPrompt, ExportedProgram, NotExpressible
-
-_MODULES = {
-    "baml": "baml.format",
-    "dotprompt": "dotprompt",
-    "haystack": "haystack",
-    "jinja2": "jinja2",
-    "langchain": "langchain",
-    "llamaindex": "llamaindex",
-    "mlflow": "mlflow",
-    "openai-batch": "openai_batch",
-    "openai-json": "openai_json",
-    "promptfoo": "promptfoo.format",
-    "prompty": "prompty",
-    "python": "python.format",
-}
-
-FORMATS: tuple[str, ...] = tuple(_MODULES)
-"""The ids of all formats."""
 
 ALL = "all"
 """In place of a format's id: every format that can express the program."""
@@ -77,12 +59,33 @@ class Format:
         return {name: getattr(self, name) for name in ("id", "about", "suffix", "consumer")}
 
 
+FORMATS = Registry(
+    "ragc.exports",
+    "export format",
+    Format,
+    {
+        "baml": "ragc.exports.formats.baml.format",
+        "dotprompt": "ragc.exports.formats.dotprompt",
+        "haystack": "ragc.exports.formats.haystack",
+        "jinja2": "ragc.exports.formats.jinja2",
+        "langchain": "ragc.exports.formats.langchain",
+        "llamaindex": "ragc.exports.formats.llamaindex",
+        "mlflow": "ragc.exports.formats.mlflow",
+        "openai-batch": "ragc.exports.formats.openai_batch",
+        "openai-json": "ragc.exports.formats.openai_json",
+        "promptfoo": "ragc.exports.formats.promptfoo.format",
+        "prompty": "ragc.exports.formats.prompty",
+        "python": "ragc.exports.formats.python.format",
+    },
+)
+"""The formats, by id."""
+
+
 def format_of(id: str) -> Format:
-    """The format called `id`; raises UnknownName."""
-    if id not in FORMATS:
-        raise UnknownName("export format", id, (*FORMATS, ALL))
-    export_format: Format = importlib.import_module(f"ragc.exports.formats.{_MODULES[id]}").FORMAT
-    return export_format
+    """The format called `id`, one of another package loaded; raises UnknownName."""
+    if not FORMATS.is_known(id):
+        raise UnknownName("export format", id, (*FORMATS.about(), ALL))
+    return FORMATS.get(id)
 
 
 CAN = ("jinja2", "openai-json")

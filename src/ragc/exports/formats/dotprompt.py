@@ -170,7 +170,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="dotprompt",
     about="a .prompt file with a Handlebars template, JSON schemas of inputs and output",
     suffix=SUFFIX,

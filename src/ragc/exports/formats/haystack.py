@@ -99,7 +99,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="haystack",
     about="a Haystack pipeline of one ChatPromptBuilder, with the parameters and schemas in its metadata",
     suffix=SUFFIX,

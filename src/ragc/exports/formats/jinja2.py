@@ -49,7 +49,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="jinja2",
     about="a JSON array of messages, each content a Jinja2 template, with the schemas of inputs and reply",
     suffix=SUFFIX,

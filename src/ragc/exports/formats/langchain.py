@@ -98,7 +98,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="langchain",
     about="a ChatPromptTemplate as LangChain writes it, with the parameters and schemas in its metadata",
     suffix=SUFFIX,

@@ -76,7 +76,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="llamaindex",
     about="the text of a RichPromptTemplate of LlamaIndex, with the parameters and schemas in a comment",
     suffix=SUFFIX,

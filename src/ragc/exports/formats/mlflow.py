@@ -89,7 +89,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="mlflow",
     about="the arguments of mlflow.genai.register_prompt, with parameters, schemas and a Jinja2 template",
     suffix=SUFFIX,

@@ -73,7 +73,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="openai-batch",
     about="a batch of chat requests, one line a question, as OpenAI and vLLM's run_batch take it",
     suffix=SUFFIX,

@@ -79,7 +79,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="openai-json",
     about="a chat request of OpenAI's API with {{slots}} for the inputs, and what each slot stands for",
     suffix=SUFFIX,

@@ -149,7 +149,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="prompty",
     about="a Prompty file of version 2 with a Jinja2 template, typed inputs and outputs",
     suffix=SUFFIX,

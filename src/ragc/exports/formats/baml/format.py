@@ -215,7 +215,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="baml",
     about="a baml_src folder with a client, the classes of the reply and a function for each prompt",
     suffix=SUFFIX,

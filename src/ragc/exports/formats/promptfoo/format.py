@@ -205,7 +205,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="promptfoo",
     about="a promptfoo config and chat template for each prompt, with dev questions and the metric as tests",
     suffix=CONFIG,

@@ -139,7 +139,7 @@ def load(at: ExportedPrompt) -> tuple[str, ...]:
     )
 
 
-FORMAT = Format(
+KIND = Format(
     id="python",
     about="one file of Python without dependencies, which renders the prompts and reads the replies",
     suffix=SUFFIX,
