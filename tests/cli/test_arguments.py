@@ -93,7 +93,6 @@ def test_a_mistyped_command_is_one_sentence(
         ("compile recipe.toml --set search.trials", "it has no value; write search.trials=VALUE"),
         ("compile recipe.toml --set =3", "write it as key.path=value"),
         ("ask outt Why", "the recipe or compiled program 'outt': there is no such file or folder. Did"),
-        ("mcp outt", "the recipe or compiled program 'outt': there is no such file or folder. Did"),
         ("trust outt", "the compiled program 'outt': there is no such folder. Did you mean 'out'?"),
         (
             "eval row.jsonl",

@@ -83,7 +83,7 @@ def running(
     thread.start()
     try:
         assert listening.wait(20)
-        yield Running(addresses[0], programs, app.state.service)
+        yield Running(addresses[0], programs, app.service)
     finally:
         server.should_exit = True
         thread.join(20)

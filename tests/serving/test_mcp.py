@@ -94,7 +94,7 @@ def test_ask_and_search_over_http(colours: Path, mode: Any) -> None:
 
 
 def test_what_is_wrong_is_an_error_that_names_it(colours: Path) -> None:
-    wrong = [
+    wrong: list[tuple[str, dict[str, Any], str]] = [
         ("ask", {}, "question must be a text"),
         ("ask", {"question": " "}, "question must be a text"),
         ("ask", {"question": 3}, "question must be a text"),
@@ -221,7 +221,9 @@ def test_a_program_from_elsewhere_and_wrong_settings_are_refused(colours: Path, 
     )
     for transport in ("stdio", "http"):
         with pytest.raises(ragc.Untrusted):
-            ragc.mcp(stranger, transport=transport, port=0)  # type: ignore[arg-type]
+            ragc.mcp(stranger, transport=transport, port=0)
+    with pytest.raises(ragc.ArtefactError, match="there is no such file or folder"):
+        ragc.mcp(colours.with_name("colour"))
     with pytest.raises(ragc.UsageError, match="no keys are set"):
         ragc.mcp(colours, transport="http", host="0.0.0.0")
     with pytest.raises(ragc.UsageError, match="transport must be stdio or http, found 'smoke'"):

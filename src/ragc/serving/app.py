@@ -7,12 +7,12 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ragc.core import event_loop
 from ragc.core.redact import redact
@@ -58,6 +58,11 @@ class Service:
             log.error("A model cannot be opened: %s", self._problem)
         else:
             self._problem = ""
+
+    @property
+    def questions(self) -> Mapping[str, Callable[[Request], Awaitable[Response]]]:
+        """What answers questions, by address."""
+        return {"/v1/chat/completions": self.chat, "/v1/responses": self.responses}
 
     async def health(self, request: Request) -> Response:
         """Whether the process runs."""
@@ -184,7 +189,7 @@ class Service:
         self._metrics.in_flight.set(self.in_flight)
 
 
-def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> FastAPI:
+def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Application:
     """Returns the application that serves `programs`, by model id.
 
     Raises UsageError where spans are asked for and OpenTelemetry is not installed.
@@ -202,16 +207,13 @@ def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Fast
                 await opening
 
     app = FastAPI(title="ragc", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.state.service = service
-    app.add_middleware(Guards, settings=settings)
-    if os.environ.get("RAGC_OTEL", "") not in ("", "0"):
+    if traced := os.environ.get("RAGC_OTEL", "") not in ("", "0"):
         from ragc.programs.telemetry.provider import tracer
 
         tracer()  # says here, not at each question, what is not installed
-        app.add_middleware(TakesUpTraces)
     # Routes of Starlette: those of FastAPI resolve dependencies, of which there are none, at each request.
-    app.add_route("/v1/chat/completions", service.chat, methods=["POST"])
-    app.add_route("/v1/responses", service.responses, methods=["POST"])
+    for address, handler in service.questions.items():
+        app.add_route(address, handler, methods=["POST"])
     app.add_route("/healthz", service.health, methods=["GET"])
     app.add_route("/readyz", service.ready, methods=["GET"])
     app.add_route("/metrics", service.metrics, methods=["GET"])
@@ -222,7 +224,46 @@ def build_app(programs: Mapping[str, ServedProgram], settings: Settings) -> Fast
     app.add_route("/v1/models/{name:path}", service.model, methods=["GET"])
     for kind in (ApiError, RagcError, TimeoutError, ClientLeft, HTTPException, Exception):
         app.add_exception_handler(kind, _say_error)
-    return app
+    guarded: ASGIApp = Guards(Questions(app, service), settings)
+    return Application(TakesUpTraces(guarded) if traced else guarded, service)
+
+
+class Application:
+    """What the server runs, and the `service` behind it."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self.service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        await self._app(scope, receive, send)
+
+
+class Questions:
+    """Gives questions to `service` at once, and everything else to `app`.
+
+    The way through FastAPI's middleware and routes takes longer than the rest of the server's work on an
+    answer.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._handlers = app, service.questions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        asked = scope["type"] == "http" and scope["method"] == "POST"
+        handler = self._handlers.get(scope["path"]) if asked else None
+        if handler is None:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            response = await handler(request)
+        except Exception as error:
+            if api_error(error).status == 500 and not isinstance(error, RagcError):
+                log.exception("a request failed")
+            response = await _say_error(request, error)
+        await response(scope, receive, send)
 
 
 async def _say_error(request: Request, error: Exception) -> Response:
@@ -242,10 +283,10 @@ async def _say_error(request: Request, error: Exception) -> Response:
 class TakesUpTraces:
     """Makes a question's spans part of the trace that the header `traceparent` names."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)

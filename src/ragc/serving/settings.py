@@ -60,7 +60,7 @@ class Settings:
         for name in ("in_flight", "in_flight_per_key", "usd_per_day", "workers", "time_out", "max_body"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
-                raise UsageError(f"{name} must be above 0 and finite, found {value}.")
+                raise UsageError(f"{name} must be above 0, found {value}.")
         if not self.key_digests and not is_loopback(self.host):
             raise UsageError(
                 f"The host {self.host!r} can be reached from other machines, and no keys are set; set "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
@@ -21,6 +21,9 @@ from ragc.targets.charges import Ledger, Need, Wanted
 
 WAIT_S = 10.0
 """Seconds that a worker waits while another one writes."""
+
+KEPT_DAYS = 31
+"""Days for which rows are kept."""
 
 _TABLE = """
 create table if not exists spent (
@@ -50,6 +53,8 @@ class DailySpending:
             self._file.execute("pragma journal_mode = wal")
             self._file.execute("pragma synchronous = normal")
             self._file.executescript(_TABLE)
+            oldest = datetime.now(UTC).date() - timedelta(days=KEPT_DAYS)
+            self._file.execute("delete from spent where day < ?", (oldest.isoformat(),))
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
