@@ -20,10 +20,10 @@ from typing import Any
 
 from ragc import list_names, recipe_schema
 from ragc.cli.main import parser
+from ragc.optimizers.grids.tables.origin import CALLS, DIFFERS, PAPER, clauses, origin_of
 from ragc.programs import METHODS, Method, table
 from ragc.programs.flow import END, SEARCH, START, Step
 from ragc.programs.knobs import Knob, When
-from ragc.programs.origin import CALLS, DIFFERS, PAPER, clauses, origin_of
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent

@@ -29,7 +29,14 @@ from ragc.compiled.base import CompiledProgram, refuse_foreign, state_of
 from ragc.compiled.contamination import CLEAN, Contamination, check_compile
 from ragc.compiled.evaluate import showing_of
 from ragc.compiled.study_rows import write_questions, write_results, write_trials
-from ragc.compiled.verdict import after_looks, choose_example, compare, intervals_to_json
+from ragc.compiled.verdict import (
+    FOR_TRYING,
+    after_looks,
+    choose_example,
+    compare,
+    intervals_to_json,
+    trying_note,
+)
 from ragc.core import event_loop
 from ragc.core.counters import Counters
 from ragc.core.display import describe, figure
@@ -387,7 +394,8 @@ async def select(dev_search: DevSearch, searched: Searched) -> Selected:
 async def verify(prepared: Prepared, selected: Selected) -> Verified:
     """Answers the test questions with baseline and winner, and compares the two question by question.
 
-    The verdict is "not measured" without a test split, or if the budget runs out.
+    The verdict is "not measured" without a test split, or if the budget runs out, and none is given on
+    questions for trying only.
     """
     task, progress = prepared.task, prepared.progress
     programs = {"baseline": selected.baseline, "winner": selected.best}
@@ -414,6 +422,8 @@ async def verify(prepared: Prepared, selected: Selected) -> Verified:
     if measured and state_of(selected.best) == state_of(selected.baseline):
         why = selected.leader_note or "on the dev questions no trial promised to be better"
         note = f"The baseline is kept: {why}."
+    if measured and (trying := trying_note(rows["winner"])):
+        verdict, note = FOR_TRYING, trying
     if measured and seen.mark:
         verdict = f"{verdict} ({seen.mark})"
     answered = [(program, rows[name]) for name, program in programs.items()]

@@ -46,7 +46,7 @@ from ragc.records import Hit, Passage, Question
 if TYPE_CHECKING:
     import ragc.metrics
     import ragc.recipe  # noqa: F401 - an attribute, as `__getattr__` has it
-    from ragc.api.documents import new
+    from ragc.api.documents import label_answers, new, review_questions
     from ragc.api.exchange import check_export, export, trust, trust_listing
     from ragc.api.gate import gate, pack
     from ragc.api.grids import grid, merge_grids, paper_tables, read_grid, reproduce
@@ -148,6 +148,7 @@ __all__ = [
     "headroom",
     "index",
     "join_study",
+    "label_answers",
     "list_names",
     "load",
     "mcp",
@@ -162,6 +163,7 @@ __all__ = [
     "recipe_schema",
     "report",
     "reproduce",
+    "review_questions",
     "serve",
     "source",
     "study",
@@ -177,7 +179,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "ragc.api.documents": ("new",),
+    "ragc.api.documents": ("label_answers", "new", "review_questions"),
     "ragc.api.exchange": ("check_export", "export", "trust", "trust_listing"),
     "ragc.api.gate": ("gate", "pack"),
     "ragc.api.grids": ("grid", "merge_grids", "paper_tables", "read_grid", "reproduce"),

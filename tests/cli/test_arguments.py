@@ -50,12 +50,17 @@ def refused(arguments: str, capsys: pytest.CaptureFixture[str]) -> str:
     [
         (
             "complie recipe.toml",
-            "ragc: No command is named 'complie'. Did you mean 'compile'? Known: new, compile",
+            "ragc: No command is named 'complie'. Did you mean 'compile'? Known: new, questions",
         ),
         ("", "ragc: ragc needs COMMAND; see ragc --help."),
         ("list metric", "ragc: No kind is named 'metric'. Did you mean 'metrics'? Known: programs, knobs"),
         ("list", "ragc: ragc list needs kind; see ragc list --help."),
         ("eval recipe.toml --split valid", "ragc: No split is named 'valid'. Known: train, dev, test."),
+        (
+            "questions revew x",
+            "ragc: No action is named 'revew'. Did you mean 'review'? Known: review, label.",
+        ),
+        ("new docs --count many", "ragc: --count must be a whole number, found 'many'."),
         ("study stat x", "ragc: No action is named 'stat'. Did you mean 'status'? Known: status, worker."),
         ("headroom recipe.toml --calls many", "ragc: --calls must be a whole number, found 'many'."),
         ("headroom recipe.toml --gain much", "ragc: --gain must be a number, found 'much'."),

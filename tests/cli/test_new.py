@@ -37,6 +37,14 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def status_of(arguments: list[str]) -> int:
+    """The exit status of a command, also of one that argparse refuses."""
+    try:
+        return main(arguments)
+    except SystemExit as stop:
+        return int(str(stop.code))
+
+
 def rows(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "corpus.jsonl").read_text("utf-8").splitlines()]
 
@@ -49,7 +57,7 @@ def questions(path: Path, n: int = 24) -> Path:
 def test_a_folder_becomes_a_corpus_and_what_was_not_read_is_told(
     docs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["new", "docs"]) == 0
+    assert main(["new", "docs", "--no-questions"]) == 0
     out, err = capsys.readouterr()
     assert [row["id"] for row in rows(Path("docs-ragc"))] == ["hr/leave.md", "note.txt", "prices.csv"]
     assert rows(Path("docs-ragc"))[0]["title"] == "Leave"
@@ -64,7 +72,7 @@ def test_a_folder_becomes_a_corpus_and_what_was_not_read_is_told(
 
 
 def test_the_passages_that_a_program_cites_name_their_file(docs: Path) -> None:
-    project = ragc.new("docs")
+    project = ragc.new("docs", questions=False)
     local = ragc.source("bm25", corpus=project.folder / "corpus.jsonl", chunk_by="sections")
     main_target = ScriptedTarget(lambda request: {"answer": "Thirty days [1]."})
     reply = ragc.program("vanilla", main=main_target, local=local)(question="How many days of leave?")
@@ -73,11 +81,11 @@ def test_the_passages_that_a_program_cites_name_their_file(docs: Path) -> None:
 
 
 def test_only_what_changed_is_read_again_and_what_went_is_forgotten(docs: Path) -> None:
-    assert ragc.new("docs").reread == 3
-    assert ragc.new("docs").reread == 0
+    assert ragc.new("docs", questions=False).reread == 3
+    assert ragc.new("docs", questions=False).reread == 0
     (docs / "note.txt").write_text("The office opens at ten.\n")
     (docs / "prices.csv").unlink()
-    again = ragc.new("docs")
+    again = ragc.new("docs", questions=False)
     assert (again.files, again.reread, again.passages) == (2, 1, 2)
     assert "at ten" in rows(again.folder)[1]["text"]
     assert (
@@ -87,11 +95,11 @@ def test_only_what_changed_is_read_again_and_what_went_is_forgotten(docs: Path) 
 
 def test_a_recipe_that_a_person_changed_stays(docs: Path) -> None:
     recipe = Path("docs-ragc/recipe.toml")
-    assert ragc.new("docs").wrote_recipe
+    assert ragc.new("docs", questions=False).wrote_recipe
     assert ragc.new("docs", questions=questions(Path("q.csv"))).wrote_recipe  # as nobody had changed it
     assert "questions" in recipe.read_text("utf-8")
     recipe.write_text(recipe.read_text("utf-8") + "# mine\n")
-    assert not ragc.new("docs").wrote_recipe
+    assert not ragc.new("docs", questions=False).wrote_recipe
     assert recipe.read_text("utf-8").endswith("# mine\n")
 
 
@@ -108,7 +116,7 @@ def test_names_that_look_like_marks_of_chunks_make_a_corpus_that_opens(docs: Pat
     xlsxwriter = pytest.importorskip("xlsxwriter", reason="comes with python-pptx")
     with xlsxwriter.Workbook(str(docs / "a.xlsx")) as book:
         book.add_worksheet("Q#0").write_row(0, 0, ["price", "of tea"])
-    project = ragc.new("docs")
+    project = ragc.new("docs", questions=False)
     assert rows(project.folder)[0]["id"] == "a.xlsx, sheet Q# 0"
     assert ragc.source("bm25", corpus=project.folder / "corpus.jsonl") is not None
 
@@ -124,7 +132,7 @@ def test_documents_of_langchain_and_llamaindex_keep_their_source_and_page(docs: 
         llama.Document(text="Tea is free.", metadata={"file_name": "tea.docx", "page_label": "iv"}),
         llama.Document(text="Nobody knows whence."),
     ]
-    project = ragc.new(documents=documents, out="made")
+    project = ragc.new(documents=documents, out="made", questions=False)
     assert [row["id"] for row in rows(project.folder)] == [
         "hr/leave.pdf, page 1",
         "hr/leave.pdf, page 2",
@@ -139,12 +147,12 @@ def test_documents_of_langchain_and_llamaindex_keep_their_source_and_page(docs: 
 
 
 def test_a_corpus_stays_when_nothing_can_be_read_any_more(docs: Path) -> None:
-    before = rows(ragc.new("docs").folder)
+    before = rows(ragc.new("docs", questions=False).folder)
     for path in docs.rglob("*"):
         if path.is_file() and not path.is_symlink():
             path.write_text("")
     with pytest.raises(ragc.UsageError, match="Nothing in 'docs' could be read"):
-        ragc.new("docs")
+        ragc.new("docs", questions=False)
     assert rows(Path("docs-ragc")) == before
 
 
@@ -159,7 +167,12 @@ def test_a_corpus_stays_when_nothing_can_be_read_any_more(docs: Path) -> None:
             ["docs", "--questions", "few.csv"],
             "--questions holds 3 questions, and train, dev",
         ),
-        (["docs", "--questions", "odd.csv"], "have no column 'answers', only question, remark"),
+        (["docs", "--questions", "odd.csv"], "have no column 'question', only who, remark"),
+        (["docs", "--questions", "votes.csv"], "line 2: `thumbs` is 'perhaps', no thumb; write up or down"),
+        (["docs", "--kinds", "simple"], "No kind of question is named 'simple'. Did you mean 'single'?"),
+        (["docs", "--count", "0"], "At least 1 question of one kind can be written, found 0."),
+        (["docs", "--set", "seed=3"], "--set of ragc new sets a target, such as targets.teacher.kind=vllm"),
+        (["docs", "--no-questions", "--questions", "q.csv"], "takes --no-questions or --questions, not both"),
         (["docs", "--questions", "none.csv"], "--questions none.csv"),
         (["docs", "--reader", "xyz=my:read"], "A reader is .SUFFIX=MODULE:FUNCTION"),
         (["docs", "--reader", ".xyz"], "--reader takes .SUFFIX=MODULE:FUNCTION, found '.xyz'"),
@@ -173,8 +186,9 @@ def test_bad_input_is_one_sentence(
     Path("pictures/a.png").write_bytes(b"\x89PNG")
     questions(Path("q.csv"))
     questions(Path("few.csv"), 3)
-    Path("odd.csv").write_text("question,remark\nwho?,nobody\n")
-    assert main(["new", *arguments]) == 2
+    Path("odd.csv").write_text("who,remark\nwho?,nobody\n")
+    Path("votes.csv").write_text("question,answer,thumbs\nwho?,nobody,perhaps\n")
+    assert status_of(["new", *arguments]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from ragc.cli import console
 from ragc.compiled.evaluate import open_program, score
 from ragc.metrics.reports import compare_runs, runs
+from ragc.reports.verdicts import compiled_verdict
 from ragc.store.call_store import CallStore
 from ragc.testing import ScriptedTarget
 from tests.optimizers.colours import Run, needs_demos
@@ -50,3 +52,19 @@ def test_one_metric_alone_is_not_adjusted(run: Run, capsys: pytest.CaptureFixtur
     assert set(result.differences["em"]) == {"mean", "ci", "p", "n"}
     console.print_compiled(result)
     assert "adjusted" not in capsys.readouterr().out
+
+
+def test_no_verdict_rests_on_questions_for_trying(
+    run: Run, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "questions.jsonl"
+    written = [{**json.loads(line), "for_trying": True} for line in path.read_text("utf-8").splitlines()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in written), "utf-8")
+    result = run()
+    assert result.verdict == "none, for trying only"
+    console.print_compiled(result)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "none, for trying only" in shown
+    assert "ragc questions review" in shown
+    headline = compiled_verdict(result.program.provenance, {}, "em").headline
+    assert headline == "No verdict, for trying only"

@@ -195,8 +195,13 @@ def commands(stranger: str, out: str) -> dict[str, list[list[str]]]:
     d, mine = stranger, f"{out}/recipe.toml"
     return {
         "new": [
-            ["new", d, "--out", f"{out}/new"],
+            ["new", d, "--out", f"{out}/new", "--no-questions"],
+            ["new", d, "--out", f"{out}/new", "--dry-run"],
             ["new", out, "--out", f"{out}/own", "--questions", f"{d}/dev.jsonl"],
+        ],
+        "questions": [
+            ["questions", "review", f"{d}/dev.jsonl"], ["questions", "label", f"{d}/dev.jsonl"],
+            ["questions", "review", d], ["questions", "label", d, "--out", f"{out}/labels.jsonl"],
         ],
         "compile": [
             ["compile", d], ["compile", mine, "--out", d], ["compile", mine, "--out", d, "--dry-run"],

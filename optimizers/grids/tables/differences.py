@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ragc.core.display import quantity
 from ragc.core.redact import redact
 from ragc.optimizers.grids.tables import recipes
+from ragc.optimizers.grids.tables.origin import DIFFERS, clauses, origin_of
 from ragc.optimizers.grids.tables.result import Cell
 from ragc.optimizers.grids.tables.table import Table
 from ragc.programs import method
-from ragc.programs.origin import DIFFERS, clauses, origin_of
 from ragc.recipe.load import set_keys
 
 _SETTINGS = ("knobs", "sources", "search", "seed")

@@ -37,6 +37,20 @@ from ragc.task.base import Task, columns_of
 NOT_MEASURED = "not measured"
 _NOT_SHOWN: Verdict = "not shown to be better"
 
+FOR_TRYING = "none, for trying only"
+"""The verdict on questions of a written set of which too few are good (`ragc new`)."""
+
+
+def trying_note(rows: Sequence[Row]) -> str:
+    """Why no verdict rests on the questions of `rows`; "" where one may."""
+    n = sum(row.question.extra.get("for_trying") is True for row in rows)
+    if not n:
+        return ""
+    return (
+        f"{n} of {len(rows)} test questions are from a set of which too few are good for a verdict; review "
+        "them with `ragc questions review`, or have a larger teacher write others."
+    )
+
 
 def intervals_to_json(scores: Mapping[str, Interval]) -> dict[str, Any]:
     """`{metric: {mean, ci, n}}` as JSON values, with the number of groups where questions are in groups."""

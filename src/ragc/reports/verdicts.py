@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragc.compiled.verdict import FOR_TRYING
 from ragc.core.display import quantity
 from ragc.core.redact import shorten
 from ragc.reports.compiled import NOT_EQUAL, RUNS, differences_in, look_in, scores_in
@@ -32,7 +33,7 @@ _TONES: Mapping[str, Tone] = {
     "not shown to be better": "open",
     "cannot tell": "open",
 }
-_NOT_MEASURED = {"not measured": "Not measured on test questions"}
+_NOT_MEASURED = {"not measured": "Not measured on test questions", FOR_TRYING: "No verdict, for trying only"}
 _WHEN = {RUNS["baseline"]: "before", RUNS["winner"]: "after"}
 _UNPROVED = "Nothing is proved before the end: there was no look at test questions."
 _HOW = {"finished": "Finished", "running": "Still running", "cut off": "Cut off"}
@@ -88,6 +89,9 @@ def compiled_verdict(provenance: Mapping[str, Any], run: Mapping[str, Any], metr
     if held == "not measured":
         sentences.append("There was no look at test questions, so nothing is proved; dev scores flatter.")
         advice = "Keep the baseline until both programs were measured on test questions."
+    if held.startswith(FOR_TRYING):
+        sentences.append("Too few of the written questions are good for a verdict; a person may review them.")
+        advice = "Keep the baseline until both programs were measured on better questions."
     if look := look_in(run):
         sentences.append(look)
     headline = f"{plain} than the baseline{mark}" if plain in _TONES else _NOT_MEASURED.get(held, held)

@@ -1,6 +1,7 @@
 """`ragc new`: a folder of documents becomes a corpus and a recipe that runs.
 
     <out>/corpus.jsonl     a passage a page, slide, sheet, or file
+    <out>/questions.jsonl  questions written from the passages (`question_set`), unless others are named
     <out>/recipe.toml      one that a person wrote or changed stays as it is
     <out>/.ragc/           what was read of each file, so that the next run reads what changed
 
@@ -10,7 +11,7 @@ The corpus is replaced as a whole, once everything is read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -23,16 +24,20 @@ from ragc.core.progress import Progress, Silent
 from ragc.corpora.documents.folder import DocumentFile, Part, files_in, forget_others, read_files
 from ragc.corpora.documents.library_documents import parts_of
 from ragc.corpora.files.rows import rows
-from ragc.errors import UsageError
-from ragc.recipe import write
+from ragc.errors import RecipeError, UsageError
+from ragc.programs.question_writer.base import DEFAULT_KINDS
+from ragc.programs.question_writer.file import QUESTIONS
+from ragc.programs.question_writer.log import columns_of, has_answer
+from ragc.recipe import Recipe, write
+from ragc.recipe.load import load, parse, read_tables, set_keys
+from ragc.targets.base import Target
+from ragc.task import question_set
+from ragc.task.question_set import COUNT
 
 CORPUS, RECIPE, WORK = "corpus.jsonl", "recipe.toml", ".ragc"
 
 MIN_QUESTIONS = 20
 """The fewest questions that are divided into train, dev and test."""
-
-_QUESTION_COLUMNS = ("question", "query", "input", "prompt", "frage")
-_ANSWER_COLUMNS = ("answers", "answer", "gold", "expected", "output", "reference", "response", "antwort")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,8 @@ class NewProject:
     """What `ragc new` wrote. `files` were read, `reread` of them in this run; `passages` were written.
 
     `problems` are a sentence each on files that were not read, `notes` on what was left out of others.
-    `wrote_recipe` is False where a recipe was there. `questions` is their number, 0 without a file of them.
+    `wrote_recipe` is False where a recipe was there. `questions` is their number. `question_lines` say what
+    was done for them, a sentence each.
     """
 
     folder: Path
@@ -51,6 +57,12 @@ class NewProject:
     wrote_recipe: bool
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    question_lines: tuple[str, ...] = ()
+
+    @property
+    def studied(self) -> bool:
+        """Whether there are enough questions for a study."""
+        return self.questions >= MIN_QUESTIONS
 
     def to_json(self) -> dict[str, Any]:
         """Returns JSON values only."""
@@ -62,23 +74,46 @@ class NewProject:
             },
             "problems": list(self.problems),
             "notes": list(self.notes),
+            "question_lines": list(self.question_lines),
         }
 
 
+@dataclass(frozen=True, slots=True)
+class QuestionChoice:
+    """Where the questions of a project come from: a file, the teacher (`write`), or nowhere.
+
+    `teacher` stands in for the recipe's target. `sets` are overrides of the recipe's targets.
+    """
+
+    file: Path | None = None
+    write: bool = True
+    count: int = COUNT
+    kinds: tuple[str, ...] = DEFAULT_KINDS
+    teacher: Target | None = None
+    sets: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for keys in set_keys(self.sets):
+            if keys[0] != "targets" or len(keys) < 3:
+                raise UsageError(
+                    f"--set of ragc new sets a target, such as targets.teacher.kind=vllm, found "
+                    f"{'.'.join(map(str, keys))}; change other values in the recipe that it writes."
+                )
+
+
 def new(
-    path: str | Path | None = None,
+    path: str | Path | None,
+    documents: Iterable[Any] | None,
+    choice: QuestionChoice,
     *,
-    documents: Iterable[Any] | None = None,
-    questions: str | Path | None = None,
     out: str | Path | None = None,
     readers: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> NewProject:
-    """Writes a corpus of the files below `path`, or of `documents`, and a recipe; see `ragc.new`."""
+    """Writes a corpus of the files below `path` or of `documents`, questions and a recipe; see `ragc.new`."""
     if (path is None) == (documents is None):
         raise UsageError("Name a folder of documents, or pass `documents`, not both.")
-    questions_file = Path(questions) if questions is not None else None
-    columns, count = _question_columns(questions_file) if questions_file is not None else ({}, 0)
+    chosen = _questions_of(choice)
     progress, problems, files = progress or Silent(), list[str](), list[DocumentFile]()
     if path is None:
         target, what = Path(out or "documents-ragc"), "the documents"
@@ -86,7 +121,7 @@ def new(
     else:
         folder, what = Path(path), repr(str(path))
         target = Path(out) if out is not None else Path(f"{folder.resolve().name or 'documents'}-ragc")
-        skip = [target] if questions_file is None else [target, questions_file]
+        skip = [target] if choice.file is None else [target, choice.file]
         files, problems = files_in(folder, _readers(readers or {}), skip)
         if not files:
             raise UsageError(f"The folder {what} holds no files; put documents there, or name another.")
@@ -95,29 +130,113 @@ def new(
     read = _write_corpus(parts, target, what)
     if path is not None:
         forget_others(files, target / WORK)
-    wrote = _put_recipe(target, _recipe_text(questions_file, columns, count))
+    targets = _targets(choice.sets)
+    lines: list[str] = []
+    if chosen.plan is not None:
+        written = question_set.make(
+            target,
+            target / CORPUS,
+            _recipe_of(target, targets, choice),
+            chosen.plan,
+            progress,
+            choice.teacher,
+        )
+        chosen = chosen.with_set(written)
+        lines = [
+            *written.lines,
+            *([f"The questions end early: {written.problem}"] if written.problem else []),
+        ]
+        if 0 < written.count < MIN_QUESTIONS:
+            lines.append(
+                f"{quantity(written.count, 'question')} are too few for train, dev and test, which need "
+                f"{MIN_QUESTIONS} together; the recipe names none."
+            )
+    wrote = _put_recipe(target, _recipe_text(chosen, targets))
     return NewProject(
         target,
         read.files,
         read.fresh,
         read.passages,
-        count,
+        chosen.count,
         wrote,
         (*problems, *read.problems),
         tuple(read.notes),
+        tuple(lines),
     )
+
+
+def plan_only(
+    path: str | Path | None, documents: Iterable[Any] | None, choice: QuestionChoice
+) -> dict[str, Any]:
+    """A bound on what the questions of `new` take, with nothing read, sent or written."""
+    if (path is None) == (documents is None):
+        raise UsageError("Name a folder of documents, or pass `documents`, not both.")
+    if path is not None and not Path(path).is_dir():
+        raise UsageError(f"{str(path)!r} is no folder; name a folder of documents, such as docs/.")
+    plan = _questions_of(choice).plan
+    if plan is None:
+        return {"model": "", "tries": 0, "calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "usd": 0.0}
+    runtime = question_set.teacher_runtime(_recipe_of(Path(), _targets(choice.sets), choice), choice.teacher)
+    target = next(iter(runtime.targets.values()))
+    return question_set.estimate(target, plan, question_set.TRIES * plan.count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """The questions that a recipe names: the file as the recipe spells it, its map of fields, their number.
+
+    `plan` says what is to be written first, None for a file that is used as it is.
+    """
+
+    name: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    count: int = 0
+    plan: question_set.Plan | None = None
+
+    def with_set(self, written: question_set.QuestionSet) -> _Questions:
+        """The same with the questions that were written; those of a set that is too small are not named."""
+        columns = {"group": "document"} if written.grouped else {}
+        return _Questions(QUESTIONS if written.count >= MIN_QUESTIONS else "", columns, written.count)
+
+
+def _questions_of(choice: QuestionChoice) -> _Questions:
+    if choice.file is not None:
+        return _questions_in(choice.file)
+    if not choice.write:
+        return _Questions()
+    return _Questions(plan=question_set.Plan(choice.count, choice.kinds))
+
+
+def _targets(sets: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The targets of a recipe that is written: the embedded model, with the overrides `sets`."""
+    tables, problems = read_tables('[targets.main]\nkind = "embedded"\n', sets, "--set")
+    if texts := problems.texts():
+        raise RecipeError("--set", texts)
+    targets: Any = tables["targets"]
+    return {str(role): dict(table) for role, table in targets.items()}
+
+
+def _recipe_of(target: Path, targets: Mapping[str, Mapping[str, Any]], choice: QuestionChoice) -> Recipe:
+    """The recipe whose targets write questions: a person's own where there is one, else as it is written."""
+    if (target / RECIPE).is_file() and not _is_ours(target):
+        return load(target / RECIPE, choice.sets, files=False)
+    return parse(_recipe_text(_Questions(), targets), base=target, files=False)
+
+
+def _is_ours(target: Path) -> bool:
+    """Whether the recipe in `target` is as `ragc new` wrote it."""
+    record = target / WORK / "recipe.digest"
+    known = record.read_text("utf-8").strip() if record.is_file() else ""
+    return outputs.sha256((target / RECIPE).read_bytes()) == known
 
 
 def _put_recipe(target: Path, text: str) -> bool:
     """Writes the recipe unless a person wrote or changed the one that is there; returns whether it did."""
-    recipe, record = target / RECIPE, target / WORK / "recipe.digest"
-    content = text.encode()
-    if recipe.exists():
-        known = record.read_text("utf-8").strip() if record.is_file() else ""
-        if outputs.sha256(recipe.read_bytes()) != known:
-            return False
+    recipe, content = target / RECIPE, text.encode()
+    if recipe.exists() and not _is_ours(target):
+        return False
     outputs.put_file(recipe, content)
-    outputs.put_file(record, outputs.sha256(content).encode())
+    outputs.put_file(target / WORK / "recipe.digest", outputs.sha256(content).encode())
     return True
 
 
@@ -165,10 +284,10 @@ def _readers(readers: Mapping[str, str]) -> dict[str, str]:
     return {suffix.lower(): reference for suffix, reference in readers.items()}
 
 
-def _question_columns(path: Path) -> tuple[dict[str, str], int]:
-    """Returns the columns of the questions in `path` that need a map, and the number of rows.
+def _questions_in(path: Path) -> _Questions:
+    """The questions in the file `path`: as they are if all have gold answers, else a plan to answer them.
 
-    Raises UsageError where the file, its questions or its answers are not there.
+    Raises UsageError where the file or its questions are not there, or too few have answers.
     """
     if not path.is_file():
         raise UsageError(f"{missing_file(f'--questions {path}', str(path), Path())}.")
@@ -177,23 +296,23 @@ def _question_columns(path: Path) -> tuple[dict[str, str], int]:
         reason = first.problems[0] if first is not None and first.problems else "it holds no row"
         raise UsageError(f"The questions in {path} cannot be read: {reason}.")
     names = {str(name).strip().casefold(): str(name) for name in first.values}
-    columns_of = {
-        "question": next((names[name] for name in _QUESTION_COLUMNS if name in names), ""),
-        "answers": next((names[name] for name in _ANSWER_COLUMNS if name in names), ""),
+    log = columns_of(path, names)
+    readable = [row for row in rows(path) if not row.problems]
+    answered = bool(log.answers) and all(has_answer(row.values.get(log.answers)) for row in readable)
+    if log.thumbs or not answered:
+        return _Questions(plan=question_set.Plan(log=(path, log)))
+    columns = {
+        what: column
+        for what, column in (("question", log.question), ("answers", log.answers))
+        if column != what
     }
-    for what, column in columns_of.items():
-        if not column:
-            raise UsageError(
-                f"The questions in {path} have no column {what!r}, only {', '.join(map(str, first.values))}. "
-                "Rename the column, or write the recipe's table [data.fields] by hand."
-            )
-    columns = {what: column for what, column in columns_of.items() if column != what}
     if "id" not in names:
         columns = {"id": "#", **columns}
-    return columns, sum(1 for row in rows(path) if not row.problems)
+    _sizes(len(readable))
+    return _Questions(str(path.resolve()), columns, len(readable))
 
 
-def _recipe_text(questions: Path | None, columns: Mapping[str, str], count: int) -> str:
+def _recipe_text(questions: _Questions, targets: Mapping[str, Mapping[str, Any]]) -> str:
     """Returns the text of a recipe over the corpus, with the questions where there are any."""
     lines = [
         "# Written by `ragc new`. Once you change it, another `ragc new` leaves it as it is.",
@@ -205,14 +324,12 @@ def _recipe_text(questions: Path | None, columns: Mapping[str, str], count: int)
         'kind = "bm25"',
         f'corpus = "{CORPUS}"',
         'options.chunk_by = "sections"    # chunks end at headings, and their titles name the section',
-        "",
-        "[targets.main]",
-        'kind = "embedded"                # a small model in this process; others: vllm, hosted',
+        *_target_lines(targets),
         "",
         "[knobs]",
         'wording = "brief"                # for models under 1B; "full" for larger ones',
     ]
-    if questions is None:
+    if not questions.name:
         lines += [
             'answer_format = "cited"          # answers name the passages they rest on as [1], [2]',
             "",
@@ -221,31 +338,43 @@ def _recipe_text(questions: Path | None, columns: Mapping[str, str], count: int)
             "",
         ]
         return "\n".join(lines)
-    named = write.value(str(questions.resolve()))
-    lines += ["", "[data]", f"questions = {named}"]
-    lines += [f"{split} = {size}" for split, size in _sizes(count).items()]
-    if columns:
+    lines += ["", "[data]", f"questions = {write.value(questions.name)}"]
+    lines += [f"{split} = {size}" for split, size in _sizes(questions.count).items()]
+    if questions.columns:
         lines += [
             "",
             "[data.fields]",
-            *(f"{write.key(key)} = {write.value(path)}" for key, path in columns.items()),
+            *(f"{write.key(key)} = {write.value(path)}" for key, path in questions.columns.items()),
         ]
-    lines += [
-        "",
-        "[search]",
-        'knobs = ["top_k", "chunk_size", "answer_format"]',
-        "ranges.top_k = [1, 5]",
-        "ranges.chunk_size = [100, 300]",
-        'ranges.answer_format = ["short", "cited"]    # ["cited"] alone keeps the marks [1]',
-        'objectives = ["f1"]',
-        "demos = 4",
-        "trials = 12",
-        "",
-        "[metrics]",
-        'report = ["f1", "em"]',
-        "",
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_STUDY])
+
+
+def _target_lines(targets: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for role, table in targets.items():
+        lines += ["", f"[targets.{write.key(role)}]"]
+        for name, value in table.items():
+            lines.append(f"{write.key(name)} = {write.value(value)}")
+            if (role, value) == ("main", "embedded"):
+                lines[-1] += "                # a small model in this process; others: vllm, hosted"
+    return lines
+
+
+_STUDY = (
+    "",
+    "[search]",
+    'knobs = ["top_k", "chunk_size", "answer_format"]',
+    "ranges.top_k = [1, 5]",
+    "ranges.chunk_size = [100, 300]",
+    'ranges.answer_format = ["short", "cited"]    # ["cited"] alone keeps the marks [1]',
+    'objectives = ["f1"]',
+    "demos = 4",
+    "trials = 12",
+    "",
+    "[metrics]",
+    'report = ["f1", "em"]',
+    "",
+)
 
 
 def _sizes(count: int) -> dict[str, int]:

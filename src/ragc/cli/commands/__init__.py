@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 COMMANDS: Mapping[str, str] = {
-    "new": "make a corpus and a recipe of a folder of documents",
+    "new": "make a corpus, questions and a recipe of a folder of documents",
+    "questions": "review questions that were written, or label answers, in a terminal",
     "compile": "search for the best program of a recipe and prove it on test",
     "headroom": "measure on a few dev questions what a study of a recipe can show",
     "ask": "answer one question",
@@ -33,3 +34,11 @@ COMMANDS: Mapping[str, str] = {
     "doctor": "check this machine, what it keeps, and what the targets of a recipe can do",
 }
 """Each command, named as its file, with one line about it, in the order of `ragc --help`."""
+
+_FOLDERS = {"new": "documents", "questions": "documents"}
+"""The folder of a command whose file is not in this one."""
+
+
+def module_of(command: str) -> str:
+    """The module of a command."""
+    return ".".join(filter(None, (__name__, _FOLDERS.get(command), command)))

@@ -1,0 +1,169 @@
+"""Checks of a written question that take no model, in the order in which they are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragc.corpora.files.near_duplicates import THRESHOLD, Trigrams, overlap, trigrams
+from ragc.corpora.sources.terms import analyze, query_terms
+from ragc.metrics.short_answer import f1, normalise
+from ragc.programs.question_writer.base import NO_ANSWER, OVERLAP_CAP, Draft, Excerpt
+
+ALIKE = 0.9
+"""The least cosine of the vectors of two questions that ask for the same."""
+
+MIN_F1 = 0.5
+"""The least token F1 of two answers that say the same."""
+
+_POINTS = re.compile(
+    r"\b(?:passages?|excerpts?|paragraphs?|above|aforementioned)\b"
+    r"|\b(?:the|this|that|given|following|provided) (?:text|sentence|snippet|context|information|statement)\b"
+    r"|\b(?:the|this|that|given|following) (?:article|section|document|author|table|page|chapter|title)\b"
+    r"(?! (?:of|on|for|about|that|who|which|by|in|and|to|\d))"
+    r"|\b(?:mentioned|described|stated|listed|discussed|provided|shown)\b\W*$"
+    r"|\baccording to (?:the|this|it)\b",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(
+    r"\b(?:he|she|him|his|her|hers|they|them|their|it|its|this|these|those)\b", re.IGNORECASE
+)
+_NAME = re.compile(r"(?<=\s)[\"'\u201c\u2018(]?(?:[^\W\d_a-z]|\d)")
+_WORDS = (4, 35)
+_ANSWER_WORDS = 12
+
+
+def well_formed(draft: Draft) -> bool:
+    """Whether the draft is one question of a usual length, with a short answer."""
+    question, terms = draft.question, analyze(draft.question)
+    marks = question.count("?") + question.count("\uff1f")
+    short = draft.candidate.kind == "unanswerable" or 0 < len(analyze(draft.answer)) <= _ANSWER_WORDS
+    ends = question.endswith(("?", "\uff1f"))
+    return ends and marks == 1 and "\n" not in question and _WORDS[0] <= len(terms) <= _WORDS[1] and short
+
+
+def self_contained(draft: Draft) -> bool:
+    """Whether the question can be understood by somebody who has not seen the passage."""
+    if _POINTS.search(draft.question):
+        return False
+    pronoun = _PRONOUN.search(draft.question)
+    return pronoun is None or _NAME.search(draft.question[: pronoun.start()]) is not None
+
+
+def hides_answer(draft: Draft) -> bool:
+    """Whether the question does not contain its answer; a comparison names what it chooses between."""
+    if draft.candidate.kind in ("unanswerable", "comparison"):
+        return True
+    return not _contains(draft.question, draft.answer)
+
+
+def stated(draft: Draft) -> bool:
+    """Whether the answer stands in a passage; in the second where two are linked, so that both are needed.
+
+    A comparison may be answered by yes or no.
+    """
+    kind, excerpts = draft.candidate.kind, draft.candidate.excerpts
+    if kind == "unanswerable" or (kind == "comparison" and normalise(draft.answer) in ("yes", "no")):
+        return True
+    if kind == "two_passage":
+        return _contains(excerpts[1].whole, draft.answer) and not _contains(excerpts[0].whole, draft.answer)
+    return any(states(one, draft.answer) for one in excerpts)
+
+
+def overlap_of(draft: Draft) -> float:
+    """The largest share of the question's content words that stand in one of its passages, 0 to 1."""
+    terms = query_terms(draft.question)
+    if not terms:
+        return 0.0
+    passages = (set(analyze(f"{one.title} {one.whole}")) for one in draft.candidate.excerpts)
+    return max(sum(term in words for term in terms) / len(terms) for words in passages)
+
+
+def own_words(draft: Draft) -> bool:
+    """Whether enough of the question's content words are not those of its passage."""
+    return overlap_of(draft) <= OVERLAP_CAP
+
+
+CHECKS: Mapping[str, Callable[[Draft], bool]] = {
+    "well_formed": well_formed,
+    "self_contained": self_contained,
+    "hides_answer": hides_answer,
+    "stated": stated,
+    "own_words": own_words,
+}
+"""The checks by name. `no_duplicate` follows them, and those of `base.MODEL_CHECKS`."""
+
+
+def same_answer(one: str, other: str) -> bool:
+    """Whether two short answers say the same: enough words in common, or one contains the other."""
+    return f1(one, [other]) >= MIN_F1 or _contains(one, other) or _contains(other, one)
+
+
+def states(excerpt: Excerpt, answer: str) -> bool:
+    """Whether the words of `answer` stand in the passage of `excerpt`, in a row."""
+    return _contains(f"{excerpt.title}\n{excerpt.whole}", answer)
+
+
+def _contains(text: str, part: str) -> bool:
+    """Whether the words of `part` stand in `text`, in a row."""
+    inner = normalise(part)
+    return bool(inner) and f" {inner} " in f" {normalise(text)} "
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    grams: Trigrams
+    terms: frozenset[str]
+    numbers: tuple[str, ...]
+    vector: Sequence[float]
+
+    @classmethod
+    def of(cls, question: str, vector: Sequence[float]) -> _Known:
+        numbers = tuple(re.findall(r"\d+", question))
+        return cls(trigrams(question), frozenset(query_terms(question)), numbers, vector)
+
+    def asks_same(self, other: _Known) -> bool:
+        """Whether both ask the same; questions with other numbers never do."""
+        if self.numbers != other.numbers:
+            return False
+        shared, both = len(self.terms & other.terms), len(self.terms | other.terms)
+        if overlap(self.grams, other.grams) >= THRESHOLD or shared >= THRESHOLD * both:
+            return True
+        pairs = zip(self.vector, other.vector, strict=False)
+        return sum(mine * theirs for mine, theirs in pairs) >= ALIKE
+
+
+class KnownQuestions:
+    """The questions of a set so far, and whether another one asks the same.
+
+    Two ask the same if they are near duplicates, if most of their content words are the same, or if they
+    have one answer in one passage. Where there are vectors, also if their cosine is at least `ALIKE`.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[_Known] = []
+        self._facts: set[tuple[str, str]] = set()
+
+    def add(
+        self, question: str, answers: Iterable[str], passages: Iterable[str], vector: Sequence[float] = ()
+    ) -> None:
+        """Adds a question with its answers, the ids of its passages, and its vector of length 1 if known."""
+        self._known.append(_Known.of(question, vector))
+        self._facts |= _facts(answers, passages)
+
+    def has(
+        self, question: str, answers: Iterable[str], passages: Iterable[str], vector: Sequence[float] = ()
+    ) -> bool:
+        """Whether a question asks what one of the set asks."""
+        if _facts(answers, passages) & self._facts:
+            return True
+        mine = _Known.of(question, vector)
+        return any(mine.asks_same(other) for other in self._known)
+
+
+def _facts(answers: Iterable[str], passages: Iterable[str]) -> set[tuple[str, str]]:
+    """The pairs of answer and passage that a question asks for; none for one without an answer."""
+    named = [normalise(answer) for answer in answers if answer not in NO_ANSWER]
+    listed = sorted(passages)
+    return {(answer, "\n".join(listed)) for answer in named if answer and listed}

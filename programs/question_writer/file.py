@@ -1,0 +1,165 @@
+"""The files of a set of questions: `questions.jsonl`, and `set_aside.jsonl` beside it.
+
+A row has what a question has (`id`, `question`, `answers`, `gold_ids`), and for a written one also `kind`,
+`document` (its group), `checks` (those that it passed), `overlap`, `passages` (a digest of each gold passage)
+and `written` (a digest of the row as it was written, so that edits show). `review` is "kept" or "fixed" after
+a person looked at it. `for_trying` marks the questions of a set of which too few are good.
+
+`set_aside.jsonl` has rows that are not asked, each with its `reason`: the check that it failed, "dropped" by
+a person, or what became of its passages. Nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragc.core import outputs
+from ragc.core.text import json_text
+from ragc.corpora.files.rows import rows
+from ragc.errors import DataError
+from ragc.programs.question_writer.base import MIN_GOOD, MIN_REVIEWED, CheckedQuestion
+
+QUESTIONS, SET_ASIDE = "questions.jsonl", "set_aside.jsonl"
+FOR_TRYING = "for_trying"
+"""The field of a row whose set is good enough for trying a study only."""
+
+KEPT, FIXED, DROPPED = "kept", "fixed", "dropped"
+FAILED = "failed "
+"""What the reason of a question begins with that failed a check."""
+
+Row = dict[str, Any]
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a file of questions; none if there is no file. Raises DataError for a damaged one."""
+    if not path.exists():
+        return []
+    read_rows, problems = list[Row](), list[str]()
+    for row in rows(path):
+        problems += [f"{row.location}: {problem}" for problem in row.problems]
+        if not row.problems:
+            wrong = _problem(row.values)
+            problems += [f"{row.location}: {wrong}"] if wrong else []
+            read_rows.append(dict(row.values))
+    if problems:
+        raise DataError(str(path), problems)
+    return read_rows
+
+
+def _problem(values: Mapping[str, Any]) -> str:
+    if not isinstance(values.get("question"), str) or not values["question"].strip():
+        return "`question` is missing or no text"
+    for name in ("answers", "gold_ids", "checks"):
+        items = values.get(name, [])
+        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+            return f"`{name}` is no list of texts"
+    return "" if isinstance(values.get("passages", {}), dict) else "`passages` is no object"
+
+
+def write(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
+    """Replaces the file `path` by one with these rows, as a whole."""
+    outputs.put_file(path, "".join(f"{json_text(item)}\n" for item in items).encode())
+
+
+def row_of(checked: CheckedQuestion, teacher: str) -> Row:
+    """The row of a question that `teacher` wrote; with its reason if it failed a check."""
+    draft = checked.draft
+    excerpts = draft.candidate.excerpts
+    row: Row = {
+        "id": draft.candidate.id,
+        "question": draft.question,
+        "answers": list(checked.answers),
+        "gold_ids": [] if draft.candidate.kind == "unanswerable" else [one.passage for one in excerpts],
+        "kind": draft.candidate.kind,
+        "document": excerpts[0].document,
+        "checks": list(checked.passed),
+        "overlap": round(checked.overlap, 3),
+        "passages": {one.passage: one.digest for one in excerpts},
+        "teacher": teacher,
+    }
+    row["written"] = digest(row)
+    return {**row, "reason": f"{FAILED}{checked.failed}"} if checked.failed else row
+
+
+def digest(row: Mapping[str, Any]) -> str:
+    """The digest of what a person may edit in a row, 16 hexadecimal digits."""
+    content = [row.get(name) for name in ("question", "answers", "gold_ids")]
+    text = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def is_own(row: Mapping[str, Any]) -> bool:
+    """Whether a person wrote, edited or reviewed the row."""
+    return bool(row.get("review")) or row.get("written") != digest(row)
+
+
+def passages_of(items: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The ids of the passages that the rows rest on."""
+    return {name for row in items for name in (*row.get("gold_ids", ()), *row.get("passages", {}))}
+
+
+def split_by_passages(items: Sequence[Row], present: Mapping[str, str]) -> tuple[list[Row], list[Row]]:
+    """The rows whose passages are as they were, and those set aside because a passage changed or went.
+
+    `present` has the digests of the passages that the corpus holds, by id.
+    """
+    staying, going = list[Row](), list[Row]()
+    for row in items:
+        known = row.get("passages", {})
+        gone = [name for name in passages_of([row]) if name not in present]
+        changed = [name for name, before in known.items() if present.get(name, before) != before]
+        if gone or changed:
+            what = f"{min(gone)!r} is no longer there" if gone else f"{min(changed)!r} has changed"
+            going.append({**row, "reason": f"its passage {what}"})
+        else:
+            staying.append(row)
+    return staying, going
+
+
+def good_share(
+    questions: Iterable[Mapping[str, Any]], aside: Iterable[Mapping[str, Any]]
+) -> tuple[float, str]:
+    """The share of good questions, 0 to 1, and what says so: "review", or "checks" before enough reviews.
+
+    By reviews it is the share that a person kept as it was; by checks the share of written questions that
+    passed all. 1 where nothing was written.
+    """
+    questions, aside = list(questions), list(aside)
+    good = sum(row.get("review") == KEPT for row in questions)
+    reviewed = sum(row.get("review") in (KEPT, FIXED) for row in questions)
+    reviewed += sum(row.get("reason") == DROPPED for row in aside)
+    if reviewed >= MIN_REVIEWED:
+        return good / reviewed, "review"
+    passed = sum("written" in row for row in questions)
+    passed += sum("written" in row and not _failed(row) for row in aside)
+    failed = sum(map(_failed, aside))
+    return (passed / (passed + failed) if passed + failed else 1.0), "checks"
+
+
+def _failed(row: Mapping[str, Any]) -> bool:
+    return str(row.get("reason", "")).startswith(FAILED)
+
+
+def marked(questions: Sequence[Row], aside: Sequence[Row]) -> list[Row]:
+    """The rows with `for_trying` where it holds: those that no person has looked at, in too poor a set."""
+    share, _ = good_share(questions, aside)
+    plain = [{name: value for name, value in row.items() if name != FOR_TRYING} for row in questions]
+    if share >= MIN_GOOD:
+        return plain
+    return [row if is_own(row) else {**row, FOR_TRYING: True} for row in plain]
+
+
+def overlap_line(questions: Sequence[Mapping[str, Any]]) -> str:
+    """A sentence on the share of content words that stand in the passages; "" where none is recorded."""
+    shares = [row["overlap"] for row in questions if isinstance(row.get("overlap"), int | float)]
+    if not shares:
+        return ""
+    return (
+        f"On average {sum(shares) / len(shares):.0%} of a question's content words stand in its passage, at "
+        f"most {max(shares):.0%}; of people's questions about 61% (HotpotQA, Natural Questions). Many shared "
+        "words favour BM25."
+    )

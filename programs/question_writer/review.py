@@ -1,0 +1,70 @@
+"""A person's review of a file of questions: each is kept, fixed or dropped, and written at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragc.core.paths import missing_file
+from ragc.errors import UsageError
+from ragc.programs.question_writer import file
+from ragc.programs.question_writer.base import MIN_GOOD
+from ragc.programs.question_writer.file import DROPPED, FIXED, KEPT, SET_ASIDE
+
+Fix = Mapping[str, Any]
+"""What a person changes in a row: `question`, a text, and `answers`, a list of texts; or one of them."""
+
+Decide = Callable[[Mapping[str, Any]], str | Fix | None]
+"""From a row to "keep", "drop", "skip", a `Fix`, or None to stop."""
+
+
+def review(path: Path, decide: Decide) -> dict[str, Any]:
+    """Asks `decide` about each question of the file that no person has reviewed.
+
+    Dropped questions go to `set_aside.jsonl` beside it. Returns the numbers of "kept", "fixed", "dropped" and
+    "open" questions, and "good", the share of good ones that a verdict looks at. Raises UsageError where the
+    file is not there and for another decision, DataError for a damaged file.
+    """
+    if not path.is_file():
+        raise UsageError(f"{missing_file(f'the questions {path}', str(path), Path())}.")
+    beside = path.parent / SET_ASIDE
+    items, aside = file.read(path), file.read(beside)
+    for row in [row for row in items if not row.get("review")]:
+        decision = decide(row)
+        if decision is None:
+            break
+        if decision == "skip":
+            continue
+        at = next(n for n, other in enumerate(items) if other is row)
+        if decision == "drop":
+            del items[at]
+            aside.append({**row, "review": DROPPED, "reason": DROPPED})
+            file.write(beside, aside)
+        else:
+            items[at] = {**row, "review": KEPT} if decision == "keep" else _fixed(row, decision)
+        file.write(path, file.marked(items, aside))
+    share, _ = file.good_share(items, aside)
+    items = file.marked(items, aside)
+    file.write(path, items)
+    return {
+        "kept": sum(row.get("review") == KEPT for row in items),
+        "fixed": sum(row.get("review") == FIXED for row in items),
+        "dropped": sum(row.get("reason") == DROPPED for row in aside),
+        "open": sum(not row.get("review") for row in items),
+        "good": share,
+        "for_trying": share < MIN_GOOD,
+    }
+
+
+def _fixed(row: file.Row, fix: object) -> file.Row:
+    """`row` as a person changed it. Raises UsageError for what is no change."""
+    if not isinstance(fix, Mapping) or not fix or fix.keys() - {"question", "answers"}:
+        raise UsageError(
+            f"A decision is keep, drop, skip, None, or a mapping with question or answers, found {fix!r:.80}."
+        )
+    question, answers = fix.get("question", row["question"]), fix.get("answers", row.get("answers"))
+    texts = isinstance(answers, list) and answers and all(isinstance(a, str) and a.strip() for a in answers)
+    if not isinstance(question, str) or not question.strip() or not texts:
+        raise UsageError("A fixed question is a text, and its answers a list of texts; neither is blank.")
+    return {**row, "question": question.strip(), "answers": answers, "review": FIXED}

@@ -1,0 +1,53 @@
+"""Possible answers in a sentence: names, numbers, dates and quoted titles, without a model of the language.
+
+A call that writes a question chooses its answer among them by its schema, so that even a small model names
+one that stands in the passage.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ragc.metrics.short_answer import normalise
+
+MAX_SPANS = 8
+"""The most possible answers of a sentence, the first ones."""
+
+_QUOTED = re.compile(r"[\"\u201c\u201e]([^\"\u201c\u201d\u201e]{2,60})[\"\u201d\u201c]")
+_NUMBER = re.compile(
+    r"(?<![\w.,])[$\u20ac\u00a3]?\d[\d.,:/\u2013-]*(?:\s?(?:%|\u20ac|\u00b0C|[a-z]{1,12}))?(?![\w])"
+)
+_CAPITAL = r"[^\W\d_a-z][\w'\u2019.&-]*"
+_JOINED = r"(?:\s(?:of|the|de|la|von|van|der|and|&|for|in)){0,2}"
+_NAME = re.compile(rf"{_CAPITAL}(?:(?:{_JOINED}\s(?:{_CAPITAL}|\d[\w.]*))|,\s\d{{4}})*")
+_OPENERS = """
+a an the he she it they this that these those in on at of for by from to his her its their there when where
+after before during since while as if but and or however also both one each most some we you i no not
+"""
+_NEVER_FIRST = frozenset(_OPENERS.split())
+_NEVER_LAST = re.compile(r"(?<=\d)\s(?:and|or|as|was|were|is|to|in|on|at|by|with|it|he|she|they|the)$")
+
+
+def spans(sentence: str, title: str = "") -> tuple[str, ...]:
+    """The possible answers in `sentence`, in order, without those that the `title` gives."""
+    matches = [(match.start(1), match[1].strip(" ,.;")) for match in _QUOTED.finditer(sentence)]
+    matches += [
+        (match.start(), _NEVER_LAST.sub("", match[0].strip(" ,.;:/-")))
+        for match in _NUMBER.finditer(sentence)
+    ]
+    matches += [(match.start(), _name(match[0])) for match in _NAME.finditer(sentence)]
+    known, options = normalise(title), list[str]()
+    for _, text in sorted(matches, key=lambda pair: (pair[0], -len(pair[1]))):
+        plain = normalise(text)
+        if not plain or len(text) > 60 or plain in known or any(plain in normalise(o) for o in options):
+            continue
+        options.append(text)
+    return tuple(options[:MAX_SPANS])
+
+
+def _name(text: str) -> str:
+    """A name without words in front of it that only begin a sentence."""
+    words = text.strip(" ,.;:").split()
+    while words and words[0].casefold() in _NEVER_FIRST:
+        words = words[1:]
+    return " ".join(words)

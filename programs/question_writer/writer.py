@@ -1,0 +1,282 @@
+"""Writes questions about candidates with the role `teacher`, and checks them with it.
+
+Each step is a typed call through the call store, so that a run that was stopped goes on where it was. What a
+call cannot say in its types is a rejected question, not an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ragc.corpora.embed.base import Embedder
+from ragc.errors import ParseFailure
+from ragc.programs.calls.predict import RagPredict
+from ragc.programs.question_writer.base import (
+    WEIGHTS,
+    Candidate,
+    CheckedQuestion,
+    Cost,
+    Draft,
+    Excerpt,
+)
+from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
+from ragc.programs.question_writer.choose import WINDOW_WORDS, Rows, nearest
+from ragc.programs.question_writer.spans import spans
+from ragc.programs.runtime import Runtime
+from ragc.signatures.answer import UNKNOWN, ClosedBookAnswer, ShortAnswer, abstaining, limit_options
+from ragc.signatures.question import AskComparison, AskLinked, AskMissing, AskSentence
+from ragc.signatures.wording import worded
+from ragc.targets.base import Role, Sampling
+
+PAIRS = ("two_passage", "comparison")
+"""The kinds that need a second passage."""
+
+NEIGHBOURS = 3
+"""The passages that must not answer an unanswerable question, beside its own."""
+
+_WRITE, _ANSWER = Sampling(max_tokens=140), Sampling(max_tokens=48)
+_INSTRUCTION_TOKENS = 420
+_TOKENS_A_WORD = 1.5
+
+_MUSEUM = (
+    "The Harbour Museum stands on the old quay of Tarnsey. It opened in 1974 and holds 312 model ships. "
+    "Entry is free on Sundays."
+)
+_ASK_EXAMPLE = {
+    "title": "Harbour Museum",
+    "passage": _MUSEUM,
+    "sentence": "It opened in 1974 and holds 312 model ships.",
+    "answer": "1974",
+    "question": "In which year did the museum in the harbour of Tarnsey open?",
+}
+_MISSING_EXAMPLE = {
+    "title": "Harbour Museum",
+    "passage": _MUSEUM,
+    "missing": "who built it",
+    "question": "Which architect designed the Harbour Museum in Tarnsey?",
+}
+"""A demonstration of each call that is on by default; small models repeat themselves without one."""
+
+T = TypeVar("T")
+
+
+def bound(tries: int, kinds: Sequence[str]) -> Cost:
+    """The most that `tries` questions of `kinds` take: one call writes, two check, each repaired once."""
+    share = sum(WEIGHTS[kind] for kind in kinds if kind in PAIRS) / sum(WEIGHTS[kind] for kind in kinds)
+    excerpts = 1 + share
+    most_shown = WINDOW_WORDS * _TOKENS_A_WORD * (excerpts + max(excerpts, NEIGHBOURS))
+    prompt = int(tries * (3 * _INSTRUCTION_TOKENS + most_shown))
+    return Cost(tries, 3 * tries, prompt, tries * (_WRITE.max_tokens + 2 * _ANSWER.max_tokens))
+
+
+class QuestionWriter:
+    """Writes and checks questions on the targets of `runtime`, worded for the knob `wording`.
+
+    `embedder` compares questions by meaning; without one their words are compared.
+    """
+
+    def __init__(self, runtime: Runtime, wording: str = "full", embedder: Embedder | None = None) -> None:
+        self.role: Role = "teacher" if "teacher" in runtime.targets else "main"
+        self.target = runtime.target(self.role)
+        self._embedder = embedder
+        self._limit = asyncio.Semaphore(max(1, self.target.concurrency))
+        self._runtime, self._wording = runtime, wording
+        call = self._call
+        self._single = call(AskSentence, _WRITE, _ASK_EXAMPLE)
+        self._missing = call(AskMissing, _WRITE, _MISSING_EXAMPLE)
+        self._linked, self._comparison = call(AskLinked, _WRITE), call(AskComparison, _WRITE)
+        self._answer = call(abstaining(ShortAnswer), _ANSWER)
+        self._alone = call(ClosedBookAnswer, _ANSWER)
+
+    def _call(
+        self, signature: Any, sampling: Sampling, example: Mapping[str, str] | None = None
+    ) -> RagPredict:
+        own = worded(signature, self._wording)
+        call = RagPredict(own, self._runtime, role=self.role, sampling=sampling)
+        call.demos = [example] if example else []
+        return call
+
+    async def write(
+        self,
+        candidates: Sequence[Candidate],
+        rows: Rows,
+        known: KnownQuestions,
+        step: Callable[[], None] = lambda: None,
+    ) -> list[CheckedQuestion]:
+        """Writes a question about each candidate and checks it; in the order of `candidates`.
+
+        `known` receives those that pass. `rows` opens the corpus, for second passages and neighbours. Raises
+        TargetError where the target fails.
+        """
+        drafts = await self._each(self._draft, _with_partners(candidates, rows))
+        checked = [_first_checks(draft) for draft in drafts]
+        open_ones = {
+            one.draft.candidate.id: one.draft
+            for one in checked
+            if not one.failed and one.draft.candidate.kind == "unanswerable"
+        }
+        neighbours = nearest(rows, {key: draft.question for key, draft in open_ones.items()}, NEIGHBOURS)
+
+        async def finish(one: CheckedQuestion) -> CheckedQuestion:
+            result = one
+            if not one.failed:
+                result = await self._ask_model(one, neighbours.get(one.draft.candidate.id, ()))
+            step()
+            return result
+
+        return self._without_duplicates(await self._each(finish, checked), known)
+
+    async def answer(self, question: str, excerpts: Sequence[Excerpt]) -> str:
+        """The answer that `excerpts` give to `question`; "" where they give none, or no reply can be read."""
+        try:
+            async with self._limit:
+                reply = await self._answer.acall(question=question, passages=[one.shown for one in excerpts])
+        except ParseFailure:
+            return ""
+        text = str(reply.answer).strip()
+        return "" if _is_unknown(text) else text
+
+    async def _draft(self, candidate: Candidate) -> Draft:
+        if candidate.kind in PAIRS and len(candidate.excerpts) < 2:
+            return Draft(candidate, problem="no_second_passage")
+        first = candidate.excerpts[0]
+        pair = {"first": first.shown, "second": candidate.excerpts[-1].shown}
+        inputs: dict[str, tuple[RagPredict, dict[str, str]]] = {
+            "single": (
+                self._single,
+                {"title": first.title, "passage": first.text, "sentence": first.sentence},
+            ),
+            "unanswerable": (self._missing, {"title": first.title, "passage": first.text}),
+            "two_passage": (self._linked, pair),
+            "comparison": (self._comparison, pair),
+        }
+        call, values = inputs[candidate.kind]
+        if candidate.kind == "single" and (options := spans(first.sentence, first.title)):
+            call = self._call(limit_options(AskSentence, "answer", options), _WRITE, _ASK_EXAMPLE)
+        try:
+            async with self._limit:
+                reply = await call.acall(**values)
+        except ParseFailure:
+            return Draft(candidate, problem="unreadable")
+        answer = "" if candidate.kind == "unanswerable" else str(reply.answer).strip().rstrip(".")
+        return Draft(candidate, " ".join(str(reply.question).split()), answer)
+
+    async def _ask_model(self, one: CheckedQuestion, neighbours: Sequence[Excerpt]) -> CheckedQuestion:
+        """Checks a question against what the model answers with its passages, and without any."""
+        draft = one.draft
+        excerpts = draft.candidate.excerpts
+        if draft.candidate.kind == "unanswerable":
+            shown = [excerpts[0], *(n for n in neighbours if n.passage != excerpts[0].passage)]
+            shown_answer = await self.answer(draft.question, shown[: NEIGHBOURS + 1])
+            return _with_check(one, "unanswered", passed=not shown_answer)
+        shown_answer = await self.answer(draft.question, excerpts)
+        one = _with_check(
+            one, "answerable", passed=bool(shown_answer) and same_answer(shown_answer, draft.answer)
+        )
+        if one.failed:
+            return one
+        try:
+            async with self._limit:
+                reply = await self._alone.acall(question=draft.question)
+            alone = str(reply.answer)
+        except ParseFailure:
+            alone = ""
+        return _with_check(one, "needs_passage", passed=not same_answer(alone, draft.answer))
+
+    def _without_duplicates(
+        self, checked: Sequence[CheckedQuestion], known: KnownQuestions
+    ) -> list[CheckedQuestion]:
+        results = []
+        for one in checked:
+            result = one
+            if not one.failed:
+                question, answers, vector = (
+                    one.draft.question,
+                    one.answers,
+                    self.vector_of(one.draft.question),
+                )
+                passages = [excerpt.passage for excerpt in one.draft.candidate.excerpts]
+                new = not known.has(question, answers, passages, vector)
+                result = _with_check(one, "no_duplicate", passed=new)
+                if new:
+                    known.add(question, answers, passages, vector)
+            results.append(result)
+        return results
+
+    def vector_of(self, question: str) -> Sequence[float]:
+        """The vector of a question, of length 1; empty without an embedder."""
+        if self._embedder is None:
+            return ()
+        return [float(x) for x in self._embedder.embed([question])[0]]
+
+    @staticmethod
+    async def _each(work: Callable[[T], Coroutine[Any, Any, Any]], items: Iterable[T]) -> list[Any]:
+        """The results of `work` on all items, in order; the first error cancels the rest."""
+        tasks = [asyncio.ensure_future(work(item)) for item in items]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+
+def _with_partners(candidates: Sequence[Candidate], rows: Rows) -> list[Candidate]:
+    """`candidates`, those of pairs with the nearest other passage as their second excerpt."""
+    pairs = {one.id: one for one in candidates if one.kind in PAIRS}
+    texts = {key: f"{one.excerpts[0].title} {one.excerpts[0].sentence}" for key, one in pairs.items()}
+    own = {key: one.excerpts[0].passage for key, one in pairs.items()}
+    partners = nearest(rows, texts, 1, own) if texts else {}
+    return [
+        Candidate(one.id, one.kind, (*one.excerpts, *partners[one.id])) if one.id in partners else one
+        for one in candidates
+    ]
+
+
+def _first_checks(draft: Draft) -> CheckedQuestion:
+    if draft.problem:
+        return CheckedQuestion(draft, (), draft.problem)
+    share, passed = overlap_of(draft), list[str]()
+    for name, check in CHECKS.items():
+        if not check(draft):
+            return CheckedQuestion(draft, tuple(passed), name, share)
+        passed.append(name)
+    return CheckedQuestion(draft, tuple(passed), "", share)
+
+
+def _with_check(one: CheckedQuestion, name: str, *, passed: bool) -> CheckedQuestion:
+    if passed:
+        return CheckedQuestion(one.draft, (*one.passed, name), "", one.overlap)
+    return CheckedQuestion(one.draft, one.passed, name, one.overlap)
+
+
+_REFUSALS = (
+    "unknown",
+    "not stated",
+    "not mentioned",
+    "not specified",
+    "not provided",
+    "not given",
+    "n/a",
+    "none",
+)
+
+
+def _is_unknown(text: str) -> bool:
+    """Whether an answer says that there is none."""
+    plain = text.strip(" .\"'").casefold()
+    return (
+        not plain or plain == UNKNOWN or plain in _REFUSALS or plain.startswith(("unknown", "i don't know"))
+    )
+
+
+def counts(checked: Iterable[CheckedQuestion]) -> Mapping[str, int]:
+    """How many questions failed each check, the most frequent first."""
+    failed: dict[str, int] = {}
+    for one in checked:
+        if one.failed:
+            failed[one.failed] = failed.get(one.failed, 0) + 1
+    return dict(sorted(failed.items(), key=lambda item: -item[1]))

@@ -1,0 +1,1 @@
+"""Commands on documents of your own, and on the questions about them."""

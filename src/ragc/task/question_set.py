@@ -1,0 +1,314 @@
+"""The questions of a project that `ragc new` writes: written from its passages, or those that people asked.
+
+    <out>/questions.jsonl     the questions that are asked
+    <out>/set_aside.jsonl     those that are not, each with its reason
+
+What a person edited or reviewed is never overwritten. Files are replaced after every wave of questions, and
+replies come from the call store, so that a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragc.core import counters, event_loop
+from ragc.core.counters import Counters
+from ragc.core.display import dollars, quantity
+from ragc.core.progress import Progress
+from ragc.corpora import embed
+from ragc.corpora.embed.base import DEFAULT
+from ragc.errors import RagcError, UnknownName, UsageError
+from ragc.programs.question_writer import file
+from ragc.programs.question_writer.base import DEFAULT_KINDS, KINDS, MIN_GOOD, Candidate
+from ragc.programs.question_writer.checks import KnownQuestions
+from ragc.programs.question_writer.choose import Rows, candidates, digests, nearest
+from ragc.programs.question_writer.file import FAILED, QUESTIONS, SET_ASIDE
+from ragc.programs.question_writer.log import Columns, read_log
+from ragc.programs.runtime import Runtime
+from ragc.recipe import Recipe
+from ragc.store.call_store import open_store
+from ragc.targets import build as build_target
+from ragc.targets.base import Target
+from ragc.targets.token_price import price_of
+from ragc.task.addresses import store_address
+
+COUNT = 60
+"""How many questions are written unless a number is given."""
+
+TRIES = 2
+"""Questions that are tried for each one that is wanted."""
+
+_PASSAGES_SHOWN = 3
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be written: at most `count` questions of `kinds`, or the answers of the `log` of a file."""
+
+    count: int = COUNT
+    kinds: tuple[str, ...] = DEFAULT_KINDS
+    log: tuple[Path, Columns] | None = None
+
+    def __post_init__(self) -> None:
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise UnknownName("kind of question", kind, KINDS)
+        if self.count < 1 or not self.kinds:
+            raise UsageError(f"At least 1 question of one kind can be written, found {self.count}.")
+
+
+@dataclass(slots=True)
+class QuestionSet:
+    """The questions of a project after a run: rows of both files, and sentences on what was done.
+
+    `problem` says why the run ended early, "" where it did not.
+    """
+
+    questions: list[file.Row]
+    aside: list[file.Row]
+    lines: list[str] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def count(self) -> int:
+        """The number of questions with an answer."""
+        return len(self.questions)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether any question names its document."""
+        return any(row.get("document") for row in self.questions)
+
+
+def estimate(target: Target, plan: Plan, tries: int) -> dict[str, Any]:
+    """A bound on what `tries` questions take: calls, tokens, and dollars, None where no price is known."""
+    from ragc.programs.question_writer.writer import bound
+
+    cost, price = bound(tries, plan.kinds), price_of(target)
+    return {
+        "model": target.name,
+        "tries": cost.tries,
+        "calls": cost.calls,
+        "prompt_tokens": cost.prompt_tokens,
+        "reply_tokens": cost.reply_tokens,
+        "usd": None if price is None else price.most(cost.prompt_tokens, cost.reply_tokens),
+    }
+
+
+def teacher_runtime(recipe: Recipe, teacher: Target | None = None) -> Runtime:
+    """A runtime with the role `teacher` of `recipe`, or `main` where it has none; `teacher` replaces both."""
+    store = open_store(store_address(recipe.study))
+    if teacher is not None:
+        return Runtime({"teacher": teacher}, store=store)
+    specs = recipe.target_specs()
+    role = "teacher" if "teacher" in specs else "main"
+    return Runtime({role: build_target(specs[role])}, store=store)
+
+
+def corpus_rows(path: Path) -> Rows:
+    """Opens the rows of a corpus that `ragc new` wrote."""
+
+    def opened() -> Iterator[Mapping[str, Any]]:
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+
+    return opened
+
+
+def make(
+    folder: Path,
+    corpus: Path,
+    recipe: Recipe,
+    plan: Plan,
+    progress: Progress,
+    teacher: Target | None = None,
+) -> QuestionSet:
+    """Writes the questions of the project in `folder`, and returns them.
+
+    An error of the target ends the run with what there is, and `problem` says so. Raises DataError where a
+    file of questions is damaged.
+    """
+    rows = corpus_rows(corpus)
+    questions, aside = file.read(folder / QUESTIONS), file.read(folder / SET_ASIDE)
+    added = _new_from_log(plan, [*questions, *aside])
+    questions += [row for row in added if row["answers"]]
+    open_rows = [row for row in added if not row["answers"]]
+    present = digests(rows, file.passages_of([*questions, *aside]))
+    staying, going = file.split_by_passages(questions, present)
+    result = QuestionSet(staying, [*aside, *going])
+    result.lines += _gone_lines(going)
+    work = _Work(folder, rows, recipe, plan, progress, result, present)
+    try:
+        work.run(open_rows, teacher)
+    except RagcError as error:
+        result.problem = str(error)
+    work.save()
+    result.lines += _summary(result, plan)
+    return result
+
+
+def _new_from_log(plan: Plan, known: Sequence[Mapping[str, Any]]) -> list[file.Row]:
+    """The questions of the plan's log that are not `known`."""
+    if plan.log is None:
+        return []
+    ids, texts = {row.get("id") for row in known}, {row["question"] for row in known}
+    return [row for row in read_log(*plan.log) if row["id"] not in ids and row["question"] not in texts]
+
+
+@dataclass(slots=True)
+class _Work:
+    folder: Path
+    rows: Rows
+    recipe: Recipe
+    plan: Plan
+    progress: Progress
+    result: QuestionSet
+    present: Mapping[str, str]
+
+    def run(self, open_rows: list[file.Row], teacher: Target | None) -> None:
+        """Writes or answers what is wanted, after a line on what it costs at most."""
+        chosen = [] if self.plan.log else self._candidates()
+        if not chosen and not open_rows:
+            return
+        runtime = teacher_runtime(self.recipe, teacher)
+        from ragc.programs.question_writer.writer import QuestionWriter
+
+        wording = "full" if "teacher" in runtime.targets else str(self.recipe.knobs.get("wording", "full"))
+        writer = QuestionWriter(runtime, wording, _embedder(self.recipe))
+        self.progress.note(_cost_line(estimate(writer.target, self.plan, len(chosen) or len(open_rows))))
+        with counters.counting(Counters()) as cost:
+            try:
+                event_loop.run(runtime.open(self.progress.download))
+                if open_rows:
+                    event_loop.run(self._answer(writer, open_rows))
+                else:
+                    event_loop.run(self._write(writer, chosen))
+            finally:
+                self.result.lines.append(
+                    f"{cost.sent:,} requests were sent to {writer.target.name}, {cost.replayed:,} replayed: "
+                    f"{cost.tokens:,} tokens, {dollars(cost.usd)}."
+                )
+
+    def _candidates(self) -> list[Candidate]:
+        """Sentences to ask about that no question of the project is about."""
+        wanted = self.plan.count - len(self.result.questions)
+        if wanted <= 0:
+            return []
+        done = {row.get("id") for row in self.result.questions}
+        done |= {row.get("id") for row in self.result.aside if self._is_settled(row)}
+        offered = candidates(self.rows, TRIES * self.plan.count + len(done), self.plan.kinds)
+        return [one for one in offered if one.id not in done][: TRIES * wanted]
+
+    def _is_settled(self, row: Mapping[str, Any]) -> bool:
+        """Whether a question that was set aside is not to be written again."""
+        known: Mapping[str, str] = row.get("passages", {})
+        return file.is_own(row) or all(self.present.get(name) == before for name, before in known.items())
+
+    async def _write(self, writer: Any, chosen: Sequence[Candidate]) -> None:
+        known = KnownQuestions()
+        for row in [*self.result.questions, *(row for row in self.result.aside if file.is_own(row))]:
+            vector = writer.vector_of(row["question"])
+            known.add(row["question"], row.get("answers", ()), row.get("gold_ids", ()), vector)
+        self.progress.phase("writing questions", len(chosen))
+        size = max(1, -(-len(chosen) // TRIES))
+        for first in range(0, len(chosen), size):
+            checked = await writer.write(chosen[first : first + size], self.rows, known, self.progress.step)
+            new = [file.row_of(one, writer.target.name) for one in checked]
+            space = max(0, self.plan.count - len(self.result.questions))
+            passed = [row for row in new if "reason" not in row][:space]
+            ids = {row["id"] for row in new}
+            self.result.aside = [
+                row for row in self.result.aside if row.get("id") not in ids or file.is_own(row)
+            ]
+            self.result.questions += passed
+            self.result.aside += [row for row in new if "reason" in row]
+            self.save()
+            if len(self.result.questions) >= self.plan.count:
+                return
+
+    async def _answer(self, writer: Any, open_rows: Sequence[file.Row]) -> None:
+        """Answers questions of the log from the passages nearest to them."""
+        from ragc.programs.question_writer.checks import states
+
+        hits = nearest(self.rows, {row["id"]: row["question"] for row in open_rows}, _PASSAGES_SHOWN)
+        self.progress.phase("answering questions", len(open_rows))
+        for row in open_rows:
+            excerpts = hits[row["id"]]
+            answer = (await writer.answer(row["question"], excerpts)) if excerpts else ""
+            source = next((one for one in excerpts if answer and states(one, answer)), None)
+            more = {"teacher": writer.target.name, "checks": ["stated"] if source else []}
+            if source is not None:
+                more |= {"answers": [answer], "gold_ids": [source.passage], "document": source.document}
+                more["passages"] = {source.passage: source.digest}
+            answered = {**row, **more}
+            answered["written"] = file.digest(answered)
+            if source is not None:
+                self.result.questions.append(answered)
+            else:
+                failed = "stated" if answer else "answerable"
+                self.result.aside.append({**answered, "reason": f"{FAILED}{failed}"})
+            self.progress.step()
+
+    def save(self) -> None:
+        """Writes both files."""
+        self.result.questions = file.marked(self.result.questions, self.result.aside)
+        file.write(self.folder / QUESTIONS, self.result.questions)
+        file.write(self.folder / SET_ASIDE, self.result.aside)
+
+
+def _embedder(recipe: Recipe) -> Any:
+    """The embedder of a dense source of the recipe, which compares questions by meaning; None without one."""
+    for spec in recipe.sources.values():
+        if spec.kind == "dense":
+            model = str(spec.options.get("model", DEFAULT))
+            folder = recipe.path(model)
+            try:
+                return embed.make(str(folder) if folder.is_dir() else model)
+            except RagcError:
+                return None
+    return None
+
+
+def _cost_line(cost: Mapping[str, Any]) -> str:
+    usd = "at a price that is not known" if cost["usd"] is None else dollars(cost["usd"])
+    return (
+        f"Up to {quantity(cost['tries'], 'question')} by {cost['model']}: at most {cost['calls']:,} calls "
+        f"with about {cost['prompt_tokens']:,} prompt and {cost['reply_tokens']:,} reply tokens, {usd}."
+    )
+
+
+def _gone_lines(going: Iterable[Mapping[str, Any]]) -> list[str]:
+    going = list(going)
+    lines = [f"Set aside: {row['question']!r}, as {row['reason']}." for row in going[:_NAMED]]
+    if len(going) > _NAMED:
+        lines.append(f"Set aside with them: {len(going) - _NAMED} more, all in {SET_ASIDE}.")
+    return lines
+
+
+def _summary(result: QuestionSet, plan: Plan) -> list[str]:
+    """Sentences on how many questions there are, how good they are, and how alike to their passages."""
+    share, by = file.good_share(result.questions, result.aside)
+    counts: dict[str, int] = {}
+    for row in result.aside:
+        if (reason := str(row.get("reason", ""))).startswith(FAILED):
+            name = reason.removeprefix(FAILED)
+            counts[name] = counts.get(name, 0) + 1
+    lines = [f"{quantity(len(result.questions), 'question')} in {QUESTIONS}."]
+    if counts:
+        listed = ", ".join(f"{name} {n}" for name, n in sorted(counts.items(), key=lambda item: -item[1]))
+        lines.append(f"Rejected by a check: {listed}; they are in {SET_ASIDE}.")
+    if alike := file.overlap_line(result.questions):
+        lines.append(alike)
+    if result.questions and share < MIN_GOOD:
+        what = "passed the checks" if by == "checks" else "were kept in the review"
+        lines.append(
+            f"For trying only: {share:.0%} of the questions {what}, and a verdict needs {MIN_GOOD:.0%}. A "
+            "larger teacher writes better ones; `ragc questions review` lets a person decide."
+        )
+    return lines

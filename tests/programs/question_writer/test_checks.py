@@ -1,0 +1,134 @@
+"""The checks of written questions that take no model, and which sentences are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from ragc.programs.question_writer import checks
+from ragc.programs.question_writer.base import Candidate, Draft, Excerpt
+from ragc.programs.question_writer.checks import CHECKS, KnownQuestions, overlap_of, same_answer
+from ragc.programs.question_writer.choose import candidates, digest_of, nearest
+from ragc.programs.question_writer.spans import spans
+
+TEXT = "The Harbour Museum opened in 1974. It holds 312 model ships. Entry is free on Sundays."
+
+
+def excerpt(name: str = "museum.md", text: str = TEXT, sentence: str = "") -> Excerpt:
+    return Excerpt(name, name, "Harbour Museum", text, sentence or text, text, digest_of("", text))
+
+
+def draft(question: str, answer: str = "1974", kind: str = "single", *excerpts: Excerpt) -> Draft:
+    return Draft(Candidate("w-1", kind, excerpts or (excerpt(),)), question, answer)
+
+
+def failed(one: Draft) -> str:
+    return next((name for name, check in CHECKS.items() if not check(one)), "")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "kind", "check"),
+    [
+        ("In which year was the museum at the harbour inaugurated?", "1974", "single", ""),
+        ("How many vessels does the collection in Tarnsey comprise?", "312", "single", ""),
+        ("Who designed the harbour building?", "", "unanswerable", ""),
+        ("The museum was inaugurated in which year", "1974", "single", "well_formed"),
+        ("When was it built? And who built it?", "1974", "single", "well_formed"),
+        ("Year?", "1974", "single", "well_formed"),
+        ("When was the museum at the harbour inaugurated?", "", "single", "well_formed"),
+        ("What year does the passage give for the inauguration?", "1974", "single", "self_contained"),
+        ("What is the year mentioned in this article?", "1974", "single", "self_contained"),
+        ("How many ships does it own in all?", "312", "single", "self_contained"),
+        ("Which year, 1974 or later, saw the inauguration?", "1974", "single", "hides_answer"),
+        ("When was the building at the harbour demolished?", "1988", "single", "stated"),
+        ("The Harbour Museum opened in what, on Sundays free?", "1974", "single", "own_words"),
+    ],
+)
+def test_a_question_fails_the_first_check_that_it_does_not_meet(
+    question: str, answer: str, kind: str, check: str
+) -> None:
+    assert failed(draft(question, answer, kind)) == check
+
+
+def test_the_author_of_a_named_book_is_no_pointer_to_the_passage() -> None:
+    assert checks.self_contained(draft("Who was the author of the novel Middlemarch?"))
+    assert not checks.self_contained(draft("Where was the author born?"))
+    assert checks.self_contained(draft("Did Ada Lovelace publish her notes?"))
+
+
+def test_a_linked_answer_stands_in_the_second_passage_alone() -> None:
+    other = excerpt("quay.md", "The old quay of Tarnsey was built in 1820.")
+    assert checks.stated(draft("When was it built?", "1820", "two_passage", excerpt(), other))
+    assert not checks.stated(draft("When was it built?", "1974", "two_passage", excerpt(), other))
+    assert checks.stated(draft("Is it older?", "yes", "comparison", excerpt(), other))
+
+
+def test_the_share_of_shared_words_is_that_of_content_words() -> None:
+    assert overlap_of(draft("What is the museum of ships?")) == 1.0
+    assert overlap_of(draft("Where is the museum in Paris?")) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("in 1974", "1974", True),
+        ("1974", "1975", False),
+        ("", "1974", False),
+        ("a model ship", "Model ship", True),
+    ],
+)
+def test_answers_are_compared_by_their_words(one: str, other: str, same: bool) -> None:
+    assert same_answer(one, other) == same
+
+
+def test_a_question_is_known_by_its_words_its_fact_or_its_vector() -> None:
+    known = KnownQuestions()
+    known.add("In which year did the Harbour Museum open?", ["1974"], ["museum.md"], [1.0, 0.0])
+    assert known.has("In what year did the Harbour Museum open?", ["then"], ["other.md"])
+    assert known.has("When was the grand inauguration?", ["1974"], ["museum.md"])
+    assert known.has("When was the grand inauguration?", ["x"], ["y"], [0.95, 0.3])
+    assert not known.has("When was the grand inauguration?", ["x"], ["y"], [0.3, 0.95])
+    known.add("How many people came in 1974 to see the ships?", ["9"], ["a"])
+    assert not known.has("How many people came in 1975 to see the ships?", ["8"], ["b"])
+
+
+def test_possible_answers_are_names_numbers_and_titles_of_the_sentence() -> None:
+    sentence = 'In 2008 the band from New York sold 1,200 copies of "Late Light" for 3.50 euros.'
+    assert spans(sentence) == ("2008", "New York", "1,200 copies", "Late Light", "3.50 euros")
+    assert spans(sentence, "New York") == ("2008", "1,200 copies", "Late Light", "3.50 euros")
+    assert spans("it rains a lot here") == ()
+
+
+ROWS = [
+    {"id": f"d{n}.md", "title": f"Report {n}", "text": f"# Report\nThe plant in Town{n} makes {n}0 boats a "
+     f"year. | a | b |\nIs it large? It was founded by Ada{n} in 19{n}4 after the war."}
+    for n in range(10, 40)
+]  # fmt: skip
+
+
+def rows() -> Iterable[Mapping[str, Any]]:
+    return ROWS
+
+
+def test_documents_take_turns_and_the_choice_does_not_depend_on_others() -> None:
+    long = {
+        "id": "long",
+        "title": "",
+        "text": " ".join(f"The shelf number {n} holds many books." for n in range(99)),
+    }
+    chosen = candidates(lambda: [long, *ROWS], 31, ("single", "unanswerable"))
+    assert {one.excerpts[0].document for one in chosen} == {"long", *(row["id"] for row in ROWS)}
+    assert {one.kind for one in chosen} == {"single", "unanswerable"}
+    assert all(one.excerpts[0].sentence.startswith(("The", "It was")) for one in chosen)
+    names = {one.id for one in chosen}
+    assert {one.id for one in candidates(rows, 30, ("single", "unanswerable"))} < names | {"long"}
+
+
+def test_the_nearest_passages_are_those_with_the_rare_words() -> None:
+    hits = nearest(rows, {"q": "Which boats does Town17 make?"}, 2)
+    assert hits["q"][0].passage == "d17.md"
+    without = nearest(rows, {"q": "Which boats does Town17 make?"}, 2, {"q": "d17.md"})
+    assert "d17.md" not in {one.passage for one in without["q"]}
+    assert len(without["q"]) == 2

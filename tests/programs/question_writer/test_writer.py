@@ -1,0 +1,107 @@
+"""Questions that a scripted teacher writes about passages, and how it is asked to check them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ragc.core import event_loop
+from ragc.programs.question_writer.base import CheckedQuestion
+from ragc.programs.question_writer.checks import KnownQuestions
+from ragc.programs.question_writer.choose import candidates
+from ragc.programs.question_writer.file import row_of
+from ragc.programs.question_writer.writer import QuestionWriter, bound
+from ragc.programs.runtime import Runtime
+from ragc.targets.base import ChatRequest, Reply
+from ragc.testing import ScriptedTarget
+
+ROWS = [
+    {"id": f"d{n}.md", "title": f"Plant {n}", "source": f"d{n}.md",
+     "text": f"The plant in Northtown{n} was founded by Ada{n} Quill after a long war."}
+    for n in range(12)
+]  # fmt: skip
+
+
+class Teacher:
+    """Asks who founded a plant; answers it with the passage, and without one as `alone` says."""
+
+    def __init__(self, alone: str = "somebody", shown_answer: str = "") -> None:
+        self.alone, self.shown_answer = alone, shown_answer
+
+    def __call__(self, request: ChatRequest) -> str | Reply:
+        shown = request.messages[-1].content
+        properties: Mapping[str, Any] = (request.schema or {})["properties"]
+        number = "".join(char for char in shown.partition("Northtown")[2].split()[0] if char.isdigit())
+        if "missing" in properties:
+            return json.dumps(
+                {"missing": "price", "question": f"What do boats of Ada{number} cost per year?"}
+            )
+        if list(properties) == ["answer", "question"]:
+            assert f"Ada{number} Quill" in properties["answer"]["enum"]
+            question = f"Which person created the factory of Northtown{number}?"
+            return json.dumps({"answer": f"Ada{number} Quill", "question": question})
+        if "Quill after" not in shown:
+            return json.dumps({"answer": self.alone})
+        if "boats" in shown:
+            return json.dumps({"answer": "unknown"})
+        return json.dumps({"answer": self.shown_answer or f"Ada{number} Quill"})
+
+
+def write(teacher: Any, kinds: tuple[str, ...] = ("single", "unanswerable")) -> list[CheckedQuestion]:
+    target = ScriptedTarget(teacher)
+    writer = QuestionWriter(Runtime({"teacher": target}))
+    chosen = candidates(lambda: ROWS, 12, kinds)
+    written = event_loop.run(writer.write(chosen, lambda: ROWS, KnownQuestions()))
+    assert len(target.requests) <= bound(12, kinds).calls
+    return written
+
+
+def test_a_question_that_passes_names_its_passage_document_and_checks() -> None:
+    written = write(Teacher())
+    assert [one.failed for one in written] == [""] * 12
+    single = next(row_of(one, "t") for one in written if one.draft.candidate.kind == "single")
+    name = single["gold_ids"][0]
+    assert single["document"] == name
+    assert single["answers"] == [f"Ada{name[1:-3]} Quill"]
+    assert single["checks"][-3:] == ["answerable", "needs_passage", "no_duplicate"]
+    assert 0 < single["overlap"] <= 0.85
+    open_one = next(row_of(one, "t") for one in written if one.draft.candidate.kind == "unanswerable")
+    assert open_one["answers"][0] == "unknown"
+    assert open_one["gold_ids"] == []
+    assert "unanswered" in open_one["checks"]
+
+
+def test_what_the_model_knows_or_cannot_find_is_rejected() -> None:
+    known = write(_known, ("single",))
+    assert {one.failed for one in known} == {"needs_passage"}
+    lost = write(Teacher(shown_answer="unknown"), ("single",))
+    assert {one.failed for one in lost} == {"answerable"}
+
+
+def _known(request: ChatRequest) -> str | Reply:
+    shown = request.messages[-1].content
+    number = "".join(char for char in shown.partition("Northtown")[2].split()[0] if char.isdigit())
+    return Teacher(alone=f"Ada{number} Quill")(request)
+
+
+def test_a_reply_that_cannot_be_read_rejects_its_question_alone() -> None:
+    teacher = Teacher()
+
+    def reply(request: ChatRequest) -> str | Reply:
+        shown = any("Northtown3 " in message.content for message in request.messages)
+        return "no such thing" if shown else teacher(request)
+
+    failures = [one.failed for one in write(reply, ("single",))]
+    assert sorted(failures) == [""] * 11 + ["unreadable"]
+
+
+def test_two_passages_are_those_nearest_to_each_other() -> None:
+    shown: list[str] = []
+
+    def reply(request: ChatRequest) -> str:
+        shown.append(request.messages[-1].content)
+        return json.dumps({"answer": "no", "question": "Is this one question?"})
+
+    assert {one.failed for one in write(reply, ("two_passage",))} == {"self_contained"}
+    assert all(text.count("Northtown") == 2 for text in shown)
