@@ -108,6 +108,7 @@ def compare(
     sets: Sequence[str] = (),
     by: str = "",
     seed: int = 0,
+    labels: str | Path | None = None,
     progress: Progress | None = None,
     access: Access = Access(),
     include_seen: bool = False,
@@ -117,9 +118,10 @@ def compare(
 
     Each is a compiled program, a recipe, or a file of rows written by `ragc eval --out`. The questions that
     changed most are ranked by the metric `by`, by default the first common one. `seed` is the seed of the
-    resampling. The other arguments are those of `evaluate` and apply to both. Returns a RunComparison with a
-    row per metric: both intervals, the paired difference, its p-value adjusted over all metrics and for the
-    looks at the same test questions before, and a verdict.
+    resampling. `labels` is a JSONL file of a person's labels of answers of both, rows of `id`, `arm` and
+    `label`, which correct the metric `by`. The other arguments are those of `evaluate` and apply to both.
+    Returns a RunComparison with a row per metric: both intervals, the paired difference, its p-value adjusted
+    over all metrics and for the looks at the same test questions before, and a verdict.
 
         ragc.compare("compiled/old", "compiled/new", split="dev").rows[0].verdict
 
@@ -133,7 +135,8 @@ def compare(
         shown = progress or SILENT
         return examples.score(program, split, progress=shown, include_seen=include_seen, count=False)
 
-    return comparison.compare(Path(a), Path(b), score, by=by, seed=seed)
+    file = None if labels is None else Path(labels)
+    return comparison.compare(Path(a), Path(b), score, by=by, seed=seed, labels=file)
 
 
 def summarize(rows: str | Path, *, by: str = "", worst: int = 3) -> RowsSummary:

@@ -190,7 +190,8 @@ def headroom_plan(planned: dict[str, Any]) -> None:
 
 def print_compiled(result: Compiled) -> None:
     """Print the before/after table, the verdict, the fitted thresholds, and one answered question."""
-    from ragc.compiled.verdict import shown_ends, shown_p
+    from ragc.compiled.verdict import judge_of, shown_ends, shown_p
+    from ragc.metrics.base import AS_JUDGED
 
     if result.test:
         rows = [("metric", "baseline", "compiled", "difference (95% interval)", "p")]
@@ -212,7 +213,9 @@ def print_compiled(result: Compiled) -> None:
         print_table(rows)
         lines(_adjustment_lines(result))
         scored = next(iter(result.test.values()))
-        lines(["", f"Verdict on test ({scored.questions}): {result.verdict}. {result.note}"])
+        primary = next((name for name, one in result.differences.items() if "p_adjusted" not in one), "")
+        judged = f", {AS_JUDGED}" if judge_of(result.program.provenance, primary) else ""
+        lines(["", f"Verdict on test ({scored.questions}): {result.verdict}{judged}. {result.note}"])
         if result.look and result.look.number:
             lines([result.look.sentence])
         lines(result.contamination.sentences)

@@ -16,10 +16,17 @@ ROWS = ".jsonl"
 
 
 def compare(
-    a: Path, b: Path, evaluate: Callable[[Path], Evaluation], *, by: str = "", seed: int = 0
+    a: Path,
+    b: Path,
+    evaluate: Callable[[Path], Evaluation],
+    *,
+    by: str = "",
+    seed: int = 0,
+    labels: Path | None = None,
 ) -> RunComparison:
     """Compares the run `b` with the run `a`. A path that is no file of rows is scored with `evaluate` first.
 
+    `labels` is a file of a person's labels, which correct the metric `by` (`ragc.metrics.reports.labels`).
     Where `evaluate` leaves looks at test questions uncounted, both programs are one look; p and intervals are
     adjusted for the looks before. Raises RagcError.
     """
@@ -33,7 +40,10 @@ def compare(
 
     files = {path: read_or_score(path) for path in (a, b) if path.suffix == ROWS}  # before anything is sent
     first, second = (files[path] if path in files else read_or_score(path) for path in (a, b))
-    return compare_runs.compare(first, second, by=by, seed=seed).at(_look_of(list(evaluations.values())))
+    compared = compare_runs.compare(first, second, by=by, seed=seed)
+    if labels is not None:
+        compared = compared.corrected(labels, names=(str(a), str(b)))
+    return compared.at(_look_of(list(evaluations.values())))
 
 
 def _look_of(evaluations: Sequence[Evaluation]) -> Look | None:

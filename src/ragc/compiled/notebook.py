@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ragc.compiled.verdict import intervals_to_json
+from ragc.compiled.verdict import intervals_to_json, judge_of
 from ragc.core import notebook
 from ragc.core.display import figure, quantity, signed
+from ragc.metrics.base import AS_JUDGED
 from ragc.metrics.stats.intervals import in_groups
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def of_compiled(compiled: Compiled) -> str:
         if name in cost
     )
     notes = [compiled.note, look, *compiled.failure_lines, spent, f"Compiled program: {compiled.path}"]
-    return notebook.table(_verdict(compiled.verdict), _HEAD, _before_and_after(test), notes)
+    primary = next((name for name, one in compiled.differences.items() if "p_adjusted" not in one), "")
+    judged = f", {AS_JUDGED}" if judge_of(compiled.program.provenance, primary) else ""
+    return notebook.table(f"{_verdict(compiled.verdict)}{judged}", _HEAD, _before_and_after(test), notes)
 
 
 def of_program(program: CompiledProgram) -> str:

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
 
-from ragc.metrics import Metric
-from ragc.metrics.base import Objective
+from ragc.errors import UsageError
+from ragc.metrics import Metric, get
+from ragc.metrics.base import Objective, is_judge
 from ragc.metrics.short_answer import acc, f1
 from ragc.metrics.stats.intervals import (
     Interval,
@@ -109,6 +110,18 @@ def after_looks(
     if decisive and plain and decisive["p_looks"] >= 0.05:
         verdict = f"{_NOT_SHOWN}{verdict[len(plain) :]}"
     return out, verdict
+
+
+def judge_of(provenance: Mapping[str, Any], metric: str) -> str:
+    """The judge on whose word the scores of `metric` rest, by `provenance`; "" for none."""
+    backends = provenance.get("backends")
+    if not isinstance(backends, dict):
+        return ""
+    try:
+        backend = str(backends.get(get(metric).reads, ""))
+    except UsageError:  # a metric of the recipe's own
+        return ""
+    return backend if is_judge(backend) else ""
 
 
 def shown_p(difference: Mapping[str, Any]) -> float:

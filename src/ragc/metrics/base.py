@@ -132,6 +132,15 @@ class Metric:
 Scores = Mapping[str, float | None]
 
 
+AS_JUDGED = "as this judge sees it"
+"""What follows a verdict that rests on a language model's judgement and on no label of a person."""
+
+
+def is_judge(backend: str) -> bool:
+    """Whether `backend`, that of a finding, is a language model that judges."""
+    return backend.startswith("judge ")
+
+
 UNMEASURED = 1e12
 """The score of a question with unmeasured cost: larger than any real cost, and finite, as Optuna requires."""
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragc.compiled.verdict import FOR_TRYING
+from ragc.compiled.verdict import FOR_TRYING, judge_of
 from ragc.core.display import quantity
 from ragc.core.redact import shorten
+from ragc.metrics.base import AS_JUDGED
 from ragc.reports.compiled import NOT_EQUAL, RUNS, differences_in, look_in, scores_in
 from ragc.reports.questions import metric_of
 from ragc.reports.report import Difference, Score, Tone, Trial, Verdict
@@ -86,6 +87,8 @@ def compiled_verdict(provenance: Mapping[str, Any], run: Mapping[str, Any], metr
         )
     if tone == "open":
         sentences.append(NOT_EQUAL)
+    if gap and (judge := judge_of(provenance, metric)):
+        sentences.append(f"This is {AS_JUDGED} ({judge}); no label of a person corrects it.")
     if held == "not measured":
         sentences.append("There was no look at test questions, so nothing is proved; dev scores flatter.")
         advice = "Keep the baseline until both programs were measured on test questions."

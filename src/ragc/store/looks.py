@@ -200,9 +200,8 @@ class Showing:
             return Look(None, n, problem=f"{path} lies in {self.beside}, so it is not believed")
         old = _OldIndex([self.older(text) for text in texts])
         programs = frozenset(one.program for one in self.shown)
-        kept = self.keep
         replies = {
-            one.program: one.replies if kept else whole(one.replies) for one in self.shown if one.replies
+            one.program: one.replies if self.keep else whole(one.replies) for one in self.shown if one.replies
         }
         try:
             with uses.opened() as ledger:

@@ -28,6 +28,11 @@ def register(command: argparse.ArgumentParser) -> None:
         help="with OTHER: what counts as changed; of rows: what decides that a question is right",
     )
     command.add_argument(
+        "--labels",
+        metavar="FILE.jsonl",
+        help="with OTHER: a person's labels of answers of both, which correct the metric of --by",
+    )
+    command.add_argument(
         "--split", choices=("train", "dev", "test"), default="test", help="the questions (default: test)"
     )
     command.add_argument("--out", metavar="FILE.jsonl", help="one row a question")
@@ -39,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
     """Scores, compares or sums up, by what is named; returns the exit code."""
     if args.other:
         return _compare(args)
+    if args.labels:
+        raise UsageError("--labels corrects a comparison of two runs; name the other one, or leave it out.")
     if args.program.endswith(".jsonl"):
         return _summarize(args)
     if args.by:
@@ -85,6 +92,7 @@ def _compare(args: argparse.Namespace) -> int:
             args.other,
             split=args.split,
             by=args.by,
+            labels=args.labels,
             progress=progress,
             include_seen=args.include_seen,
             **args.opening,

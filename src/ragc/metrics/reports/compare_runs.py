@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ragc.core.display import describe, quantity
 from ragc.errors import UnknownName, UsageError
 from ragc.metrics import Metric, get
+from ragc.metrics.base import AS_JUDGED, is_judge
+from ragc.metrics.reports import labels as label_files
+from ragc.metrics.reports.labels import Correction
 from ragc.metrics.reports.runs import Run, RunRow
 from ragc.metrics.stats.intervals import (
     Interval,
@@ -22,6 +26,7 @@ from ragc.metrics.stats.intervals import (
     power_note,
 )
 from ragc.metrics.stats.multiple import Contrast, ContrastResult, Matching, Method, judge, match
+from ragc.metrics.stats.prediction_powered import Corrected
 from ragc.store.looks import Look
 
 WIDEST = 60
@@ -39,12 +44,27 @@ class MetricRow:
     judged: ContrastResult | None
     matching: Matching
     verdict: Verdict
+    labelled: bool = False
 
     def after_looks(self, factor: int) -> MetricRow:
         """Returns the row with p, interval and verdict adjusted by the `factor` of a look."""
         metric = get(self.metric)
         judged = self.judged and self.judged.after_looks(factor, metric.bounds)
         return replace(self, judged=judged, verdict=_decided(judged, metric.higher_is_better))
+
+    def corrected(self, result: Corrected) -> MetricRow:
+        """Returns the row with the verdict of a `result` that labels corrected."""
+        outcome: Verdict = "not shown to be better"
+        if result.p < 1 - result.confidence:
+            outcome = "better" if (result.diff > 0) == get(self.metric).higher_is_better else "worse"
+        return replace(self, verdict=outcome, labelled=True)
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict for people; that of a judge without labels says whose it is."""
+        if self.labelled:
+            return f"{self.verdict}, corrected by labels"
+        return f"{self.verdict}, {AS_JUDGED}" if is_judge(self.backend) else self.verdict
 
     def to_json(self) -> dict[str, Any]:
         """JSON values; the difference is b - a, `p_adjusted` over all metrics and for earlier looks."""
@@ -96,22 +116,39 @@ class RunComparison:
     skipped: tuple[str, ...]
     look: Look | None = field(default=None, compare=False)
     remarks: tuple[str, ...] = ()
+    correction: Correction | None = None
+
+    def corrected(self, labels: Path, *, names: Sequence[str] = ("", "")) -> RunComparison:
+        """Returns the comparison with the metric `by` corrected by the `labels` of a person.
+
+        The verdict on that metric is the corrected one, before any adjustment for earlier looks (`at`).
+        `names` are further names of both runs in the file. Raises what `ragc.metrics.reports.labels` raises.
+        """
+        metric = get(self.by)
+        held = label_files.read(labels, self.a, self.b, metric, names=names)
+        correction = label_files.corrected(held, self.a, self.b, metric)
+        rows = tuple(row.corrected(correction.result) if row.metric == self.by else row for row in self.rows)
+        return replace(self, rows=rows, correction=correction)
 
     def at(self, look: Look | None) -> RunComparison:
         """Returns the comparison as a `look` at test questions: p and intervals adjusted for those before."""
         if look is None or look.factor == 1:
             return replace(self, look=look)
-        return replace(self, look=look, rows=tuple(row.after_looks(look.factor) for row in self.rows))
+        correction = self.correction and self.correction.after_looks(look.factor)
+        rows = [row.after_looks(look.factor) for row in self.rows]
+        if correction:
+            rows = [row.corrected(correction.result) if row.metric == self.by else row for row in rows]
+        return replace(self, look=look, rows=tuple(rows), correction=correction)
 
     def __repr__(self) -> str:
         shown = {"rose": self.rose, "fell": self.fell, "by": self.by}
-        verdicts = {row.metric: row.verdict for row in self.rows}
+        verdicts = {row.metric: row.verdict_text for row in self.rows}
         return describe("RunComparison", repr(self.a.name), repr(self.b.name), **{**shown, **verdicts})
 
     def _repr_html_(self) -> str:
         from ragc.core import notebook
 
-        decided = next((row.verdict for row in self.rows if row.metric == self.by), "not compared")
+        decided = next((row.verdict_text for row in self.rows if row.metric == self.by), "not compared")
         headline = f"{self.b.name} against {self.a.name}: {decided} by {self.by}"
         return notebook.table(headline, self.table()[0], self.table()[1:], self.notes())
 
@@ -132,6 +169,7 @@ class RunComparison:
             "fell": self.fell,
             "changed": [change.to_json() for change in self.changed],
             **({"look": self.look.to_json()} if self.look else {}),
+            **({"corrected": self.correction.to_json()} if self.correction else {}),
             "remarks": list(self.remarks),
         }
 
@@ -164,6 +202,8 @@ class RunComparison:
             if run.failures.n:
                 sentences.append(f"{run.name}: {run.failures.text}.")
         sentences += self.remarks
+        if self.correction:
+            sentences += self.correction.sentences
         if self.look:
             sentences += filter(None, [self.look.sentence, self.look.warning])
         rose = quantity(self.rose, "question")
@@ -190,7 +230,7 @@ def _table_row(row: MetricRow) -> tuple[str, ...]:
     contrast = row.judged
     gap = f"{contrast.result.diff:+.3f} [{contrast.low:+.3f}, {contrast.high:+.3f}]"
     n = f"{contrast.result.n}{in_groups(contrast.result.groups)}"
-    return name, *sides, gap, f"{contrast.adjusted:.4f}", n, row.verdict
+    return name, *sides, gap, f"{contrast.adjusted:.4f}", n, row.verdict_text
 
 
 def _format_answer(row: RunRow, score: float) -> str:
